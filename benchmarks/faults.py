@@ -29,17 +29,17 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.throttle import (
     BROKER,
-    LEADER_RATE,
-    LEADER_REPLICAS,
     TOPIC,
     Change,
     Setting,
     Throttle,
-    find_throttles,
     put_back,
+    read_settings,
     set_throttle,
 )
 from kipctl.cluster.snapshot import take_snapshot
+from kipctl.cluster.throttle_configs import LEADER_RATE, LEADER_REPLICAS, RATES
+from kipctl.cluster.throttle_configs import REPLICAS as REPLICA_LISTS
 from kipctl.cluster.topics import await_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
@@ -65,6 +65,13 @@ OWN = Throttle(
     )
 )
 """Set before by somebody else: to be as it was, afterwards."""
+
+
+def throttles_set(cluster: Cluster) -> dict[Setting, str]:
+    """Those of the topic and of all brokers."""
+    settings = [Setting(TOPIC, NAME, config) for config in REPLICA_LISTS]
+    settings += [Setting(BROKER, str(broker), rate) for broker in cluster.nodes for rate in RATES]
+    return {one: value for one, value in read_settings(cluster, settings).items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +109,11 @@ class Bench:
         """The cluster as it is now."""
         with Cluster(self.lab.bootstrap_server, NAME, 30) as cluster:
             snapshot = take_snapshot(cluster, [NAME])
-            found = find_throttles(cluster, snapshot)
+            found = throttles_set(cluster)
         return State(
             tuple(one.replicas for one in snapshot.partitions),
             tuple(one.leader for one in snapshot.partitions),
-            tuple(sorted(found.found.items())),
+            tuple(sorted(found.items())),
         )
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
@@ -210,9 +217,7 @@ def bench(lab: Lab, folder: Path) -> Iterator[Bench]:
                 raise RuntimeError("the topic cannot be filled")
             set_throttle(cluster, OWN)
             wanted = {(one.setting, one.during) for one in OWN.changes}
-            while not wanted <= {
-                *find_throttles(cluster, take_snapshot(cluster, [NAME])).found.items()
-            }:
+            while not wanted <= {*throttles_set(cluster).items()}:
                 time.sleep(0.05)
             yield Bench(lab, folder)
             put_back(cluster, OWN)

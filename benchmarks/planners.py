@@ -15,15 +15,15 @@ from collections.abc import Callable
 
 from kipctl.cluster.moves.log_sizes import LogSizes
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_view import view
-from kipctl.cluster.moves.planners.add import add
+from kipctl.cluster.moves.plan_summary import summarize
+from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.factor import replication_factor
-from kipctl.cluster.moves.planners.leaders import balance_leaders, leaders_off
-from kipctl.cluster.moves.planners.placement import Known
-from kipctl.cluster.moves.planners.racks import rack_aware
-from kipctl.cluster.moves.planners.replace import replace
-from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.planners.placement import PlanInputs
+from kipctl.cluster.moves.planners.preferred_leaders import balance_leaders, leaders_off
+from kipctl.cluster.moves.planners.rack_aware import rack_aware
+from kipctl.cluster.moves.planners.replace_broker import replace
+from kipctl.cluster.moves.planners.replication_factor import replication_factor
+from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Cell, Column, Report, Table
@@ -31,7 +31,7 @@ from kipctl.report.tables import Cell, Column, Report, Table
 RACKS = ("a", "b", "c")
 
 
-def made_up(partitions: int, brokers: int, chance: random.Random) -> tuple[Snapshot, Known]:
+def made_up(partitions: int, brokers: int, chance: random.Random) -> tuple[Snapshot, PlanInputs]:
     """The cluster: broker n is in rack n modulo 3; the last two have nothing yet."""
     known = tuple(Broker(n, "b", 9092, RACKS[n % len(RACKS)]) for n in range(1, brokers + 1))
     holders = [[b.id for b in known[:-2] if b.rack == rack] for rack in RACKS]
@@ -46,7 +46,7 @@ def made_up(partitions: int, brokers: int, chance: random.Random) -> tuple[Snaps
         found.append(Partition(partition_id, tuple(replicas), tuple(isr), isr[0], 1))
         sizes[partition_id] = int(chance.lognormvariate(20, 2))
     snapshot = Snapshot("made up", known, tuple(found))
-    return snapshot, Known(sizes, dict.fromkeys(snapshot.topics, 1))
+    return snapshot, PlanInputs(sizes, dict.fromkeys(snapshot.topics, 1))
 
 
 def main() -> int:
@@ -77,7 +77,7 @@ def main() -> int:
         plan = way()
         planned = time.process_time()
         cluster = crowded if name == "rack-aware" else snapshot
-        seen = view(cluster, plan, LogSizes(known.sizes, {}, {}))
+        seen = summarize(cluster, plan, LogSizes(known.sizes, {}, {}))
         viewed = time.process_time()
         rows.append(
             (

@@ -241,7 +241,9 @@ def bench(lab: Lab) -> Iterator[Bench]:
 
 def kills(lab: Lab, seeds: Sequence[int], brokers: str = "") -> Iterator[Moment]:
     """kipctl is killed once for each seed, and some of its resumes."""
-    roll = (*ROLL, "--brokers", brokers) if brokers else ROLL
+    roll = [*ROLL]
+    for broker in filter(None, brokers.split(",")):
+        roll += ("--broker", broker)
     with bench(lab) as one:
         chosen = [int(broker) for broker in brokers.split(",")] if brokers else one.brokers
         began = time.monotonic()

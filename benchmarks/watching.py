@@ -13,8 +13,14 @@ import sys
 import time
 from collections.abc import Iterator
 
+from kipctl.cluster.metadata_convergence import (
+    Availability,
+    Convergence,
+    ShownViews,
+    View,
+    ViewChange,
+)
 from kipctl.cluster.snapshot import PartitionId
-from kipctl.cluster.watch import Contact, Convergence, Shown, Sighting, View
 from kipctl.protocol.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -57,14 +63,14 @@ def watched(partitions: int, brokers: int) -> Iterator[tuple[str, float, int]]:
     began = time.process_time()
     before = dict.fromkeys(ids, OLD)
     convergence = Convergence(before, dict.fromkeys(ids, NEW.leader), range(brokers))
-    shown = [Shown(before) for _ in range(brokers)]
+    shown = [ShownViews(before) for _ in range(brokers)]
     yield "made ready", time.process_time() - began, 0
     for step, answer in answers.items():
         began, count = time.process_time(), 0
         for broker in range(brokers):
-            convergence.apply(Contact(broker, answers=True))
+            convergence.apply(Availability(broker, answers=True))
             for one, view in shown[broker].news(answer):
-                convergence.apply(Sighting(broker, one, view, 0))
+                convergence.apply(ViewChange(broker, one, view, 0))
                 count += 1
             assert convergence.is_reached == (step == "all are new" and broker == brokers - 1)
         yield step, time.process_time() - began, count

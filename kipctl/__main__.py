@@ -1,6 +1,7 @@
 """`kipctl`, and `python -m kipctl`."""
 
 import signal
+import sys
 
 
 def main() -> None:
@@ -10,7 +11,10 @@ def main() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from kipctl.cli.app import main as begin
+    if sys.argv[1:2] == ["__complete"]:  # a key press waits for it: without all commands
+        from kipctl.cli.complete import main as begin
+    else:
+        from kipctl.cli.app import main as begin
 
     begin()
 

@@ -1,6 +1,6 @@
 """Every error a user can meet, and the exit statuses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Self
@@ -110,3 +110,11 @@ def refusals_reported() -> Iterator[None]:
             f"{refused.filename} cannot be looked at: {refused.strerror}.",
             "See who may read it, and the folders above it.",
         ) from refused
+
+
+def did_you_mean(given: object, known: Iterable[object]) -> str:
+    """` Did you mean 'orders'?`, to follow a refusal of a name; empty where none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(given), map(str, known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

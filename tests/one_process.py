@@ -65,12 +65,16 @@ class OneProcess:
 
 
 @contextmanager
-def one_process(folder: Path) -> Iterator[OneProcess]:
-    """The process, which ends with the block, and with the test session however that ends."""
+def one_process(folder: Path, works_in: Path | None = None) -> Iterator[OneProcess]:
+    """The process, which ends with the block, and with the test session however that ends.
+
+    What commands print goes through files of `folder`.
+    """
     with subprocess.Popen(
         [sys.executable, "-c", _RUN_EACH],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        cwd=works_in,
     ) as process:
         yield OneProcess(process, folder)

@@ -65,7 +65,7 @@ def test_each_place_that_the_pages_for_engineers_name_exists() -> None:
 
 def test_each_link_between_pages_leads_somewhere() -> None:
     pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "CHANGELOG.md"]
-    for page in (*pages, *(REPOSITORY / "docs").glob("*.md")):
+    for page in (*pages, *(REPOSITORY / "docs").rglob("*.md")):
         for target, section in re.findall(
             r"\]\(((?!https?:)[^)#\s]*)(#[^)\s]*)?\)", page.read_text()
         ):

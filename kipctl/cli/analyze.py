@@ -17,7 +17,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
+from kipctl.report.tables import Report, paragraphs
 
 
 class _RunsUnlessNamed(TyperGroup):
@@ -99,7 +99,7 @@ def runs(
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.pipeline.session import spark_session
-    from kipctl.report.analysis_tables import analysis_tables
+    from kipctl.report.analysis_tables import analysis_answer, analysis_tables
     from kipctl.trace.stored_runs import path_of
 
     place = place_of(master, conf, start_timeout, scratch)
@@ -120,7 +120,9 @@ def runs(
             environment.message(f"{opened['run']} was interrupted, and is analysed as it is.")
         if opened["end_of"]:
             environment.message(f"{opened['run']} is the end of a longer run: {opened['end_of']}.")
-    environment.report(Report("analyze", document, analysis_tables(document)), output)
+    opening = (analysis_answer(document),)
+    report = Report("analyze", document, analysis_tables(document), opening=opening)
+    environment.report(report, output)
 
 
 @app.command("request-log")
@@ -177,7 +179,7 @@ def request_log(
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
     from kipctl.pipeline.session import spark_session
-    from kipctl.report.request_log_tables import request_log_tables
+    from kipctl.report.request_log_tables import request_log_answer, request_log_tables
 
     place = place_of(master, conf, start_timeout, scratch)
     question = LogQuestion(_names(by or []))
@@ -200,7 +202,9 @@ def request_log(
                 "Of most requests the broker is not known, and neither are its rack and what "
                 "follows from that: name it with --broker-at ADDRESS=ID."
             )
-    report = Report("analyze request-log", document, request_log_tables(document))
+    opening = paragraphs(request_log_answer(document))
+    tables = request_log_tables(document)
+    report = Report("analyze request-log", document, tables, opening=opening)
     environment.report(report, output)
 
 

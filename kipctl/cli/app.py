@@ -3,37 +3,20 @@
 import resource
 import sys
 import traceback
+from collections.abc import Mapping
+from copy import copy
 from functools import cache
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from kipctl import __version__
-from kipctl.cli import (
-    analyze,
-    clusters,
-    elect,
-    experiment,
-    inspect,
-    lab,
-    overview,
-    perf,
-    request_log,
-    runs,
-    spark,
-)
 from kipctl.cli.connecting import with_connecting_options
-from kipctl.cli.demo import demo
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
-from kipctl.cli.perf import spread_pairs
-from kipctl.cli.reassign import reassign
-from kipctl.cli.report import report
-from kipctl.cli.roll import roll
-from kipctl.cli.tap import tap
-from kipctl.cli.wait import wait
-from kipctl.errors import ExitStatus, KipctlError, UsageError
+from kipctl.cli.pairs import spread_pairs
+from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
 from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
 
@@ -45,26 +28,40 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(lab.app, name="lab")
-app.add_typer(clusters.app, name="clusters")
-app.command()(reassign)
-app.add_typer(elect.app, name="elect")
-app.command()(wait)
-app.command()(roll)
-app.add_typer(inspect.app, name="inspect")
-app.add_typer(perf.app, name="perf")
-app.add_typer(experiment.app, name="experiment")
-app.add_typer(request_log.app, name="request-log")
-app.add_typer(analyze.app, name="analyze")
-app.command()(report)
-app.add_typer(runs.app, name="runs")
-app.add_typer(spark.app, name="spark")
-app.command()(tap)
-app.command()(demo)
+COMMANDS: Mapping[str, str] = {
+    "reassign": "Change which brokers hold partitions, in which order, and so who leads them.",
+    "wait": (
+        "Wait until all partitions meet these conditions at once, as between two broker restarts."
+    ),
+    "roll": "Restart brokers one after the other, as safely as that can be done.",
+    "report": (
+        "Recorded runs as one HTML page: what happened when leaders moved, in pictures and tables."
+    ),
+    "tap": "Stand between clients and a cluster, and show what each client does when leaders move.",
+    "demo": (
+        "Start a cluster, rotate leaders under load, and show what moved leaders cost a client."
+    ),
+    "lab": "Run a real Apache Kafka cluster on this machine.",
+    "clusters": "Name clusters, and see whether they can be reached.",
+    "elect": "Hold a leader election.",
+    "inspect": "Look at a cluster; nothing is changed unasked.",
+    "perf": "Measure producers and consumers, also while leaders move.",
+    "experiment": "Reproduce what the KIPs claim, for any client.",
+    "request-log": "Switch the request log of running brokers on and off.",
+    "analyze": (
+        "Compute tables from recorded runs or from brokers' request logs, of any size, on Spark."
+    ),
+    "runs": "List, show, compare, export and remove recorded runs.",
+    "spark": "Keep a Spark JVM warm, so that analyses on this machine need not start one.",
+}
+"""What `kipctl --help` says of each command. Its module has a Typer `app`, or a function of its
+name, and is imported when it is called: all of them take as long as the rest of the start."""
 
 
 def _print_version(context: typer.Context, wanted: bool) -> None:
     if wanted:
+        from kipctl import __version__
+
         context.ensure_object(Environment).stdout.write(f"kipctl {__version__}\n")
         raise typer.Exit()
 
@@ -83,15 +80,51 @@ def _root(
     environment = context.ensure_object(Environment)
     environment.debug = debug
     if context.invoked_subcommand is None:
+        from kipctl.cli import overview
+
         overview.show(environment)
+
+
+class _Summary(TyperCommand):
+    """Stands for a command until that is called."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """The command's own."""
+        return command(self.name).make_context(*arguments, **options)
+
+
+@cache
+def command(name: str) -> TyperCommand | TyperGroup:
+    """One of COMMANDS with its options, or its commands."""
+    held = vars(import_module(f"kipctl.cli.{name.replace('-', '_')}"))
+    alone = typer.Typer(add_completion=False)
+    alone.callback()(_root)  # which makes it a group, as `kipctl` is
+    if "app" in held:
+        alone.add_typer(held["app"], name=name)
+    else:
+        alone.command()(held[name])
+    root = typer.main.get_command(alone)
+    assert isinstance(root, TyperGroup)
+    found = laid_out(with_connecting_options(root)).commands[name]
+    assert isinstance(found, TyperCommand | TyperGroup)
+    return found
 
 
 @cache
 def root_command() -> TyperGroup:
-    """All commands: reading their options takes 45 ms, and who runs several needs it once."""
+    """`kipctl`, with summaries of its commands."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
-    return laid_out(with_connecting_options(root))
+    for name, text in COMMANDS.items():
+        root.add_command(_Summary(name, help=text))
+    return laid_out(root)
+
+
+def whole_command() -> TyperGroup:
+    """`kipctl` with all its commands, for what walks through them."""
+    whole = copy(root_command())
+    whole.commands = {name: command(name) for name in COMMANDS}
+    return whole
 
 
 def run(arguments: list[str], environment: Environment) -> int:
@@ -160,6 +193,9 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     """Tell in two lines what was wrong with the command line, and which help page to read."""
     # Without any arguments the help page has just been printed, and there is no message.
     if message := " ".join(wrong.format_message().split()):
+        if near := getattr(wrong, "possibilities", None):
+            option = getattr(wrong, "option_name", "")
+            message = f"There is no option {option}.{did_you_mean(option, near)}"
         context: typer.Context | None = getattr(wrong, "ctx", None)
         command = context.command_path if context else "kipctl"
         environment.error(UsageError(message, f"See `{command} --help`."))

@@ -27,7 +27,7 @@ def brokers(
             help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
         ),
     ] = None,
-    look_again: Annotated[
+    refresh_snapshot: Annotated[
         Duration,
         typer.Option(
             "--look-again",
@@ -49,8 +49,8 @@ def brokers(
     counts of requests and errors stand beside those that kipctl sent meanwhile.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.inspect.doctor import diagnose
-    from kipctl.cluster.inspect.doctor_facts import examine
+    from kipctl.cluster.inspect.findings.diagnose import diagnose
+    from kipctl.cluster.inspect.findings.facts import collect_facts
     from kipctl.cluster.metrics_url import demand_url
     from kipctl.report.broker_tables import brokers_report
     from kipctl.transport.request import Cluster
@@ -61,6 +61,6 @@ def brokers(
     for url in metrics_url:
         demand_url(url)
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
-        facts = examine(cluster, tuple(dict.fromkeys(metrics_url)), look_again)
+        facts = collect_facts(cluster, tuple(dict.fromkeys(metrics_url)), refresh_snapshot)
         environment.say_what_may_be_hidden(cluster, facts.snapshot.topics)
     environment.report(brokers_report(facts, diagnose(facts), everything), output)

@@ -7,12 +7,14 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.target import named_cluster
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.reach import CommandRights, Step
+    from kipctl.cluster.acls import CommandRights
+    from kipctl.cluster.connection_steps import Step
     from kipctl.transport.acl_errors import Right
     from kipctl.transport.clusters import NamedCluster
 
@@ -27,17 +29,13 @@ def list_(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> N
 
     file = clusters_file(environment.variables)
     known = named_clusters(file)
-    if not known:
-        environment.message(
-            "No cluster has a name yet: kipctl clusters add NAME --bootstrap-server HOST:PORT"
-        )
     environment.report(_listed(file, list(known.values())), output)
 
 
 @app.command()
 def show(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
+    name: Annotated[str, typer.Argument(metavar="CLUSTER")],
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show one cluster's entry."""
@@ -46,9 +44,7 @@ def show(
 
     file = clusters_file(environment.variables)
     known = named_clusters(file)
-    if name not in known:
-        raise UsageError(f"There is no cluster {name!r}.", "See: kipctl clusters list")
-    environment.report(_listed(file, [known[name]]), output)
+    environment.report(_listed(file, [named_cluster(name, known)]), output)
 
 
 @app.command()
@@ -63,7 +59,9 @@ def add(
         str,
         typer.Option("--command-config", metavar="FILE", help="Properties of Java's clients."),
     ] = "",
-    rack: Annotated[str, typer.Option("--rack", help="Where this machine is.")] = "",
+    rack: Annotated[
+        str, typer.Option("--client-rack", metavar="RACK", help="Where this machine is.")
+    ] = "",
     metrics_url: Annotated[
         list[str] | None,
         typer.Option("--metrics-url", metavar="URL", help="A broker's metrics; repeatable."),
@@ -73,7 +71,7 @@ def add(
         typer.Option("--protected", help="Changes need --expect-cluster beside --yes."),
     ] = False,
     id_: Annotated[
-        str, typer.Option("--id", metavar="ID", help="Refuse a cluster of another id.")
+        str, typer.Option("--expect-cluster", metavar="ID", help="Refuse a cluster of another id.")
     ] = "",
     map_: Annotated[
         list[str] | None,
@@ -115,10 +113,10 @@ def add(
 @app.command("test")
 def check(
     context: typer.Context,
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="Whose rights are looked at as well; repeatable."),
+        typer.Option("--topic", metavar="TOPIC", help="Look at rights on this too; repeatable."),
     ] = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -131,29 +129,31 @@ def check(
     is another cluster than expected.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.reach import LOGIN, rights, steps_to
-    from kipctl.protocol.error_codes import ErrorCode
+    from kipctl.cluster.acls import rights
+    from kipctl.cluster.connection_steps import LOGIN, connection_steps
+    from kipctl.cluster.snapshot import is_missing, no_topic
     from kipctl.transport.request import Cluster
 
     if name is not None:
         if environment.connecting.get("cluster") not in (None, name):
-            raise UsageError("NAME and --cluster name two clusters.", "Give one.")
+            raise UsageError("CLUSTER and --cluster name two clusters.", "Give one.")
         environment.connecting["cluster"] = name
     access = environment.access(bootstrap_server)
-    steps = steps_to(access)
+    steps = connection_steps(access)
     reached = [step.server for step in steps if step.name == "versions" and step.is_good]
     found: list[CommandRights] = []
     refused: RefusedError | None = None
     if reached:
         with Cluster(access) as cluster:
             try:
-                shown = {one.name: one for one in cluster.metadata(topic or ()).topics}
+                shown = cluster.metadata(topic or ()).topics
                 found = rights(cluster, topic or [])
+                for one in shown:
+                    if is_missing(one.error_code):
+                        missing = no_topic(one.name or "", cluster.metadata().topics)
+                        environment.message(missing.what)
             except RefusedError as other:  # another cluster than the one that is expected
-                refused, shown = other, {}
-        for name in topic or ():
-            if name in shown and shown[name].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                environment.message(f"There is no topic {name!r}.")
+                refused = other
     environment.report(_tested(steps, found), output)
     if refused:
         raise refused
@@ -184,7 +184,16 @@ def _listed(file: Path, known: "list[NamedCluster]") -> Report:
                 ),
             ),
         ),
+        opening=paragraphs(_counted(known)),
     )
+
+
+def _counted(known: "list[NamedCluster]") -> str:
+    if not known:
+        return "No cluster has a name yet: kipctl clusters add NAME --bootstrap-server HOST:PORT"
+    if len(known) == 1:
+        return f"Cluster {known[0].name} is reached at {known[0].bootstrap_servers}."
+    return f"{len(known)} clusters have a name."
 
 
 def _document(one: "NamedCluster") -> dict[str, object]:
@@ -249,7 +258,26 @@ def _tested(steps: "list[Step]", found: "list[CommandRights]") -> Report:
             ],
         },
         (way, allowed) if found else (way,),
+        opening=(_reached(steps, found),),
     )
+
+
+def _reached(steps: "list[Step]", found: "list[CommandRights]") -> Paragraph:
+    """The first step that fails, or what a user who has come so far may not do."""
+    servers = {step.server for step in steps}
+    if failed := [step for step in steps if not step.is_good]:
+        reached = len(servers - {step.server for step in failed})
+        first = failed[0]
+        return Paragraph(
+            f"{reached} of {len(servers)} servers can be reached: {first.name} fails at"
+            f" {first.server}.",
+            tone=Tone.WARNING if reached else Tone.BAD,
+        )
+    said = f"All {len(servers)} servers can be reached"
+    if missing := [one.command for one in found if one.missing]:
+        listed = ", ".join(missing)
+        return Paragraph(f"{said}; rights are missing for {listed}.", tone=Tone.WARNING)
+    return Paragraph(f"{said}, and no right is missing.", tone=Tone.GOOD)
 
 
 def _words(rights: "tuple[Right, ...]") -> str | None:

@@ -3,9 +3,10 @@
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.help import commands
 
 _FROM = "bootstrap_server"
 """The parameter of commands that connect."""
@@ -16,7 +17,7 @@ def _options(
         str | None,
         typer.Option(
             "--cluster",
-            metavar="NAME",
+            metavar="CLUSTER",
             help="A cluster of clusters.toml (kipctl clusters). Default: KIPCTL_CLUSTER.",
         ),
     ] = None,
@@ -52,22 +53,12 @@ def with_connecting_options(root: TyperGroup) -> TyperGroup:
     for option in options:
         option.expose_value = False
         option.callback = _keep
-    for command in _commands(root):
+    for _, command in commands(root):
         names = [parameter.name for parameter in command.params]
         if _FROM in names:
             at = names.index(_FROM) + 1
             command.params[at:at] = [option for option in options if option.name not in names]
     return root
-
-
-def _commands(group: TyperGroup) -> list[TyperCommand]:
-    found: list[TyperCommand] = []
-    for command in group.commands.values():
-        if isinstance(command, TyperGroup):
-            found += _commands(command)
-        elif isinstance(command, TyperCommand):
-            found.append(command)
-    return found
 
 
 def _keep(context: Any, parameter: Any, value: Any) -> None:

@@ -25,7 +25,8 @@ def demo(
 
     environment: Environment = context.obj
     folders = run_folders(record, environment.variables)
-    found = measure_demo(DemoPlan.usual(), Place(), folders, environment.message)
+    with environment.progress():
+        found = measure_demo(DemoPlan.usual(), Place(), folders, environment.message)
     environment.report(
         Report(
             "demo", found, (demo_table(found),), demo_closing(found, record), demo_answer(found)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,11 +31,11 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import ids, listing, moved_report
+from kipctl.report.leader_tables import ids, listing, moved_report, with_most_rows
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.unclean import Leaderless
+    from kipctl.cluster.moves.unclean_election import LeaderlessPartition
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -46,7 +45,7 @@ TopicOption = Annotated[
 ]
 PartitionOption = Annotated[
     list[str] | None,
-    typer.Option("--partition", metavar="TOPIC:NUMBER", help="One partition; repeatable."),
+    typer.Option("--partition", metavar="TOPIC:PARTITION", help="One partition; repeatable."),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Every partition, internal topics too.")]
 AllButInternalOption = Annotated[
@@ -71,7 +70,7 @@ BrokerOption = Annotated[
     list[int] | None,
     typer.Option(
         "--broker",
-        metavar="ID",
+        metavar="BROKER",
         min=0,
         help="Partitions whose preferred replica this broker is; repeatable.",
     ),
@@ -102,8 +101,6 @@ TimeoutOption = Annotated[
         help="How long to wait for a batch.",
     ),
 ]
-MOST_ROWS = 50
-"""Of a table for people."""
 
 
 @app.command()
@@ -135,14 +132,14 @@ def preferred(
     that gives up leaves leaders where they are: an election has no way back.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.balanced import (
+    from kipctl.cluster.moves.election_batches import DEFAULT_TIMEOUT_S, elect_preferred
+    from kipctl.cluster.moves.election_until_balanced import (
         UNTIL_TIMEOUT_S,
         elect_until_balanced,
         parse_until,
     )
-    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.elections import DEFAULT_TIMEOUT_S, elect_preferred
-    from kipctl.cluster.snapshot import look_again, take_snapshot
+    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
+    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
     if until is not None:
@@ -162,7 +159,7 @@ def preferred(
             if dry_run:
                 watched.look_only()
             listed = watched.with_seen(_astray_report(astray, len(shown.partitions)))
-            environment.report(_bounded(listed, output), output)
+            environment.report(with_most_rows(listed), output)
             return
         environment.confirm(
             f"{len(astray.partitions):,} of {len(shown.partitions):,} partitions, of"
@@ -172,7 +169,7 @@ def preferred(
         )
         if until is None:
             # Anybody may have moved them since they were shown.
-            now = look_again(cluster, astray.topics).only(one.id for one in astray.partitions)
+            now = refresh_snapshot(cluster, astray.topics).only(one.id for one in astray.partitions)
             before = now.only(one.id for one in now.not_led_by_preferred)
             expected = {one.id: one.preferred_leader for one in before.partitions}
             title = f"Electing the preferred leaders of {len(expected)} partitions"
@@ -184,7 +181,7 @@ def preferred(
                     timeout_s=timeout or DEFAULT_TIMEOUT_S,
                     batch=batch,
                     between_s=between,
-                    guardian=watched.guarding,
+                    guard=watched.guarding,
                 )
         else:
             before = shown
@@ -197,12 +194,12 @@ def preferred(
                     between_s=between,
                     timeout_s=timeout or UNTIL_TIMEOUT_S,
                     progress=progress,
-                    guardian=watched.guarding,
+                    guard=watched.guarding,
                 )
         moved = LeadersMoved(None, held)
-        after = look_again(cluster, before.topics)
+        after = refresh_snapshot(cluster, before.topics)
     report = watched.with_seen(moved_report("elect preferred", moved, before, after))
-    environment.report(_bounded(report, output), output)
+    environment.report(with_most_rows(report), output)
     demand_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
@@ -222,7 +219,8 @@ def _reported(
             yield progress
         except KipctlError as stopped:
             if watched.is_asked:
-                report = Report("elect preferred", {"stopped": stopped.what}, ())
+                document = {"stopped": stopped.what}
+                report = Report("elect preferred", document, opening=paragraphs(stopped.what))
                 environment.report(watched.with_seen(report), output)
             raise
 
@@ -249,11 +247,11 @@ def unclean(
     lost after the question than it showed are left out.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.elections import elect_unclean
+    from kipctl.cluster.moves.election_batches import elect_unclean
+    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
     from kipctl.cluster.moves.reassign import LeftOut
-    from kipctl.cluster.moves.unclean import examine, worse
-    from kipctl.cluster.snapshot import look_again, take_snapshot
+    from kipctl.cluster.moves.unclean_election import examine, why_riskier
+    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
     if internal and not every:
@@ -277,9 +275,9 @@ def unclean(
         found = examine(cluster, shown)
         listed = _unclean_report(found, len(shown.partitions))
         if dry_run or not found:
-            environment.report(_bounded(listed, output), output)
+            environment.report(with_most_rows(listed), output)
             return
-        environment.show(_bounded(listed, OutputFormat.AUTO))
+        environment.show(with_most_rows(listed))
         environment.confirm(
             f"{len(found):,} of {len(shown.partitions):,} partitions have no leader. An unclean"
             " election loses for good the records that the elected replica does not have. Elect"
@@ -289,7 +287,7 @@ def unclean(
         )
         # A broker may be back since they were shown: what has a leader again loses nothing.
         ids = [one.id for one in found]
-        now = look_again(cluster, {one.topic for one in ids}).only(ids)
+        now = refresh_snapshot(cluster, {one.topic for one in ids}).only(ids)
         before = now.only(one.id for one in now.leaderless)
         if recovered := len(ids) - len(before.partitions):
             environment.message(
@@ -297,7 +295,7 @@ def unclean(
             )
         # A broker may be gone since: what was confirmed is this leader, and no greater loss.
         was = {one.id: one for one in found}
-        reasons = {one.id: worse(was[one.id], one) for one in examine(cluster, before)}
+        reasons = {one.id: why_riskier(was[one.id], one) for one in examine(cluster, before)}
         changed = [LeftOut(one, why) for one, why in reasons.items() if why]
         next_step = "Start a broker that holds a replica."
         if changed:
@@ -308,10 +306,8 @@ def unclean(
         with environment.progress(f"Electing leaders of {len(before.partitions)} partitions"):
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
-        after = look_again(cluster, before.topics)
-    environment.report(
-        _bounded(moved_report("elect unclean", moved, before, after), output), output
-    )
+        after = refresh_snapshot(cluster, before.topics)
+    environment.report(with_most_rows(moved_report("elect unclean", moved, before, after)), output)
     demand_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
@@ -328,8 +324,8 @@ def _asked(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.moves.balanced import preferring
-    from kipctl.cluster.moves.elect import demand_known, parse_partition
+    from kipctl.cluster.moves.election_request import demand_known, parse_partition
+    from kipctl.cluster.moves.election_until_balanced import preferred_on
     from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import select
 
@@ -344,7 +340,7 @@ def _asked(
     if topics:
         return lambda snapshot: select(snapshot, topics)
     if brokers:
-        return lambda snapshot: preferring(snapshot, brokers)
+        return lambda snapshot: preferred_on(snapshot, brokers)
     named: Sequence[PartitionId] = (
         [parse_partition(text) for text in partitions]
         if json_file is None
@@ -383,11 +379,16 @@ def _astray_report(astray: "Snapshot", asked: int) -> Report:
         "elect preferred",
         {"partitions": partitions},
         (table,),
-        opening=paragraphs(f"{len(partitions):,} of {asked:,} partitions. Nothing was changed."),
+        opening=paragraphs(
+            f"{len(partitions):,} of {asked:,} partitions are not led by their preferred replica."
+            " Nothing was changed."
+            if partitions
+            else f"All {asked:,} partitions are led by their preferred replica. Nothing to do."
+        ),
     )
 
 
-def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
+def _unclean_report(found: "Sequence[LeaderlessPartition]", asked: int) -> Report:
     table = Table(
         "Without a leader",
         (
@@ -435,18 +436,3 @@ def _unclean_report(found: "Sequence[Leaderless]", asked: int) -> Report:
             f"{len(found):,} of {asked:,} partitions have no leader. Nothing was changed."
         ),
     )
-
-
-def _bounded(report: Report, output: OutputFormat) -> Report:
-    """What a person can read; JSON and CSV, which programs read, have every row."""
-    if output is OutputFormat.CSV:
-        return report
-    return replace(report, tables=tuple(map(_first_rows, report.tables)))
-
-
-def _first_rows(table: Table) -> Table:
-    more = len(table.rows) - MOST_ROWS
-    if more <= 0:
-        return table
-    note = f"And {more:,} more; -o json lists all."
-    return replace(table, rows=table.rows[:MOST_ROWS], notes=(*table.notes, note))

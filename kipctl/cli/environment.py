@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.report.formats import OutputFormat, renderable, write
+from kipctl.progress import ProgressText
+from kipctl.report.formats import OutputFormat, write
 from kipctl.report.printable import printable
+from kipctl.report.progress_bar import ProgressLine
 from kipctl.report.tables import ClusterIdentity, Report
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from kipctl.transport.access import Access
     from kipctl.transport.clusters import NamedCluster
     from kipctl.transport.request import Cluster
+
+
+_PREPARING = "Preparing."
+"""What a terminal shows until a command says what it does."""
 
 
 def orphaned(lab: str) -> str:
@@ -43,7 +49,10 @@ class Environment:
     """The command line, without `kipctl`."""
     connecting: dict[str, Any] = field(default_factory=dict)
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
-    _spinner: Console | None = field(default=None, init=False)
+    _drawing: Console | None = field(default=None, init=False)
+    """Of what is drawn on the terminal at the moment: messages go above it."""
+    _bar: "Callable[[ProgressText], None] | None" = field(default=None, init=False)
+    """Shows on it how far the work is, if there is one that does."""
     _follow_up: "FollowUp | None" = field(default=None, init=False)
     cluster: "NamedCluster | None" = field(default=None, init=False)
     """The named cluster that the command means, once `access` has found it."""
@@ -92,9 +101,12 @@ class Environment:
 
     def message(self, text: str) -> None:
         """Tell the user something that is not the result."""
+        if self._bar and isinstance(text, ProgressText):
+            self._bar(text)
+            return
         text = printable(self._repeatable(text))
-        if self._spinner:
-            self._spinner.print(Text(text), soft_wrap=True)  # above the spinner, not into it
+        if self._drawing:
+            self._drawing.print(Text(text), soft_wrap=True)  # above it, not into it
             return
         with suppress(OSError):  # the terminal may be closed: what is told is not what is done
             self.stderr.write(text + "\n")
@@ -110,35 +122,52 @@ class Environment:
             self.message(note)
 
     @contextmanager
-    def progress(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Yield a function that tells what is being done: a spinner, or lines off a terminal."""
-        if not self.stderr.isatty():
-            self.message(title)
-            yield self.message
-            return
-        console = Console(file=self.stderr, highlight=False)
-        self._spinner = console
-        try:
-            with console.status(Text(title)) as status:
-                yield lambda text: status.update(Text(text))
-        finally:
-            self._spinner = None
+    def progress(self, title: str = "") -> Iterator[Callable[[str], None]]:
+        """Yield a function that tells what is being done: a spinner, or lines off a terminal.
+
+        On a terminal a ProgressText has a bar, also one that `message` is given.
+        """
+        with self._drawn() as console:
+            if console is None:
+                if title:
+                    self.message(title)
+                yield self.message
+                return
+            with console.status(Text(title or _PREPARING), refresh_per_second=4) as status:
+                line = ProgressLine(title or _PREPARING)
+
+                def update(text: str) -> None:
+                    line.update(text)
+                    status.update(line)
+
+                self._bar = update
+                yield update
 
     @contextmanager
-    def live(self) -> Iterator[Callable[[Report], None]]:
-        """Yield a function that draws a report in place of the one before, on a terminal only."""
-        if not self.stderr.isatty():
-            yield lambda report: None
-            return
-        from rich.live import Live
+    def live(self) -> Iterator[Callable[[RenderableType], None] | None]:
+        """Yield a function that draws something in place of what was there; None off a terminal."""
+        with self._drawn() as console:
+            if console is None:
+                yield None
+                return
+            from rich.live import Live
 
-        console = Console(file=self.stderr, highlight=False)
-        self._spinner = console
-        try:
             with Live(console=console, auto_refresh=False, transient=True) as drawing:
-                yield lambda report: drawing.update(renderable(report), refresh=True)
+                yield lambda what: drawing.update(what, refresh=True)
+
+    @contextmanager
+    def _drawn(self) -> Iterator[Console | None]:
+        """The terminal, for as long as something is drawn there; None where that cannot be."""
+        console = Console(file=self.stderr, highlight=False)
+        is_plain = console.is_dumb_terminal or console.options.ascii_only
+        if not self.stderr.isatty() or is_plain or self._drawing:
+            yield None
+            return
+        self._drawing = console
+        try:
+            yield console
         finally:
-            self._spinner = None
+            self._drawing = self._bar = None
 
     def confirm(self, question: str, yes: bool, typed: str = "") -> None:
         """Ask before something is changed; `yes` (from `--yes`) answers for the user.
@@ -230,9 +259,9 @@ class Environment:
 
         For every command that looks at all topics, or at those that match a glob.
         """
-        from kipctl.cluster.reach import may_be_hidden
+        from kipctl.cluster.acls import hidden_topics_warning
 
-        if said := may_be_hidden(cluster, topics, named):
+        if said := hidden_topics_warning(cluster, topics, named):
             self.message(said)
 
     def warn_of_request_log(self) -> None:
@@ -242,9 +271,9 @@ class Environment:
         import socket
         import time
 
-        from kipctl.cluster.request_log_state import on_record, warning
+        from kipctl.cluster.request_log_record import read_records, warning
 
-        found = on_record(self._access.ids, self.variables)
+        found = read_records(self._access.ids, self.variables)
         if text := warning(found, socket.gethostname(), time.time()):
             self.message(text)
 
@@ -271,19 +300,19 @@ class Environment:
         """Say what does nothing: it may be misspelt, or be Java's alone."""
         from kipctl.java_properties import is_ascii
         from kipctl.security.settings import (
-            idle,
+            ignored_properties,
             is_about_security,
-            maybe_meant,
             refused_by_java,
-            without_effect,
+            unused_by_protocol,
+            with_suggestion,
         )
 
         others = [name for name in properties if not is_about_security(name)]
         others = [name for name in others if name != "bootstrap.servers"]
         if file and others:
             self.message(f"Of {file} this says nothing of how to connect: {', '.join(others)}.")
-        if unused := without_effect(properties):
-            self.message(f"Not used by kipctl: {', '.join(map(maybe_meant, unused))}.")
+        if unused := ignored_properties(properties):
+            self.message(f"Not used by kipctl: {', '.join(map(with_suggestion, unused))}.")
         for sentence in refused_by_java(properties):
             self.message(sentence)
         if file and not is_ascii(Path(file)):
@@ -291,7 +320,7 @@ class Environment:
                 f"{file} is read as UTF-8, and by Java as ISO 8859-1: write what is not ASCII as"
                 r" \uXXXX."
             )
-        if unused := idle(properties):
+        if unused := unused_by_protocol(properties):
             protocol = properties.get("security.protocol", "PLAINTEXT")
             self.message(
                 f"With security.protocol={protocol} these do nothing: {', '.join(unused)}."

@@ -11,9 +11,10 @@ from kipctl.cli.experiment_options import (
     LabControllersOption,
     QuickOption,
     RecordRunsOption,
-    run_folders,
+    recorded_runs,
 )
 from kipctl.cli.options import (
+    HtmlOption,
     LeaderDiscoveryOption,
     OutputOption,
     RecordSizeOption,
@@ -57,6 +58,7 @@ def batch(
     controllers: LabControllersOption = 1,
     bootstrap_server: ExperimentBootstrapOption = None,
     record: RecordRunsOption = None,
+    html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """How many leaders to move at a time: batch size against time and what clients felt.
@@ -69,7 +71,7 @@ def batch(
     from kipctl.experiments.arms.stand import Place, standing
     from kipctl.experiments.batch.experiment import run_batches
     from kipctl.experiments.batch.plan import PARTITIONS, BatchPlan, parse_sizes
-    from kipctl.report.experiment_batch_tables import batch_tables
+    from kipctl.report.experiment_batch_tables import batch_answer, batch_tables
 
     given: dict[str, Any] = {"rotations": 1, "partitions": 30, "broker_warmup_s": 5.0}
     given = given if quick else {}
@@ -83,8 +85,10 @@ def batch(
         discovery=leader_discovery,
         **given,
     )
-    folder = run_folders(record, environment.variables)
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
-    with standing(place, (), environment.message) as stand:
-        document = run_batches(plan, stand, folder, environment.message)
-    environment.report(Report("experiment batch", document, batch_tables(document)), output)
+    with recorded_runs(environment, record, html) as folder:
+        with environment.progress(), standing(place, (), environment.message) as stand:
+            document = run_batches(plan, stand, folder, environment.message)
+        opening = (batch_answer(document),)
+        report = Report("experiment batch", document, batch_tables(document), opening=opening)
+        environment.report(report, output)

@@ -12,9 +12,10 @@ from kipctl.cli.experiment_options import (
     QuickOption,
     RecordRunsOption,
     RunsOption,
-    run_folders,
+    recorded_runs,
 )
 from kipctl.cli.options import (
+    HtmlOption,
     OutputOption,
     RecordSizeOption,
     ThroughputOption,
@@ -31,10 +32,10 @@ _GONE_S, _GONE_KILLED_S = 5.0, 15.0
 
 def closest_replica(
     context: typer.Context,
-    clients: Annotated[
+    arms: Annotated[
         str,
         typer.Option(
-            "--clients", metavar="ARM,...", help="Consumers; named as in experiment redirect."
+            "--arms", metavar="ARM,...", help="Consumers; named as in experiment redirect."
         ),
     ] = "probe-kip951,java-4.3.1,librdkafka",
     client_rack: Annotated[
@@ -46,7 +47,6 @@ def closest_replica(
         Duration,
         typer.Option(
             "--for",
-            "--seconds",
             metavar="DURATION",
             parser=duration,
             help="How long a run is before the rack goes.",
@@ -55,8 +55,8 @@ def closest_replica(
     stay: Annotated[
         bool, typer.Option("--stay", help="Do not end the brokers of the consumer's rack.")
     ] = False,
-    uncontrolled: Annotated[
-        bool, typer.Option("--uncontrolled", help="Kill them, as when a machine fails.")
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill them (SIGKILL), as when a machine fails.")
     ] = False,
     throughput: ThroughputOption = 500,
     record_size: RecordSizeOption = 1000,
@@ -65,6 +65,7 @@ def closest_replica(
     brokers: LabBrokersOption = 3,
     controllers: LabControllersOption = 1,
     record: RecordRunsOption = None,
+    html: HtmlOption = None,
     bootstrap_server: ExperimentBootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -80,28 +81,30 @@ def closest_replica(
         chosen_rack,
         run_closest,
     )
-    from kipctl.report.experiment_replica_tables import replica_tables
+    from kipctl.report.experiment_replica_tables import replica_answer, replica_tables
 
     environment: Environment = context.obj
-    arms = parse_arms(clients)
+    clients = parse_arms(arms)
     plan = ClosestPlan(
-        clients=arms[:1] if quick else arms,
+        clients=clients[:1] if quick else clients,
         rack=client_rack or "",
         partitions=partitions,
         throughput=throughput,
         record_size=record_size,
         seconds=min(seconds, _QUICK_S) if quick else seconds,
         goes=not stay,
-        controlled=not uncontrolled,
-        gone_s=_GONE_KILLED_S if uncontrolled else _GONE_S,
+        controlled=not kill,
+        gone_s=_GONE_KILLED_S if kill else _GONE_S,
         runs=runs,
         broker_warmup_s=4 if quick else 10,
     )
-    folder = run_folders(record, environment.variables)
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
-    with standing(place, plan.clients, environment.message) as stand:
-        document = run_closest(plan, stand, folder, environment.message)
-    tables = replica_tables(document)
-    environment.report(Report("experiment closest-replica", document, tables), output)
+    with recorded_runs(environment, record, html) as folder:
+        with environment.progress(), standing(place, plan.clients, environment.message) as stand:
+            document = run_closest(plan, stand, folder, environment.message)
+        tables = replica_tables(document)
+        opening = replica_answer(document)
+        report = Report("experiment closest-replica", document, tables, opening=opening)
+        environment.report(report, output)

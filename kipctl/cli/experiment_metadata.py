@@ -12,10 +12,11 @@ from kipctl.cli.experiment_options import (
     LabControllersOption,
     QuickOption,
     RecordRunsOption,
-    run_folders,
+    recorded_runs,
 )
 from kipctl.cli.guard import confirm_topics
 from kipctl.cli.options import (
+    HtmlOption,
     InTurnThroughputOption,
     OutputOption,
     PhaseSecondsOption,
@@ -33,10 +34,10 @@ _QUICK_TOPICS, _QUICK_S, _QUICK_CLIENTS = 60, 3.0, 2
 
 def metadata(
     context: typer.Context,
-    clients: Annotated[
+    arms: Annotated[
         str,
         typer.Option(
-            "--clients",
+            "--arms",
             metavar="CLIENT,...",
             help="probe-legacy, probe-preload, probe-kip526, java-X.Y.Z, librdkafka; one after the"
             " other.",
@@ -55,6 +56,7 @@ def metadata(
     brokers: LabBrokersOption = 3,
     controllers: LabControllersOption = 1,
     record: RecordRunsOption = None,
+    html: HtmlOption = None,
     yes: YesOption = False,
     bootstrap_server: ExperimentBootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -67,15 +69,14 @@ def metadata(
     from kipctl.experiments.arms.stand import Place, standing
     from kipctl.experiments.metadata.experiment import parse_clients, run_claims
     from kipctl.probe.produce.config import parse_properties
-    from kipctl.report.experiment_metadata_tables import claims_tables
+    from kipctl.report.experiment_metadata_tables import claims_answer, claims_tables
     from kipctl.runs.metadata.plan import MetadataPlan
     from kipctl.transport.access import Access
 
     environment: Environment = context.obj
-    watched = parse_clients(clients)[: _QUICK_CLIENTS if quick else None]
-    arms = [client.arm for client in watched if client.arm is not None]
+    watched = parse_clients(arms)[: _QUICK_CLIENTS if quick else None]
+    stock = [client.arm for client in watched if client.arm is not None]
     place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
-    folder = run_folders(record, environment.variables)
     plan = MetadataPlan(
         access=Access(""),
         topics=min(topics, _QUICK_TOPICS) if quick else topics,
@@ -88,8 +89,10 @@ def metadata(
     )
     if place.access is not None:
         confirm_topics(environment, place.access, plan.topics, partitions, yes)
-    with standing(place, arms, environment.message) as stand:
-        here = replace(plan, access=stand.access)
-        document = run_claims(here, watched, stand, folder, environment.message)
-    report = Report("experiment metadata", document, claims_tables(document))
-    environment.report(report, output)
+    with recorded_runs(environment, record, html) as folder:
+        with environment.progress(), standing(place, stock, environment.message) as stand:
+            here = replace(plan, access=stand.access)
+            document = run_claims(here, watched, stand, folder, environment.message)
+        opening = claims_answer(document)
+        report = Report("experiment metadata", document, claims_tables(document), opening=opening)
+        environment.report(report, output)

@@ -1,12 +1,16 @@
-"""Options that experiments share, and where their runs are recorded."""
+"""Options that experiments share, where their runs are recorded, and the page of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
+from kipctl.cli.environment import Environment
 from kipctl.errors import UsageError
+from kipctl.pipeline.place import Place
 
 ExperimentBootstrapOption = Annotated[
     str | None,
@@ -54,6 +58,34 @@ def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[s
         return folder_of(f"{record}-{name}", variables)
 
     return folder
+
+
+@contextmanager
+def recorded_runs(
+    environment: Environment, record: str | None, html: Path | None
+) -> Iterator[Callable[[str], Path | None]]:
+    """Where the run of a name is recorded, for the block; after it the page of them all is written,
+    if one is asked for. Without `record` they are kept until then.
+
+    Raises UsageError for a place that cannot be, and what Spark raises.
+    """
+    from kipctl.cli.report import check_html, report_runs
+
+    folder = run_folders(record, environment.variables)
+    if html is None:
+        yield folder
+        return
+    check_html(html)
+    folders: list[Path] = []
+    with TemporaryDirectory(prefix="kipctl-") as scratch:
+
+        def noted(name: str) -> Path:
+            folders.append(folder(name) or Path(scratch, name))
+            return folders[-1]
+
+        yield noted
+        report_runs(environment, [str(one) for one in folders], html, Place())
+    environment.message(f"Written: {html}")
 
 
 def whole_numbers(text: str, option: str) -> tuple[int, ...]:

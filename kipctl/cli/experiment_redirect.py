@@ -11,9 +11,10 @@ from kipctl.cli.experiment_options import (
     ExperimentBootstrapOption,
     QuickOption,
     RecordRunsOption,
-    run_folders,
+    recorded_runs,
 )
 from kipctl.cli.options import (
+    HtmlOption,
     OutputOption,
     RecordSizeOption,
     duration,
@@ -115,6 +116,7 @@ def redirect(
     ] = None,
     bootstrap_server: ExperimentBootstrapOption = None,
     record: RecordRunsOption = None,
+    html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """KIP-951's micro-benchmark: what it costs producers that all leaders of a topic rotate.
@@ -129,7 +131,7 @@ def redirect(
     from kipctl.experiments.redirect.experiment import Question, experiment
     from kipctl.experiments.redirect.gain_curve import STALENESS_MS
     from kipctl.experiments.redirect.plan import Scale, nodes_of, planned
-    from kipctl.report.experiment_tables import redirect_tables
+    from kipctl.report.experiment_tables import redirect_answer, redirect_tables
 
     if scale not in ("default", "kip"):
         raise UsageError(f"--scale is {scale}; it is default or kip.")
@@ -137,6 +139,11 @@ def redirect(
         raise UsageError("--quick and --scale kip cannot both be.")
     if curve and not predict:
         raise UsageError("--curve is for --predict.")
+    if curve and html:
+        raise UsageError(
+            "--html shows what is measured here, and with --curve nothing is.",
+            "A page of the curve: kipctl report",
+        )
     size = Scale.QUICK if quick else Scale(scale)
     conditions = Conditions(metadata_delay.us, stale_metadata.us)
     gain_curve = gain_curve or (predict and not curve)
@@ -153,22 +160,26 @@ def redirect(
         "every_s": every,
     }
     of_lab = nodes_of(size)
-    question = Question(
-        plan=planned(size, given, conditions, 1000 * max(STALENESS_MS) if gain_curve else 0),
-        place=Place(
-            environment.access(bootstrap_server)
-            if predict
-            else environment.access_if_named(bootstrap_server),
-            of_lab[0] if brokers is None else brokers,
-            of_lab[1] if controllers is None else controllers,
-        ),
-        gain_curve=gain_curve,
-        predict=predict,
-        curve=_recorded(curve, environment.variables) if curve else (),
-        record=run_folders(record, environment.variables),
-    )
-    found = experiment(question, environment.message)
-    environment.report(Report("experiment redirect", found, redirect_tables(found)), output)
+    with recorded_runs(environment, record, html) as folder:
+        question = Question(
+            plan=planned(size, given, conditions, 1000 * max(STALENESS_MS) if gain_curve else 0),
+            place=Place(
+                environment.access(bootstrap_server)
+                if predict
+                else environment.access_if_named(bootstrap_server),
+                of_lab[0] if brokers is None else brokers,
+                of_lab[1] if controllers is None else controllers,
+            ),
+            gain_curve=gain_curve,
+            predict=predict,
+            curve=_recorded(curve, environment.variables) if curve else (),
+            record=folder,
+        )
+        with environment.progress():
+            found = experiment(question, environment.message)
+        opening = redirect_answer(found)
+        report = Report("experiment redirect", found, redirect_tables(found), opening=opening)
+        environment.report(report, output)
 
 
 def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:

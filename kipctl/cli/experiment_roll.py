@@ -9,10 +9,11 @@ from kipctl.cli.experiment_options import (
     ExperimentBootstrapOption,
     QuickOption,
     RecordRunsOption,
-    run_folders,
+    recorded_runs,
     whole_numbers,
 )
 from kipctl.cli.options import (
+    HtmlOption,
     OutputOption,
     duration,
     finite,
@@ -47,8 +48,8 @@ def roll(
     restarts: Annotated[
         int, typer.Option("--restarts", help="Brokers restarted in each run; 0 for all.")
     ] = 0,
-    uncontrolled: Annotated[
-        bool, typer.Option("--uncontrolled", help="Kill brokers, as when a machine fails.")
+    kill: Annotated[
+        bool, typer.Option("--kill", help="Kill brokers (SIGKILL), as when a machine fails.")
     ] = False,
     every: Annotated[
         Duration | None,
@@ -93,6 +94,7 @@ def roll(
         int | None, typer.Option("--controllers", help="Of the fresh lab. Default: 1.")
     ] = None,
     record: RecordRunsOption = None,
+    html: HtmlOption = None,
     bootstrap_server: ExperimentBootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -106,7 +108,7 @@ def roll(
     from kipctl.experiments.arms.stand import Place, standing
     from kipctl.experiments.roll.experiment import run_roll
     from kipctl.experiments.roll.plan import SCALES, RollPlan, nodes_of, sizes
-    from kipctl.report.experiment_roll_tables import roll_tables
+    from kipctl.report.experiment_roll_tables import roll_answer, roll_tables
 
     environment: Environment = context.obj
     chosen = tuple(dict.fromkeys(acks.split(",")))
@@ -129,17 +131,19 @@ def roll(
         acks=chosen[-1:] if quick else chosen,
         broker_warmup_s=4 if quick else 10,
         restarts=restarts or (1 if quick else 0),
-        controlled=not uncontrolled,
+        controlled=not kill,
         workers=workers,
         **sizes(scale, given),
     )
-    folder = run_folders(record, environment.variables)
     of_lab = nodes_of(scale)
     place = Place(
         environment.access_if_named(bootstrap_server),
         of_lab[0] if brokers is None else brokers,
         of_lab[1] if controllers is None else controllers,
     )
-    with standing(place, plan.arms, environment.message) as stand:
-        document = run_roll(plan, stand, folder, environment.message)
-    environment.report(Report("experiment roll", document, roll_tables(document)), output)
+    with recorded_runs(environment, record, html) as folder:
+        with environment.progress(), standing(place, plan.arms, environment.message) as stand:
+            document = run_roll(plan, stand, folder, environment.message)
+        opening = roll_answer(document)
+        report = Report("experiment roll", document, roll_tables(document), opening=opening)
+        environment.report(report, output)

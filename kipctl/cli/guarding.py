@@ -15,11 +15,11 @@ from kipctl.report.guard_tables import guard_table
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.snapshot import Snapshot
-    from kipctl.guard.gauges import Guarding
-    from kipctl.guard.guard import Condition
+    from kipctl.guard.conditions import Condition
+    from kipctl.guard.monitor import GuardMonitor
     from kipctl.transport.request import Cluster
 
 STOP, ROLLBACK = "stop", "rollback"
@@ -96,7 +96,7 @@ def read_guard(
     for them.
     """
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.guard.guard import Kind, parse_guard
+    from kipctl.guard.conditions import Kind, parse_guard
 
     conditions = tuple(dict.fromkeys(parse_guard(text) for text in texts))
     if action not in (STOP, ROLLBACK):
@@ -125,7 +125,7 @@ class Guarded:
     environment: Environment
     cluster: "Cluster"
     asked: GuardAsked
-    guarding: "Guarding"
+    guarding: "GuardMonitor"
     entry: "Entry | None" = None
     has_canary: bool = False
 
@@ -147,15 +147,17 @@ class Guarded:
     @contextmanager
     def canary(self, batches: int = 0) -> Iterator[None]:
         """Inside, a producer runs if a condition has to be felt. Raises KipctlError."""
-        felt = [one for one in self.asked.conditions if one.kind.is_felt]
+        felt = [one for one in self.asked.conditions if one.kind.is_measured_by_canary]
         if not felt:
             yield
             return
-        from kipctl.guard.along import MOST_PARTITIONS
         from kipctl.guard.canary import canary
+        from kipctl.guard.canary_moves import MOST_PARTITIONS
 
         at_least = min(batches, MOST_PARTITIONS)
-        with canary(self.cluster, felt, self.environment.message, at_least) as self.guarding.felt:
+        with canary(
+            self.cluster, felt, self.environment.message, at_least
+        ) as self.guarding.canary_values:
             self.has_canary = True
             yield
 
@@ -172,12 +174,12 @@ class Guarded:
         are with them: one more in each, as far as that topic has partitions."""
         if not self.has_canary:
             return plan, batch
-        from kipctl.cluster.moves.planners.rotation import rotate
+        from kipctl.cluster.moves.planners.rotate_leaders import rotate
         from kipctl.cluster.snapshot import take_snapshot
-        from kipctl.guard.along import along
+        from kipctl.guard.canary_moves import add_canary_moves
         from kipctl.runs.plan import OWN_TOPIC
 
-        return along(plan, rotate(take_snapshot(self.cluster, [OWN_TOPIC])).moves, batch)
+        return add_canary_moves(plan, rotate(take_snapshot(self.cluster, [OWN_TOPIC])).moves, batch)
 
     def look_only(self) -> None:
         """What a dry run shows: what the guard sees now."""
@@ -201,9 +203,9 @@ def guarded(environment: Environment, cluster: "Cluster", asked: GuardAsked) -> 
 
     Raises UsageError for metrics of which nobody says where they are.
     """
-    from kipctl.guard.gauges import Guarding
-    from kipctl.guard.guard import Guard, Kind
-    from kipctl.guard.metrics import Exporters
+    from kipctl.guard.conditions import Guard, Kind
+    from kipctl.guard.exporters import Exporters
+    from kipctl.guard.monitor import GuardMonitor
 
     urls = asked.urls
     if metrics := [one for one in asked.conditions if one.kind is Kind.METRIC]:
@@ -218,7 +220,7 @@ def guarded(environment: Environment, cluster: "Cluster", asked: GuardAsked) -> 
         environment,
         cluster,
         asked,
-        Guarding(cluster, guard, Exporters(urls), environment.message),
+        GuardMonitor(cluster, guard, Exporters(urls), environment.message),
     )
 
 

@@ -11,28 +11,56 @@ VALUE_NAMES: Mapping[type, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH"
 """What stands for a value in help and man pages; anything else is TEXT."""
 
 PANELS: Mapping[str, Mapping[str, str]] = {
-    "": {
-        "Cluster": "bootstrap_server cluster command_config expect_cluster map metrics_url",
-        "While it runs": "during every count leader_discovery forever keep lost_after metrics",
-        "Workers on Spark": "workers master conf start_timeout scratch",
-        "The guard": "guard guard_patience guard_quiet guard_action",
-        "Asking first": "dry_run yes force",
-        "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
-        " strict save html svg",
-    },
     "reassign": {
         "What to do (one of these)": "rotate drain leaders_off leader balance add replaced factor"
         " rack_aware plan",
-        "What was done before": "rollback show verify cancel history entry everything clear",
+        "What was done before": "show history rollback resume entry journal verify pause cancel"
+        " everything clear",
         "Which topics": "topic all_topics",
         "How fast": "batch between concurrent throttle timeout",
         "Asking first": "dry_run yes force additional change_factor",
-        "Output": "output partitions measure",
+        "Output": "output measure",
     },
     "elect": {"Which partitions": "topic partition broker every internal json_file"},
-    "tap": {"What it does to traffic": "delay drop_hints stale_metadata reset cap"},
+    "roll": {
+        "How brokers are restarted (one of these)": "command manual lab",
+        "Which brokers": "broker controllers",
+        "A roll that has not ended": "resume abandon was_restarted",
+        "How fast": "timeout exec_timeout batch between",
+    },
+    "perf": {
+        "The load": "num_records throughput record_size payload_file payload_delimiter"
+        " warmup_records producer_acks fetch_size socket_buffer_size timeout",
+        "The topic": "topic topics partitions replication_factor partition offset from_latest",
+        "The client": "leader_discovery client_rack group command_property producer_property"
+        " consumer_property",
+    },
+    "tap": {
+        "Where it listens": "listen advertise certificate key",
+        "What it does to traffic": "delay drop_hints stale_metadata reset cap",
+    },
+    "lab": {
+        "The lab": "name brokers controllers racks kafka_version kafka_home host port",
+        "Its nodes": "config security acl request_log metrics",
+    },
+    "experiment": {
+        "What is compared": "arms batches acks runs scale kill stay phase gain_curve predict curve",
+        "The load": "num_records throughput record_size partitions topics seconds client_rack"
+        " leader_discovery every rotations restarts metadata_delay stale_metadata",
+    },
+    "": {
+        "While it runs": "during every count forever keep lost_after metrics",
+        "The guard": "guard guard_patience guard_quiet guard_action",
+        "Asking first": "dry_run yes force",
+        "Spark": "workers master conf start_timeout scratch",
+        "The lab": "brokers controllers",
+        "Output": "output record print_metrics show_detailed_stats reporting_interval hide_header"
+        " strict save html svg help",
+        "Cluster": "bootstrap_server cluster command_config expect_cluster map metrics_url",
+    },
 }
-"""Purposes, with the names of their options, by the first word of a command; "" is of all."""
+"""Purposes in the order in which help shows them, with the names of their options, by the first
+word of a command; "" is of all commands, and stands after their own."""
 
 EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "reassign": (
@@ -46,7 +74,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "roll": (
         "kipctl roll --dry-run",
         "kipctl roll --exec 'ssh {host} systemctl restart kafka' --guard 'under-min-isr > 0'",
-        "kipctl roll --brokers none --controllers --manual",
+        "kipctl roll --broker none --controllers --manual",
         "kipctl roll --resume",
     ),
     "wait": ("kipctl wait --until in-sync,preferred --timeout 600",),
@@ -66,7 +94,9 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "lab logs": ("kipctl lab logs 2 --follow",),
     "clusters list": ("kipctl clusters list",),
     "clusters show": ("kipctl clusters show east",),
-    "clusters add": ("kipctl clusters add east --bootstrap-server kafka1:9092 --rack east-1",),
+    "clusters add": (
+        "kipctl clusters add east --bootstrap-server kafka1:9092 --client-rack east-1",
+    ),
     "clusters test": ("kipctl clusters test east --topic orders",),
     "elect preferred": (
         "kipctl elect preferred --topic orders --dry-run",
@@ -123,29 +153,40 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 def laid_out(root: TyperGroup) -> TyperGroup:
     """Give the commands below their panels, value names and examples."""
     for path, command in commands(root):
-        panels = {
-            name: panel
-            for first in ("", path.split()[0])
-            for panel, names in PANELS.get(first, {}).items()
-            for name in names.split()
-        }
-        for parameter in command.params:
-            if isinstance(parameter, TyperOption):
-                parameter.rich_help_panel = panels.get(parameter.name)
+        _group(command, path.split()[0])
         if examples := EXAMPLES.get(path):
             command.epilog = "\n".join(("Examples:", *(f"  {escape(one)}" for one in examples)))
-    _name_values(root)
+    _word(root)
     return root
 
 
-def _name_values(command: TyperCommand | TyperGroup) -> None:
+def _group(command: TyperCommand, first: str) -> None:
+    """Put its options under their purposes, in the order of PANELS; what has none comes first."""
+    panels = {**PANELS.get(first, {}), **PANELS[""]}
+    purposes = {
+        name: panel
+        for of in (PANELS[""], PANELS.get(first, {}))
+        for panel, names in of.items()
+        for name in names.split()
+    }
+
+    for parameter in (*command.params, command.get_help_option(Context(command))):
+        if isinstance(parameter, TyperOption):
+            parameter.rich_help_panel = purposes.get(parameter.name)
+    order = ["", *panels]
+    command.params.sort(key=lambda one: order.index(getattr(one, "rich_help_panel", None) or ""))
+
+
+def _word(command: TyperCommand | TyperGroup) -> None:
+    """Name values, and let lines be as long as the terminal is wide."""
+    command.help = "\n\n".join(" ".join(p.split()) for p in (command.help or "").split("\n\n"))
     for parameter in (*command.params, command.get_help_option(Context(command))):
         if isinstance(parameter, TyperOption):
             parameter.metavar = value_name(parameter)
     if isinstance(command, TyperGroup):
         for held in command.commands.values():
             if isinstance(held, TyperCommand | TyperGroup):
-                _name_values(held)
+                _word(held)
 
 
 def commands(group: TyperGroup, path: str = "") -> Iterator[tuple[str, TyperCommand]]:

@@ -11,11 +11,11 @@ from kipctl.cli.inspect_metadata import metadata
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.replica_selection import replica_selection
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import A_FEW, listing
+from kipctl.report.leader_tables import listing, with_most_rows
 from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.hints import Checked
+    from kipctl.cluster.inspect.leader_hints import BrokerHints
     from kipctl.cluster.snapshot import Partition, Snapshot
 
 app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
@@ -23,9 +23,6 @@ app.command()(brokers)
 app.command()(replica_selection)
 app.command()(metadata)
 
-PartitionsOption = Annotated[
-    bool, typer.Option("--partitions", help="Print every partition, however many there are.")
-]
 TopicOption = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
 ]
@@ -35,7 +32,6 @@ TopicOption = Annotated[
 def leaders(
     context: typer.Context,
     topic: TopicOption = None,
-    partitions: PartitionsOption = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -52,7 +48,7 @@ def leaders(
         snapshot = take_snapshot(cluster, named=topic or [])
         environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
     shown = select(snapshot, topic) if topic else snapshot
-    environment.report(_leaders_report(shown, partitions), output)
+    environment.report(_leaders_report(shown), output)
 
 
 @app.command()
@@ -68,7 +64,7 @@ def hints(
     can never be written. No leader moves.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.inspect.hints import check_hints
+    from kipctl.cluster.inspect.leader_hints import check_hints
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -79,8 +75,7 @@ def hints(
     environment.report(_hints_report(checked, bool(snapshot.partitions)), output)
 
 
-def _leaders_report(snapshot: "Snapshot", every_row: bool) -> Report:
-    most = 0 if every_row else A_FEW
+def _leaders_report(snapshot: "Snapshot") -> Report:
     by_partition, partitions = listing(
         "Partitions",
         {
@@ -153,10 +148,8 @@ def _leaders_report(snapshot: "Snapshot", every_row: bool) -> Report:
             )
         ),
     )
-    by_topic = replace(
-        by_topic, columns=(*by_topic.columns[:4], Column("Leader skew", digits=2)), most=most
-    )
-    return Report(
+    by_topic = replace(by_topic, columns=(*by_topic.columns[:4], Column("Leader skew", digits=2)))
+    report = Report(
         "inspect leaders",
         {
             "partitions": partitions,
@@ -166,9 +159,10 @@ def _leaders_report(snapshot: "Snapshot", every_row: bool) -> Report:
             "leader_skew": snapshot.leader_skew,
             "without_leader": len(snapshot.leaderless),
         },
-        (by_broker, by_topic, replace(by_partition, most=most)),
+        (by_broker, by_topic, by_partition),
         opening=(_leaders_answer(snapshot),),
     )
+    return with_most_rows(report)
 
 
 def _is_in_order(partition: "Partition") -> bool:
@@ -199,8 +193,8 @@ def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
     return Paragraph(first, tone=Tone.BAD if lost else Tone.WARNING if astray else Tone.GOOD)
 
 
-def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Report:
-    from kipctl.cluster.inspect.hint_verdicts import Verdict
+def _hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Report:
+    from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
 
     _, brokers = listing(
         "Hints",
@@ -269,7 +263,7 @@ def _hints_report(checked: "tuple[Checked, ...]", has_partitions: bool) -> Repor
     )
 
 
-def _hints_table(checked: "tuple[Checked, ...]") -> Table:
+def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:
     """A row for the Produce and one for the Fetch that each broker was sent."""
     rows: list[tuple[Cell, ...]] = []
     for one in checked:

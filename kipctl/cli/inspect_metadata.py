@@ -14,15 +14,13 @@ from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.metadata_cost import Cost
-    from kipctl.cluster.inspect.metadata_views import Compared, Standing
+    from kipctl.cluster.inspect.metadata_views import ComparedViews, ViewOfBroker
     from kipctl.runs.metadata.convergence import Sightings
 
 TIMEOUT_S = 5.0
 """For each request: a broker that hangs is told of, not waited for."""
 MOST_BYTES = 32_000_000
 """Of all brokers' answers, at each look and for what they cost: else some brokers are asked."""
-_MOST_SHOWN = 20
-"""Differences that are shown of a broker; JSON has all."""
 
 
 def metadata(
@@ -104,7 +102,7 @@ def metadata(
 
 def _report(
     cost: "tuple[Cost, ...]",
-    compared: "Compared",
+    compared: "ComparedViews",
     alive: int,
     dead: tuple[int, ...],
     seen: "tuple[Sightings, ...] | None",
@@ -164,7 +162,7 @@ def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
     return _without_errors(Table(table.title, columns, table.rows)), list(map(dict, objects))
 
 
-def _views(compared: "Compared") -> tuple[Table, list[dict[str, object]]]:
+def _views(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
     table, objects = listing(
         "Each broker's view",
         {
@@ -194,14 +192,14 @@ def _views(compared: "Compared") -> tuple[Table, list[dict[str, object]]]:
     return _without_errors(table), list(map(dict, objects))
 
 
-def _behind(standing: "Standing") -> tuple[int, int, int]:
+def _behind(standing: "ViewOfBroker") -> tuple[int, int, int]:
     """Partitions behind, by how many epochs at most, and partitions that differ otherwise."""
     behind = standing.behind
     epochs = max((one.epochs_behind or 0 for one in behind), default=0)
     return len(behind), epochs, len(standing.differences) - len(behind)
 
 
-def _differences(compared: "Compared") -> tuple[Table, list[dict[str, object]]]:
+def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
     table, objects = listing(
         "Shown otherwise than in the newest view",
         {
@@ -232,12 +230,7 @@ def _differences(compared: "Compared") -> tuple[Table, list[dict[str, object]]]:
             for one in standing.differences
         ),
     )
-    left = len(table.rows) - _MOST_SHOWN
-    notes = (f"And {left:,} more; --output json has all.",) if left > 0 else ()
-    return (
-        Table(table.title, table.columns, table.rows[:_MOST_SHOWN], notes),
-        list(map(dict, objects)),
-    )
+    return table, list(map(dict, objects))
 
 
 def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, object]]]:
@@ -267,7 +260,7 @@ def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, o
     return table, list(map(dict, objects))
 
 
-def sentences(compared: "Compared", alive: int, dead: tuple[int, ...]) -> tuple[str, ...]:
+def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> tuple[str, ...]:
     """Who has replicas and could not be asked, and whether those that were asked agree.
 
     `alive` is how many brokers the cluster has.

@@ -1,5 +1,6 @@
 """`kipctl lab`: a real Apache Kafka cluster on this machine."""
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,11 +9,11 @@ import typer
 
 from kipctl.cli.environment import Environment, orphaned
 from kipctl.cli.options import OutputOption
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
@@ -26,7 +27,7 @@ _COLD = (
     "Its brokers are cold: before you measure, do a run of 10 s that does not count, or leave the "
     "beginning out with --warmup-records."
 )
-NameOption = Annotated[str, typer.Option("--name", metavar="NAME", help="Which lab.")]
+NameOption = Annotated[str, typer.Option("--name", metavar="LAB", help="Which lab.")]
 NodesArgument = Annotated[
     list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
 ]
@@ -127,7 +128,7 @@ def up(
 def status(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Which lab. Default: every lab.")
+        str | None, typer.Option(metavar="LAB", help="Which lab. Default: every lab.")
     ] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -145,8 +146,6 @@ def status(
         for lab in found:
             if lab.is_orphan:
                 environment.message(orphaned(lab.name))
-        if not found:
-            environment.message("There is no lab. Start one: kipctl lab up")
     environment.report(_report("status", found), output)
 
 
@@ -154,12 +153,13 @@ def status(
 def down(context: typer.Context, name: NameOption = _ASKED.name) -> None:
     """End every node and remove everything of the lab, also of one that a crash left."""
     environment = context.ensure_object(Environment)
-    from kipctl.lab.cluster import take_down
+    from kipctl.lab.cluster import labs, take_down
 
     if take_down(name):
         environment.message(f"Lab {name!r} is down; nothing of it is left.")
     else:
-        environment.message(f"There is no lab named {name!r}: nothing to do.")
+        near = did_you_mean(name, (lab.name for lab in labs()))
+        environment.message(f"There is no lab named {name!r}: nothing to do.{near}")
 
 
 @app.command()
@@ -319,6 +319,19 @@ def _report(command: str, labs: "list[Lab]") -> Report:
         f"lab {command}",
         {"labs": [_document(lab, nodes) for lab, nodes in seen]},
         tuple(_table(lab, nodes) for lab, nodes in seen),
+        opening=tuple(_answer(lab, nodes) for lab, nodes in seen)
+        or paragraphs("There is no lab. Start one: kipctl lab up"),
+    )
+
+
+def _answer(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Paragraph:
+    from kipctl.lab.cluster import LabState
+
+    states = Counter(node.state.value for node in nodes)
+    counted = ", ".join(f"{count} {state}" for state, count in states.items())
+    return Paragraph(
+        f"Lab {lab.name} is {lab.state.value}, with Kafka {lab.kafka_version}; nodes: {counted}.",
+        tone=Tone.GOOD if lab.state is LabState.RUNNING and len(states) == 1 else Tone.WARNING,
     )
 
 
@@ -379,7 +392,7 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
         listed = ", ".join(f"node {node} Kafka {version}" for node, version in others.items())
         notes.append(f"Upgraded: {listed}")
     return Table(
-        f"Lab {lab.name}: {lab.state.value}, Kafka {lab.kafka_version}",
+        f"Lab {lab.name}",
         ("Node", "Role", "Rack", "Port", "PID", "State", "Leaders"),
         tuple(
             (

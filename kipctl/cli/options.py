@@ -64,9 +64,20 @@ BootstrapOption = Annotated[
 ]
 OutputOption = Annotated[
     OutputFormat,
-    typer.Option("--output", "-o", help="auto is table on a terminal and plain elsewhere."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        help="table, wide (with every row and column), plain, markdown, json or csv."
+        " Default: table on a terminal, else plain.",
+        show_default=False,
+    ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before changing things.")]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a page there, in place of an older one."),
+]
 MasterOption = Annotated[
     str,
     typer.Option(
@@ -133,8 +144,8 @@ DuringOption = Annotated[
     str | None,
     typer.Option(
         "--during",
-        metavar="rotate|elect|reassign|restart:BROKER",
-        help="Done to the cluster meanwhile.",
+        metavar="ACTION",
+        help="Done to the cluster meanwhile: rotate, elect, reassign or restart:BROKER.",
     ),
 ]
 EveryOption = Annotated[
@@ -143,7 +154,7 @@ EveryOption = Annotated[
         "--every",
         metavar="DURATION",
         parser=duration,
-        help="Between two such actions; default 5s, or half of a shorter load.",
+        help="Between two such actions; default 5s, or what fits into the load.",
     ),
 ]
 CountOption = Annotated[
@@ -162,6 +173,7 @@ OwnTopicOption = Annotated[
     str | None,
     typer.Option(
         "--topic",
+        metavar="TOPIC",
         help="Default: one that is made for the run (kipctl-perf-...) and removed after it.",
     ),
 ]
@@ -186,7 +198,6 @@ PhaseSecondsOption = Annotated[
     Duration,
     typer.Option(
         "--for",
-        "--seconds",
         metavar="DURATION",
         parser=duration,
         help="How long steady and leader-changes last.",
@@ -222,19 +233,23 @@ class Load(NamedTuple):
 
 
 def load_of(
-    num_records: int | None, warmup_records: int | None, throughput: float, every_s: float | None
+    num_records: int | None,
+    warmup_records: int | None,
+    throughput: float,
+    every_s: float | None,
+    count: int = 0,
 ) -> Load:
     """What was asked for, and what is usual of the rest."""
-    from kipctl.runs.plan import fitting_every_s, usual_records
+    from kipctl.runs.plan import default_every_s, usual_records
 
     records, warmup = usual_records(throughput)
     if num_records is not None:
         records, warmup = num_records, 0
     if warmup_records is not None:
         warmup = warmup_records
-    return Load(
-        records, warmup, fitting_every_s(records, throughput) if every_s is None else every_s
-    )
+    if every_s is None:
+        every_s = default_every_s(records, throughput, count)
+    return Load(records, warmup, every_s)
 
 
 ForceOption = Annotated[

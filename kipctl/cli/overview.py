@@ -1,8 +1,8 @@
-"""`kipctl` alone: what state the cluster is in, what was measured last, what to type next."""
+"""`kipctl` alone: how the cluster is, what moves, what was measured last, what to type next."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import KipctlError
@@ -33,12 +33,17 @@ class Health:
 @dataclass(frozen=True, slots=True)
 class Overview:
     """`cluster` is how it is called, "" where none is named and no lab runs; then, as where it does
-    not answer, `health` is None and `problem` says why. `last_run` is the newest of the store."""
+    not answer, `health` is None and `problem` says why. `last_run` is the newest of the store, and
+    `result` what it came to. `entry` is the newest change that has not ended, `roll` what is left
+    of a roll."""
 
     cluster: str
     problem: str
     health: Health | None
     last_run: str
+    result: str = ""
+    entry: str = ""
+    roll: str = ""
 
 
 def health_of(snapshot: "Snapshot", reassigning: int | None) -> Health:
@@ -72,8 +77,12 @@ def sentences(seen: Overview) -> Iterator[str]:
         )
         found = [f"{count:,} {what}" for count, what in wrong if count]
         yield f"Of them {', '.join(found)}." if found else "Every partition is as it should be."
+    if seen.roll:
+        yield f"A rolling restart has not ended: {seen.roll}."
+    if seen.entry:
+        yield f"A change has not ended, or goes on: {seen.entry}."
     if seen.last_run:
-        yield f"Last recorded run: {seen.last_run}."
+        yield f"Last recorded run: {seen.last_run}" + (f": {seen.result}." if seen.result else ".")
 
 
 def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
@@ -96,6 +105,10 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
             ("kipctl inspect brokers", "find what is wrong, and what to change"),
             ("kipctl wait --until in-sync", "wait until every replica is in sync"),
         ]
+    if seen.roll:
+        found.append(("kipctl roll --resume", "go on with the rolling restart"))
+    if seen.entry:
+        found.append(("kipctl reassign --resume --dry-run", "see what is left of that change"))
     if of and of.reassigning:
         found += [
             ("kipctl reassign --list", "see what is being reassigned"),
@@ -132,29 +145,76 @@ def show(environment: Environment) -> None:
 
 
 def _look(environment: Environment) -> Overview:
-    from kipctl.cluster.moves.guards import busy_now
+    from kipctl.cluster.moves.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
-    last_run = _last_run(environment)
+    last_run, result = _last_run(environment)
     try:
         access = environment.access(None)
     except KipctlError as error:
-        return Overview("", error.what, None, last_run)
+        return Overview("", error.what, None, last_run, result)
     name = f"{access.name} ({access})" if access.name else str(access)
     try:
         with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
             snapshot = take_snapshot(cluster)
-            busy, refused = busy_now(cluster, may_not_list=True)
+            busy, refused = list_or_reason(cluster, may_not_list=True)
     except KipctlError as error:
-        return Overview(name, error.what, None, last_run)
-    return Overview(name, "", health_of(snapshot, None if refused else len(busy)), last_run)
+        return Overview(name, error.what, None, last_run, result)
+    health = health_of(snapshot, None if refused else len(busy))
+    entry, roll = _not_ended(snapshot.cluster_id, environment.variables)
+    return Overview(name, "", health, last_run, result, entry, roll)
 
 
-def _last_run(environment: Environment) -> str:
-    """The newest run of the store, by when it began; "" without any."""
+def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str]:
+    """The newest change, and the roll, that this user's kipctl has begun here and not ended."""
+    from kipctl.cluster.moves.journal import journal
+    from kipctl.roll.record import rolls
+
+    try:
+        open_entries = (one for one in journal(cluster_id, variables).unfinished() if one.is_open)
+        entry = next(open_entries, None)
+        roll = rolls(cluster_id, variables).unfinished_roll()
+    except KipctlError as error:  # whoever changes the cluster is told of it
+        return error.what.removesuffix("."), ""
+    return (
+        f"entry {entry.id}, {entry.origin}" if entry else "",
+        f"{len(roll.steps) - len(roll.left)} of {len(roll.steps)} {roll.kind} are done"
+        if roll
+        else "",
+    )
+
+
+def _last_run(environment: Environment) -> tuple[str, str]:
+    """The newest run of the store, by when it began, and what came of it; "" without any."""
     from kipctl.trace.stored_runs import stored_runs
 
-    runs = [run for run in stored_runs(environment.variables) if run.description]
-    newest = max(runs, key=lambda run: str((run.description or {}).get("started")), default=None)
-    return newest.name if newest else ""
+    for run in reversed(stored_runs(environment.variables)):
+        if run.description:
+            return run.name, run.flaw or in_one_line(run.summary)
+    return "", ""
+
+
+def in_one_line(summary: Mapping[str, Any]) -> str:
+    """What a run came to, by the summary in its `run.json`; "" where that says nothing of it."""
+    from kipctl.trace.settings import record_counts
+
+    records = record_counts(summary)
+    counted = (
+        f"{count:,} records {name}"
+        for name in ("acknowledged", "read", "failed", "missing")
+        if (count := records.get(name))
+    )
+    parts = list(counted)
+    if rate := summary.get("records_per_second"):
+        parts.append(f"{rate:,.0f} records/s")
+    moves = (summary.get("redirects") or {}).get("moves") or {}
+    if moves.get("met"):
+        wait = moves["wait_ms"]
+        parts.append(
+            f"{moves['met']:,} moved leaders met, p50 {wait['p50']:,.1f} ms and p99"
+            f" {wait['p99']:,.1f} ms waited for each"
+        )
+    elif (latency := summary.get("latency_ms") or {}).get("p99") is not None:
+        parts.append(f"latency p99 {latency['p99']:,.1f} ms")
+    return ", ".join(parts)

@@ -38,6 +38,7 @@ from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
@@ -58,31 +59,6 @@ app = typer.Typer(
 app.command()(consume)
 app.command()(e2e)
 app.command()(metadata)
-
-PAIR_OPTIONS = (
-    "--command-property",
-    "--producer-props",
-    "--producer-property",
-    "--consumer-property",
-)
-"""Options that take any number of NAME=VALUE words, as in Kafka's tools."""
-
-
-def spread_pairs(arguments: list[str]) -> list[str]:
-    """Repeat a pair option before each further NAME=VALUE word, as the parser wants it."""
-    spread: list[str] = []
-    option, values = "", 0
-    for word in arguments:
-        if word in PAIR_OPTIONS:
-            option, values = word, 0
-        elif option and not word.startswith("-") and "=" in word:
-            if values:
-                spread.append(option)
-            values += 1
-        else:
-            option = ""
-        spread.append(word)
-    return spread
 
 
 @app.command()
@@ -115,7 +91,9 @@ def produce(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", "--producer.config", help="File of producer settings."),
+        typer.Option(
+            "--command-config", "--producer.config", metavar="FILE", help="File of such settings."
+        ),
     ] = None,
     print_metrics: PrintMetricsOption = False,
     reporting_interval: Annotated[
@@ -150,9 +128,8 @@ def produce(
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.perf_tables import perf_tables
+    from kipctl.report.perf_tables import perf_answer, perf_tables
     from kipctl.runs.actions import parse_action
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
     from kipctl.runs.produce import produce as run
@@ -160,7 +137,7 @@ def produce(
     environment: Environment = context.obj
     if record_size is not None and payload_file is not None:
         raise UsageError("Give one of --record-size and --payload-file, not both.")
-    load = load_of(num_records, warmup_records, throughput, every)
+    load = load_of(num_records, warmup_records, throughput, every, count)
     properties = given_properties(command_config, command_property)
     config = parse_properties(properties)
     plan = PerfPlan(
@@ -190,11 +167,13 @@ def produce(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
-    result = run(plan, Listeners(environment.message, environment.message))
+    with followed(environment, draws=not plan.on_spark) as listeners:
+        result = run(plan, listeners)
     show(
         environment,
         "perf produce",
         result.document,
+        perf_answer(result.document),
         perf_tables(result.document),
         result.kafka_lines,
         print_metrics,

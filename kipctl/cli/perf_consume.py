@@ -26,6 +26,7 @@ from kipctl.cli.options import (
     record_folder,
 )
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
@@ -48,7 +49,9 @@ _NAMED = 5
 
 def consume(
     context: typer.Context,
-    topic: Annotated[str | None, typer.Option("--topic", help="What to read.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="What to read.")
+    ] = None,
     num_records: Annotated[
         int | None,
         typer.Option(
@@ -97,7 +100,9 @@ def consume(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", "--consumer.config", help="File of consumer settings."),
+        typer.Option(
+            "--command-config", "--consumer.config", metavar="FILE", help="File of such settings."
+        ),
     ] = None,
     print_metrics: PrintMetricsOption = False,
     show_detailed_stats: Annotated[
@@ -140,11 +145,10 @@ def consume(
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.consume_tables import consume_tables
+    from kipctl.report.consume_tables import consume_answer, consume_tables
     from kipctl.runs.actions import parse_action
     from kipctl.runs.consume import ConsumePlan, result_line
     from kipctl.runs.consume import consume as run
-    from kipctl.runs.execute import Listeners
     from kipctl.runs.plan import USUAL_EVERY_S
 
     environment: Environment = context.obj
@@ -192,13 +196,15 @@ def consume(
         start_timeout_s=start_timeout,
     )
     confirm_moves(environment, access, topic, plan.during, yes)
-    result = run(plan, Listeners(environment.message, environment.message))
+    with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
+        result = run(plan, listeners)
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
     show(
         environment,
         "perf consume",
         result.document,
+        consume_answer(result.document),
         consume_tables(result.document),
         closing,
         print_metrics,
@@ -226,7 +232,7 @@ def consume(
 def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
     """The topic and how many records it holds. Raises UsageError without one to read."""
     from kipctl.cluster.snapshot import take_snapshot
-    from kipctl.cluster.topics import records_held
+    from kipctl.cluster.topics import record_count
     from kipctl.transport.request import Cluster
 
     with Cluster(access) as cluster:
@@ -238,7 +244,7 @@ def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
                 "Without a topic of yours, on one that is made and removed: kipctl perf e2e",
             )
         take_snapshot(cluster, [topic])
-        if held := records_held(cluster, topic):
+        if held := record_count(cluster, topic):
             return topic, held
     raise UsageError(
         f"Topic {topic} holds no records.",

@@ -38,6 +38,7 @@ from kipctl.cli.options import (
     record_folder,
 )
 from kipctl.cli.perf_results import (
+    followed,
     given_properties,
     raise_for_actions,
     raise_for_doubts,
@@ -70,6 +71,12 @@ def e2e(
         str | None,
         typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
     ] = None,
+    command_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command-property", metavar="NAME=VALUE...", help="Settings that both clients have."
+        ),
+    ] = None,
     producer_property: Annotated[
         list[str] | None,
         typer.Option("--producer-property", metavar="NAME=VALUE...", help="Producer settings."),
@@ -80,7 +87,7 @@ def e2e(
     ] = None,
     command_config: Annotated[
         Path | None,
-        typer.Option("--command-config", help="File of settings that both clients have."),
+        typer.Option("--command-config", metavar="FILE", help="File of such settings."),
     ] = None,
     timeout: Annotated[
         Duration,
@@ -153,7 +160,7 @@ def e2e(
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.e2e_tables import e2e_tables
+    from kipctl.report.e2e_tables import e2e_answer, e2e_tables
     from kipctl.runs.actions import parse_action
     from kipctl.runs.e2e import (
         FOREVER_RECORDS,
@@ -161,18 +168,17 @@ def e2e(
         EndToEndPlan,
         end_to_end,
     )
-    from kipctl.runs.execute import Listeners
-    from kipctl.runs.long_watch import Watched, parse_listen
+    from kipctl.runs.long_watch import WatchOptions, parse_listen
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
 
     environment: Environment = context.obj
-    load = load_of(num_records, warmup_records, throughput, every)
+    load = load_of(num_records, warmup_records, throughput, every, count)
     if forever and num_records is not None:
         raise UsageError("--forever has no end, and --num-records is one.", "Leave one of them.")
     if keep is not None and not forever:
         raise UsageError("--keep goes with --forever: a run that ends keeps all of its trace.")
-    shared = given_properties(command_config, None)
+    shared = given_properties(command_config, command_property)
     produced = {"client.id": "kipctl-perf", **shared, **parse_pairs(producer_property or [])}
     consumed = {"client.id": "kipctl-perf-consumer", **shared}
     consumed |= parse_pairs(consumer_property or [])
@@ -219,7 +225,7 @@ def e2e(
         ),
         consumer=consumer_config(consumed),
         quiet_s=timeout,
-        watched=Watched(
+        watched=WatchOptions(
             forever=forever,
             keep_s=3600.0 if keep is None else keep,
             metrics=None if metrics is None else parse_listen(metrics),
@@ -227,11 +233,13 @@ def e2e(
         ),
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
-    result = end_to_end(plan, Listeners(environment.message, environment.message))
+    with followed(environment, draws=not plan.produce.on_spark) as listeners:
+        result = end_to_end(plan, listeners)
     show(
         environment,
         "perf e2e",
         result.document,
+        e2e_answer(result.document),
         e2e_tables(result.document),
         result.kafka_lines,
         print_metrics,

@@ -19,7 +19,7 @@ from kipctl.cli.perf_results import report_denied, status_of_failed
 from kipctl.durations import Duration
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
+from kipctl.report.tables import Report, paragraphs
 from kipctl.runs.metadata.plan import ClientKind, Phase
 
 DEFAULTS = {"acks": "1", "enable.idempotence": "false"}
@@ -85,7 +85,7 @@ def metadata(
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
     from kipctl.protocol.api import ApiKey
-    from kipctl.report.metadata_tables import perf_metadata_tables
+    from kipctl.report.metadata_tables import perf_metadata_answer, perf_metadata_tables
     from kipctl.runs.metadata.phases import RENEWED_MS
     from kipctl.runs.metadata.plan import POLICIES, MetadataPlan
     from kipctl.runs.metadata.run import run
@@ -113,7 +113,8 @@ def metadata(
     confirm_topics(environment, plan.access, topics, partitions, yes)
     document = run(plan, environment.message)
     tables = perf_metadata_tables(document)
-    environment.report(Report("perf metadata", document, tables), output)
+    opening = paragraphs(perf_metadata_answer(document))
+    environment.report(Report("perf metadata", document, tables, opening=opening), output)
     phases = [phase for one in document["clients"] for phase in one["phases"]]
     if failed := sum(phase["failed"] for phase in phases):
         errors = sum((Counter(phase["errors"]) for phase in phases), Counter[str]())

@@ -1,17 +1,19 @@
 """What the commands of `kipctl perf` do alike with what they are given, and with what came out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
     from kipctl.protocol.api import ApiKey
     from kipctl.runs.actions import Action
+    from kipctl.runs.execute import Listeners
     from kipctl.transport.access import Access
 
 
@@ -23,10 +25,24 @@ def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str
     return (read(file) if file else {}) | parse_pairs(list(pairs or []))
 
 
+@contextmanager
+def followed(environment: Environment, *, draws: bool) -> Iterator["Listeners"]:
+    """Who follows a run: by messages, and by a screen if it draws and there is a terminal."""
+    from kipctl.report.live import RunScreen
+    from kipctl.runs.execute import Listeners
+
+    listeners = Listeners(environment.message, environment.message)
+    with environment.live() if draws else nullcontext() as draw:
+        if draw:
+            listeners.screen = lambda run: draw(RunScreen(run))
+        yield listeners
+
+
 def show(
     environment: Environment,
     command: str,
     document: Mapping[str, Any],
+    opening: tuple[Paragraph, ...],
     tables: tuple[Table, ...],
     closing: tuple[str, ...],
     print_metrics: bool,
@@ -37,7 +53,7 @@ def show(
 
     if print_metrics:
         tables += (metrics_table(document),)
-    environment.report(Report(command, document, tables, closing), output)
+    environment.report(Report(command, document, tables, closing, opening), output)
 
 
 def report_record(environment: Environment, record: str | None) -> None:

@@ -89,7 +89,7 @@ def reassign(
         list[str] | None,
         typer.Option(
             "--leader",
-            metavar="TOPIC-NUMBER=BROKER",
+            metavar="TOPIC:PARTITION=BROKER",
             help="Let this in-sync replica lead the partition; repeatable.",
         ),
     ] = None,
@@ -160,7 +160,7 @@ def reassign(
         str | None,
         typer.Option(
             "--entry",
-            metavar="ID",
+            metavar="ENTRY",
             help="The entry of --history to undo or resume; its beginning will do.",
         ),
     ] = None,
@@ -189,10 +189,6 @@ def reassign(
             "--dry-run",
             help="Print the plan and change nothing; with -o json as Kafka's reassignment JSON.",
         ),
-    ] = False,
-    partitions: Annotated[
-        bool,
-        typer.Option("--partitions", help="Print every partition, however many there are."),
     ] = False,
     force: Annotated[
         bool,
@@ -358,7 +354,7 @@ def reassign(
         metrics_url or (),
         moves_along=rotate or way is not None,
     )
-    if measure and any(one.kind.is_felt for one in guard_asked.conditions):
+    if measure and any(one.kind.is_measured_by_canary for one in guard_asked.conditions):
         raise UsageError(
             "--measure and a --guard of latencies or waits exclude one another.",
             "Both produce to a topic of kipctl's own: measure, or guard.",
@@ -375,7 +371,6 @@ def reassign(
             additional,
             change_factor,
             measure and not dry_run,
-            partitions or output is OutputFormat.CSV,
             timeout,
             Pace(batch, between, rate, concurrent),
             rate,

@@ -20,12 +20,12 @@ from kipctl.report.reassign_tables import (
     history_report,
     ongoing_report,
 )
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Chosen
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import PartitionId
 
 _SHOWN_ENTRIES = 20
@@ -44,8 +44,8 @@ def history(asked: Asked) -> None:
 def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
     from kipctl.cluster.moves.cancel import cancel as cancelled_by
-    from kipctl.cluster.moves.change_outcome import demand_all_done
     from kipctl.cluster.moves.kafka_json import read_reassignment
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.reassign import LeftOut
 
     named = None if path is None else read_reassignment(path).assignment
@@ -61,8 +61,8 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     )
     if asked.dry_run or not chosen.stop:
         title = "To be cancelled"
-        report = ongoing_report(chosen.stop, title, asked.every_row, others)
-        left = ongoing_report(chosen.left_alone, "Left alone", asked.every_row)
+        report = ongoing_report(chosen.stop, title, "to be cancelled", others)
+        left = ongoing_report(chosen.left_alone, "Left alone")
         document = {**report.document, "left_alone": left.document["ongoing"]}
         tables = report.tables + (left.tables if chosen.left_alone else ())
         asked.report(replace(report, document=document, tables=tables))
@@ -71,7 +71,7 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
         asked.environment.message(line)
     foreign = len(chosen.stop) - len(chosen.started)
     begun = {entry.id: entry for entry in chosen.started.values()}
-    by = "".join(f" Begun by {whose(entry)}." for entry in list(begun.values())[:1])
+    by = "".join(f" RunStart by {whose(entry)}." for entry in list(begun.values())[:1])
     by += f" {foreign} of them kipctl did not start." if foreign else ""
     asked.environment.confirm(
         f"Cancel the reassignment of {len(chosen.stop)} partitions?{by}", asked.yes
@@ -82,7 +82,7 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
         cancelled = cancelled_by(asked.cluster, chosen, asked.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
     after = afterwards(asked.cluster, topics)
-    report = cancelled_report(cancelled, after, asked.every_row)
+    report = cancelled_report(cancelled, after)
     asked.say_if_unfinished(asked.journal(after.cluster_id))
     asked.report(replace(report, closing=(*report.closing, *others)))
     late = _with_begun_since(asked, kept, chosen, named)
@@ -148,7 +148,7 @@ def _with_begun_since(
 def _chosen(
     asked: Asked,
     kept: "Journal",
-    busy: Sequence["Ongoing"],
+    busy: Sequence["Reassignment"],
     named: "Collection[PartitionId] | None",
     everything: bool,
 ) -> "Chosen":
@@ -173,30 +173,37 @@ def pause(asked: Asked) -> None:
 def clear_throttles(asked: Asked) -> None:
     """Put back the throttles that earlier changes have left."""
     from kipctl.cluster.moves.throttle import demand_put_back
-    from kipctl.cluster.moves.throttled import clear, left, needed
+    from kipctl.cluster.moves.throttled_change import (
+        clear_throttles,
+        entries_with_throttles,
+        is_needed,
+    )
     from kipctl.cluster.snapshot import take_snapshot
 
     environment, cluster = asked.environment, asked.cluster
     kept = asked.journal(take_snapshot(cluster, ()).cluster_id)
-    found = left(kept)
+    found = entries_with_throttles(kept)
     changes = [change for one in found if one.throttle for change in one.throttle.changes]
     rows = tuple(
         (str(c.setting), c.during or "-", "none" if c.before is None else c.before) for c in changes
     )
-    notes = () if rows else ("No throttle of this user on this machine is still set.",)
+    first = f"{len(rows)} throttles of earlier changes are still set."
+    if not rows:
+        first = "No throttle of this user on this machine is still set."
     listed = [{**c.setting._asdict(), "during": c.during, "before": c.before} for c in changes]
-    table = Table("Throttles", ("Setting", "Now", "Before"), rows, notes)
-    report = Report(REASSIGN, {"throttles": listed}, (table,))
+    table = Table("Throttles", ("Setting", "Now", "Before"), rows)
+    report = Report(REASSIGN, {"throttles": listed}, (table,), opening=paragraphs(first))
     if asked.dry_run or not found:
         asked.report(report)
         return
-    if needed(cluster, found) and not asked.force:
+    if is_needed(cluster, found) and not asked.force:
         raise RefusedError(
             "Partitions that they throttle are still being reassigned.",
             "Wait until it is done (kipctl reassign --list), or insist with --force.",
         )
     environment.confirm(f"Put back {len(rows)} settings?", asked.yes)
     with kept.locked(asked.origin):
-        still_set = clear(cluster, found, forget=asked.force)
-    asked.report(report)
+        still_set = clear_throttles(cluster, found, forget=asked.force)
+    back = f"{len(rows) - len(still_set)} of {len(rows)} throttles were put back."
+    asked.report(replace(report, opening=paragraphs(back)))
     demand_put_back(still_set, is_forgotten=asked.force)

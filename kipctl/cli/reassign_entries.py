@@ -9,8 +9,8 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.report.reassign_tables import age
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Entry, EntryState
     from kipctl.cluster.moves.journal import Damaged, Journal
+    from kipctl.cluster.moves.journal_entry import Entry, EntryState
     from kipctl.cluster.moves.throttle import StillSet
 
 OTHERS = "See the others: kipctl reassign --history"
@@ -21,7 +21,7 @@ def current(asked: Asked) -> tuple["Journal", "Entry | None"]:
 
     The file is read first. Raises UsageError, RefusedError and UnreachableError.
     """
-    from kipctl.cluster.moves.entry import read_entry_file
+    from kipctl.cluster.moves.journal_entry import read_entry_file
 
     entry = None if asked.file is None else read_entry_file(asked.file)
     kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
@@ -74,9 +74,9 @@ def cut_off_rollback(asked: Asked, kept: "Journal", undone: "Entry") -> "Entry |
 
 def throttled_for(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["Entry"]:
     """What has set throttles for this change: it, and rollbacks of it, the newest first."""
-    from kipctl.cluster.moves.throttled import left
+    from kipctl.cluster.moves.throttled_change import entries_with_throttles
 
-    found = [one for one in left(kept) if entry.id in (one.id, one.undoes)]
+    found = [one for one in entries_with_throttles(kept) if entry.id in (one.id, one.undoes)]
     if asked.file is not None:
         found = [one for one in found if one.id != entry.id]
         found += [one for one in (entry.again(),) if one.throttle is not None]
@@ -85,10 +85,10 @@ def throttled_for(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["En
 
 def put_throttles_back(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["StillSet"]:
     """Put back what was set for this change, and for rollbacks of it."""
-    from kipctl.cluster.moves.throttled import clear
+    from kipctl.cluster.moves.throttled_change import clear_throttles
 
     try:
-        return clear(asked.cluster, throttled_for(asked, kept, entry))
+        return clear_throttles(asked.cluster, throttled_for(asked, kept, entry))
     except UsageError as error:
         asked.environment.message(f"That throttles are put back is not written down: {error.what}")
         return ()

@@ -11,7 +11,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.guarding import Guarded
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import moved_report
+from kipctl.report.leader_tables import moved_report, with_most_rows
 from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.reassign_tables import (
     REASSIGN,
@@ -26,15 +26,15 @@ from kipctl.report.reassign_tables import (
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Entry, Origin
-    from kipctl.cluster.moves.guards import Planner, Survey
     from kipctl.cluster.moves.journal import Journal
+    from kipctl.cluster.moves.journal_entry import Entry, Origin
     from kipctl.cluster.moves.log_sizes import LogSizes
     from kipctl.cluster.moves.pacing import Pace
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.plan_view import PlanView
-    from kipctl.cluster.moves.reassign import Ongoing
+    from kipctl.cluster.moves.plan_summary import PlanSummary
+    from kipctl.cluster.moves.safety_checks import Planner, Survey
     from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
@@ -59,7 +59,6 @@ class Asked:
     additional: bool
     change_factor: bool
     measure: bool
-    every_row: bool
     timeout_s: float | None
     pace: "Pace"
     throttle: int | None
@@ -70,13 +69,13 @@ class Asked:
     @property
     def step_timeout_s(self) -> float:
         """How long one step may take: what is asked of the whole, or what a batch has."""
-        from kipctl.cluster.moves.change import BATCH_TIMEOUT_S
+        from kipctl.cluster.moves.batch_execution import BATCH_TIMEOUT_S
 
         return self.timeout_s or BATCH_TIMEOUT_S
 
     @property
     def origin(self) -> "Origin":
-        from kipctl.cluster.moves.entry import Origin
+        from kipctl.cluster.moves.journal_entry import Origin
 
         return Origin.here(self.environment.arguments)
 
@@ -89,7 +88,8 @@ class Asked:
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
-        self.environment.report(self.guard.with_seen(report), self.output)
+        shown = with_most_rows(self.guard.with_seen(report))
+        self.environment.report(shown, self.output)
 
     @contextmanager
     def guarded(self, kept: "Journal", along: int = 0) -> Iterator[None]:
@@ -128,22 +128,28 @@ class Asked:
 
         What of the throttle cannot be put back is in `still_set` afterwards.
         """
-        from kipctl.cluster.moves.entry import How
-        from kipctl.cluster.moves.throttled import recorded
+        from kipctl.cluster.moves.journal_entry import ExecutionOptions
+        from kipctl.cluster.moves.throttled_change import journaled
 
         pace = self.pace
-        how = How(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
+        how = ExecutionOptions(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
         message = self.environment.message
-        with recorded(
+        with journaled(
             self.cluster, kept, plan, self.origin, how, message, still_set, undoes=undoes
         ) as entry:
             yield entry
 
     def say_if_unfinished(self, kept: "Journal", plan: "Plan | None" = None) -> None:
         """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
-        from kipctl.cluster.moves.throttled import left, say_left, set_elsewhere
+        from kipctl.cluster.moves.throttled_change import (
+            entries_with_throttles,
+            leftover_warning,
+            throttles_set_by_others,
+        )
 
-        if plan and (found := set_elsewhere(self.cluster, plan.moves, left(kept))):
+        if plan and (
+            found := throttles_set_by_others(self.cluster, plan.moves, entries_with_throttles(kept))
+        ):
             setting, value = next(iter(found.items()))
             self.environment.message(
                 f"{len(found)} throttles are set that kipctl here has not set, such as {setting}:"
@@ -153,7 +159,7 @@ class Asked:
         unfinished = list(kept.unfinished())
         throttled = [entry for entry in unfinished if entry.throttle is not None]
         if throttled:
-            self.environment.message(say_left(throttled, self.cluster.nodes))
+            self.environment.message(leftover_warning(throttled, self.cluster.nodes))
         open_ones = [entry for entry in unfinished if entry.is_open]
         if open_ones:
             older = f" ({len(open_ones) - 1} older ones neither)" if open_ones[1:] else ""
@@ -174,17 +180,17 @@ class Asked:
             "timeout_s": self.timeout_s,
             "pace": replace(self.pace, batch=batch or self.pace.batch),
             "additional": self.additional,
-            "guardian": self.guard.guarding,
+            "guard": self.guard.guarding,
         }
 
 
 def rotate(asked: Asked) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
-    from kipctl.cluster.moves.change import rotate_leaders
-    from kipctl.cluster.moves.change_outcome import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.guards import demand_quiet, demand_same
     from kipctl.cluster.moves.plan import demand_moves
-    from kipctl.cluster.moves.planners.rotation import rotate as rotated
+    from kipctl.cluster.moves.plan_execution import rotate_leaders
+    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
+    from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
+    from kipctl.cluster.moves.safety_checks import demand_no_reassignments, demand_same
     from kipctl.cluster.snapshot import select
 
     environment, cluster = asked.environment, asked.cluster
@@ -194,7 +200,7 @@ def rotate(asked: Asked) -> None:
 
     seen = look(asked, planner)
     if not asked.dry_run:
-        demand_quiet(seen.busy, additional=asked.additional)
+        demand_no_reassignments(seen.busy, additional=asked.additional)
     demand_moves(seen.plan, asked.topics)
     numbers = in_numbers(asked, seen.plan, seen.snapshot)
     if asked.dry_run:
@@ -228,31 +234,31 @@ def rotate(asked: Asked) -> None:
         moved, measured_load = _measured(carry_out, asked)
     topics = [*seen.plan.topics, *made]
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
-    report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics), asked.every_row)
+    report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics))
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
 
 
 def show_rotations(asked: Asked) -> None:
     """What a rotation of each topic would move; nothing is changed."""
-    from kipctl.cluster.moves.planners.rotation import rotate as rotated
+    from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
 
     seen = look(asked, rotated)
-    asked.report(rotations_report(seen.plan, asked.every_row))
+    asked.report(rotations_report(seen.plan))
 
 
 def carry_out_plan(asked: Asked, path: Path) -> None:
     """Carry out an assignment in Kafka's own JSON."""
-    from kipctl.cluster.moves.change import reassign
-    from kipctl.cluster.moves.change_outcome import Reassigned, demand_all_done
-    from kipctl.cluster.moves.guards import (
-        demand_factor_wanted,
-        demand_quiet,
-        demand_same,
-        question_of_factor,
-    )
     from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
-    from kipctl.cluster.moves.plan import reach
+    from kipctl.cluster.moves.plan import plan_to
+    from kipctl.cluster.moves.plan_execution import reassign
+    from kipctl.cluster.moves.plan_result import Reassigned, demand_all_done
+    from kipctl.cluster.moves.safety_checks import (
+        demand_factor_wanted,
+        demand_no_reassignments,
+        demand_same,
+        replication_factor_warning,
+    )
     from kipctl.cluster.moves.throttle import demand_put_back
 
     environment, cluster = asked.environment, asked.cluster
@@ -260,7 +266,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
 
     def planner(now: "Snapshot") -> "Plan":
         check_against(file, now)
-        return reach(now, file.assignment)
+        return plan_to(now, file.assignment)
 
     seen = look(asked, planner, chooses=False)
     if file.names_log_dirs:
@@ -271,12 +277,12 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
         return
     demand_factor_wanted(seen.plan, wanted=asked.change_factor)
     demand_replicas(asked, seen.plan)
-    demand_quiet(seen.busy, additional=asked.additional)
+    demand_no_reassignments(seen.busy, additional=asked.additional)
     demand_room(asked, numbers)
     say_plan(asked, numbers)
     kept = asked.journal(seen.snapshot.cluster_id)
     asked.say_if_unfinished(kept, seen.plan)
-    factor = question_of_factor(seen.plan)
+    factor = replication_factor_warning(seen.plan)
     environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
     still_set: list[StillSet] = []
 
@@ -292,7 +298,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
 
     with kept.locked(asked.origin), asked.guarded(kept):
         done, measured_load = _measured(carry_out, asked)
-    report = reassigned_report(done, afterwards(cluster, done.plan.topics), asked.every_row)
+    report = reassigned_report(done, afterwards(cluster, done.plan.topics))
     asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(done.refused, len(done.plan.moves), UNDO)
     demand_put_back(still_set)
@@ -300,7 +306,7 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
 
 def verify(asked: Asked, path: Path) -> None:
     """Compare the cluster with an assignment in Kafka's own JSON, or with an entry's."""
-    from kipctl.cluster.moves.entry import read_target
+    from kipctl.cluster.moves.journal_entry import read_target
     from kipctl.cluster.moves.kafka_json import check_against
     from kipctl.cluster.moves.reassign import demand_as_planned
     from kipctl.cluster.moves.reassign import verify as verified_with
@@ -309,20 +315,20 @@ def verify(asked: Asked, path: Path) -> None:
     file = read_target(path)
     check_against(file, take_snapshot(asked.cluster), brokers_alive=False)
     verified = verified_with(asked.cluster, file.assignment)
-    asked.report(verified_report(verified, file.assignment, asked.every_row))
+    asked.report(verified_report(verified, file.assignment))
     demand_as_planned(verified)
 
 
 def show(asked: Asked) -> None:
     """List what is being reassigned."""
-    asked.report(ongoing_report(ongoing_of(asked), every_row=asked.every_row))
+    asked.report(ongoing_report(ongoing_of(asked)))
 
 
-def ongoing_of(asked: Asked) -> tuple["Ongoing", ...]:
-    from kipctl.cluster.moves.reassign import ongoing
+def ongoing_of(asked: Asked) -> tuple["Reassignment", ...]:
+    from kipctl.cluster.reassignments import list_reassignments
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    busy = ongoing(asked.cluster)
+    busy = list_reassignments(asked.cluster)
     if not asked.topics:
         return busy
     shown = take_snapshot(asked.cluster, named=asked.topics)
@@ -335,7 +341,7 @@ def look(asked: Asked, planner: "Planner", chooses: bool = True) -> "Survey":
 
     With `chooses` the plan is for topics that were looked for, as those of a broker are.
     """
-    from kipctl.cluster.moves.guards import survey
+    from kipctl.cluster.moves.safety_checks import survey
 
     seen = survey(asked.cluster, planner, asked.topics, may_not_list=asked.dry_run)
     if chooses:
@@ -351,32 +357,31 @@ def say_if_not_listed(asked: Asked, why: str) -> None:
 
 def ask_again(asked: Asked, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
-    from kipctl.cluster.moves.guards import demand_quiet, survey
+    from kipctl.cluster.moves.safety_checks import demand_no_reassignments, survey
 
     again = survey(asked.cluster, lambda now: planner(asked.guard.without_canary(now)))
-    demand_quiet(again.busy, additional=asked.additional)
+    demand_no_reassignments(again.busy, additional=asked.additional)
     return again
 
 
 def in_numbers(
     asked: Asked, plan: "Plan", snapshot: "Snapshot", logs: "LogSizes | None" = None
-) -> "PlanView":
+) -> "PlanSummary":
     """What the plan comes to; how large partitions are is asked where it copies any."""
     from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
-    from kipctl.cluster.moves.plan_view import view
+    from kipctl.cluster.moves.plan_summary import summarize
 
     if logs is None:
         logs = ask_log_sizes(asked.cluster, snapshot) if plan.copies_data else NOT_ASKED
-    return view(snapshot, plan, logs)
+    return summarize(snapshot, plan, logs)
 
 
-def show_plan(asked: Asked, seen: "Survey", numbers: "PlanView", elects: bool = True) -> None:
+def show_plan(asked: Asked, seen: "Survey", numbers: "PlanSummary", elects: bool = True) -> None:
     """What a dry run reports."""
     asked.report(
         plan_report(
             seen.plan,
             numbers,
-            every_row=asked.every_row,
             elects=elects,
             throttle=asked.throttle,
             busy=seen.busy,
@@ -384,24 +389,24 @@ def show_plan(asked: Asked, seen: "Survey", numbers: "PlanView", elects: bool = 
     )
 
 
-def say_plan(asked: Asked, numbers: "PlanView") -> None:
+def say_plan(asked: Asked, numbers: "PlanSummary") -> None:
     """What is to be confirmed, in a few lines."""
-    from kipctl.cluster.moves.copying import duration
-    from kipctl.cluster.moves.plan_view import document
+    from kipctl.cluster.moves.copy_progress import format_duration
+    from kipctl.cluster.moves.plan_summary import document
 
     shown = document(numbers, asked.throttle)
-    for line in (in_short(shown), *map(str, numbers.left_alone[:3]), *copied_lines(shown)):
+    for line in (in_short(shown), *map(str, numbers.skip_reasons[:3]), *copied_lines(shown)):
         asked.environment.message(line)
     least_s = numbers.seconds_at(asked.throttle) if asked.throttle else 0.0
     if asked.timeout_s is not None and least_s > asked.timeout_s:
         asked.environment.message(
-            f"--timeout ends it after {duration(asked.timeout_s)}, which is too short at this"
-            f" throttle ({duration(least_s)} at least): what is submitted then goes on by itself,"
-            " with the throttle set, and no further batch begins."
+            f"--timeout ends it after {format_duration(asked.timeout_s)}, which is too short at"
+            f" this throttle ({format_duration(least_s)} at least): what is submitted then goes on"
+            " by itself, with the throttle set, and no further batch begins."
         )
 
 
-def demand_room(asked: Asked, numbers: "PlanView") -> None:
+def demand_room(asked: Asked, numbers: "PlanSummary") -> None:
     """Raise RefusedError when a disk would fill."""
     if numbers.filled and not asked.force:
         one = numbers.filled[0]
@@ -412,19 +417,23 @@ def demand_room(asked: Asked, numbers: "PlanView") -> None:
 
 
 def demand_replicas(asked: Asked, plan: "Plan") -> None:
-    from kipctl.cluster.moves.guards import demand_enough_replicas, lowered, min_insync_replicas
+    from kipctl.cluster.moves.safety_checks import (
+        demand_enough_replicas,
+        min_insync_replicas,
+        topics_losing_replicas,
+    )
 
-    if topics := lowered(plan):
+    if topics := topics_losing_replicas(plan):
         known = min_insync_replicas(asked.cluster, topics)
         demand_enough_replicas(plan, known, force=asked.force)
 
 
 def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
     """What a report shows of the topics that there still are."""
-    from kipctl.cluster.moves.reassign import patiently
-    from kipctl.cluster.snapshot import look_again
+    from kipctl.cluster.moves.reassign import retry_until
+    from kipctl.cluster.snapshot import refresh_snapshot
 
-    return patiently(lambda: look_again(cluster, topics), time.monotonic() + _AFTERWARDS_S)
+    return retry_until(lambda: refresh_snapshot(cluster, topics), time.monotonic() + _AFTERWARDS_S)
 
 
 def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, object] | None]:
@@ -432,10 +441,10 @@ def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, objec
     if not asked.measure:
         return act(), None
     from kipctl.runs.execute import Listeners
-    from kipctl.runs.produce import measured_during
+    from kipctl.runs.produce import measure_during
 
     listeners = Listeners(asked.environment.message)
-    done, measured_load = measured_during(act, asked.cluster, listeners)
+    done, measured_load = measure_during(act, asked.cluster, listeners)
     return done, measured_load.document
 
 

@@ -25,11 +25,11 @@ from kipctl.report.reassign_tables import (
 )
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Entry, How
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.reassign import Ongoing
-    from kipctl.cluster.moves.resume import Left
+    from kipctl.cluster.moves.journal_entry import Entry, ExecutionOptions
+    from kipctl.cluster.moves.resume import Remaining
     from kipctl.cluster.moves.throttle import Throttle
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
 
 
@@ -52,8 +52,8 @@ def resume_entry(asked: Asked, kept: "Journal", entry: "Entry") -> None:
 
 
 def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
-    from kipctl.cluster.moves.guards import demand_quiet
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import skip_reasons
+    from kipctl.cluster.moves.safety_checks import demand_no_reassignments
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if not entry.is_unfinished:
@@ -67,7 +67,6 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
             left.plan,
             numbers,
             throttle=how.throttle,
-            every_row=asked.every_row,
             elects=how.elects,
             busy=others,
             about={
@@ -80,7 +79,7 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
         asked.report(report)
         return
     if left.count:
-        demand_quiet(others, additional=asked.additional)
+        demand_no_reassignments(others, additional=asked.additional)
         say_plan(replace(asked, throttle=how.throttle), numbers)
         _say_left(asked, left)
         asked.environment.message(f"What is left of {whose(entry)}.")
@@ -88,7 +87,7 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
         _carry_out(asked, kept, entry, how, left)
         return
     still_set = put_throttles_back(asked, kept, entry)
-    for reason in left_alone(left.plan)[:3]:
+    for reason in skip_reasons(left.plan)[:3]:
         asked.environment.message(str(reason))
     _end(asked, kept, entry, is_whole=left.is_whole)
     demand_put_back(still_set)
@@ -100,16 +99,18 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
     asked.environment.message(f"Nothing was left to do: entry {entry.id} is {entry.again().state}.")
 
 
-def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: "Left") -> None:
-    from kipctl.cluster.moves.change import go_on
-    from kipctl.cluster.moves.change_outcome import demand_all_done
+def _carry_out(
+    asked: Asked, kept: "Journal", entry: "Entry", how: "ExecutionOptions", left: "Remaining"
+) -> None:
+    from kipctl.cluster.moves.plan_execution import resume
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
-    from kipctl.cluster.moves.throttled import throttle_for, throttled
+    from kipctl.cluster.moves.throttled_change import throttle_for, throttled
 
     environment, cluster = asked.environment, asked.cluster
     to_set: Throttle | None = left.to_set_for_copies
     if entry.throttle is None and (throttle := throttle_for(cluster, left.moves, how)):
-        entry, to_set = entry.throttled_by(throttle), None
+        entry, to_set = entry.with_throttle(throttle), None
     _, before, again = _look(asked, entry)
     if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
         environment.message("Some of it has ended, or was changed, since it was shown.")
@@ -120,7 +121,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
         environment.progress(f"Going on with {again.count} partitions") as progress,
     ):
         asked.guard.guarding.progress = progress
-        moved = go_on(
+        moved = resume(
             cluster,
             again,
             entry,
@@ -129,17 +130,17 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
             timeout_s=asked.timeout_s,
             additional=asked.additional,
             is_to_pause=kept.is_to_pause,
-            guardian=asked.guard.guarding,
+            guard=asked.guard.guarding,
         )
     still_set = put_throttles_back(asked, kept, entry)
     _end(asked, kept, entry, is_whole=again.is_whole and not moved.failures)
     known = before.only((*(move.id for move in again.moves), *again.in_place))
     after = afterwards(cluster, known.topics)
     if how.elects or moved.reassigned is None:
-        report = moved_report(REASSIGN, moved, known, after, asked.every_row)
+        report = moved_report(REASSIGN, moved, known, after)
         done = moved.done
     else:
-        report = reassigned_report(moved.reassigned, after, asked.every_row)
+        report = reassigned_report(moved.reassigned, after)
         done = len(moved.reassigned.plan.moves)
     asked.report(with_skipped(report, again.plan))
     undo = "Undo: kipctl reassign --rollback"
@@ -150,7 +151,7 @@ def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", how: "How", left: 
 def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> None:
     """Mark it done when nothing is left for later, and what it undoes when all is as before."""
     from kipctl.cluster.moves.cancel import retire
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if not is_whole:
         return
@@ -167,29 +168,31 @@ def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> No
                 retire(asked.cluster, [undone], time.monotonic() + asked.step_timeout_s)
 
 
-def _look(asked: Asked, entry: "Entry") -> tuple[tuple["Ongoing", ...], "Snapshot", "Left"]:
+def _look(
+    asked: Asked, entry: "Entry"
+) -> tuple[tuple["Reassignment", ...], "Snapshot", "Remaining"]:
     """What others reassign, the cluster, and what is left of the entry."""
-    from kipctl.cluster.moves.guards import busy_now
-    from kipctl.cluster.moves.reassign import patiently, topic_ids
-    from kipctl.cluster.moves.resume import left_to_do
-    from kipctl.cluster.moves.throttled import settings_now
+    from kipctl.cluster.moves.reassign import retry_until, topic_ids
+    from kipctl.cluster.moves.resume import remaining_work
+    from kipctl.cluster.moves.safety_checks import list_or_reason
+    from kipctl.cluster.moves.throttled_change import settings_now
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
     deadline = time.monotonic() + asked.step_timeout_s
-    busy, why = patiently(lambda: busy_now(cluster, may_not_list=asked.dry_run), deadline)
+    busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=asked.dry_run), deadline)
     say_if_not_listed(asked, why)
-    now = patiently(lambda: take_snapshot(cluster), deadline)
+    now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
     throttle = entry.throttle
     settings = settings_now(cluster, throttle, now.broker_ids) if throttle else {}
-    left = left_to_do(entry, now, busy, now_ids, settings)
+    left = remaining_work(entry, now, busy, now_ids, settings)
     mine = {move.id for move in left.under_way.moves}
     return tuple(one for one in busy if one.id not in mine), now, left
 
 
-def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "How":
+def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "ExecutionOptions":
     """How it was begun. Raises RefusedError for what cannot be gone on with."""
     if entry.how is None:
         raise RefusedError(
@@ -205,14 +208,14 @@ def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "How":
 
 
 def _say_over(asked: Asked, entry: "Entry") -> None:
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if entry.state is not EntryState.DONE:
         raise RefusedError(f"Entry {entry.id} is {entry.state}: it is not to be resumed.", OTHERS)
     asked.environment.message(f"Entry {entry.id} is done: nothing is left of it.")
 
 
-def _say_left(asked: Asked, left: "Left") -> None:
+def _say_left(asked: Asked, left: "Remaining") -> None:
     say = asked.environment.message
     if left.under_way.moves:
         say(f"{len(left.under_way.moves)} are still on their way: they are waited for.")

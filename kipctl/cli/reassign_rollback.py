@@ -34,13 +34,13 @@ from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
-    from kipctl.cluster.moves.change_outcome import LeadersMoved
-    from kipctl.cluster.moves.entry import Entry
     from kipctl.cluster.moves.journal import Journal
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.reassign import Ongoing
-    from kipctl.cluster.moves.rollback import WayBack
+    from kipctl.cluster.moves.plan_result import LeadersMoved
+    from kipctl.cluster.moves.rollback import RollbackPlan
     from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
 
 _RECENT = timedelta(hours=1)
@@ -54,10 +54,10 @@ class _Seen:
     they are cancelled, which is their way back.
     """
 
-    own: tuple["Ongoing", ...]
-    others: tuple["Ongoing", ...]
+    own: tuple["Reassignment", ...]
+    others: tuple["Reassignment", ...]
     snapshot: "Snapshot"
-    way: "WayBack"
+    way: "RollbackPlan"
 
     @property
     def count(self) -> int:
@@ -70,7 +70,10 @@ def roll_back(asked: Asked) -> None:
     A rollback of it that was cut off is gone on with.
     """
     from kipctl.cli.reassign_resume import resume_entry
-    from kipctl.cluster.moves.guards import demand_quiet, question_of_factor
+    from kipctl.cluster.moves.safety_checks import (
+        demand_no_reassignments,
+        replication_factor_warning,
+    )
 
     environment = asked.environment
     kept, named = current(asked)
@@ -95,7 +98,6 @@ def roll_back(asked: Asked) -> None:
                 way.plan,
                 numbers,
                 throttle=asked.throttle,
-                every_row=asked.every_row,
                 busy=(*seen.own, *seen.others),
                 about=about,
                 closing=(_of_entry(entry), "Nothing was changed."),
@@ -105,7 +107,7 @@ def roll_back(asked: Asked) -> None:
     if not seen.count:
         _nothing_to_roll_back(asked, kept, entry, way)
         return
-    demand_quiet(seen.others, additional=asked.additional)
+    demand_no_reassignments(seen.others, additional=asked.additional)
     demand_replicas(asked, way.plan)
     demand_room(asked, numbers)
     say_plan(asked, numbers)
@@ -113,13 +115,13 @@ def roll_back(asked: Asked) -> None:
         environment.message(f"{len(way.in_place)} need their leaders elected only.")
     if seen.own:
         environment.message(f"{len(seen.own)} are still on their way: that is cancelled.")
-    factor = question_of_factor(way.plan)
+    factor = replication_factor_warning(way.plan)
     environment.confirm(f"Roll back {seen.count} partitions?{factor}", asked.yes)
     _carry_out(asked, kept, entry, seen)
 
 
 def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> None:
-    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
 
     done: list[str] = []
@@ -155,11 +157,11 @@ class _Gone:
         """None where there is nothing to report."""
         if self.moved is not None:
             after = afterwards(asked.cluster, self.known.topics)
-            report = moved_report(REASSIGN, self.moved, self.known, after, asked.every_row)
+            report = moved_report(REASSIGN, self.moved, self.known, after)
         elif self.cancelled is not None:
             topics = sorted({one.topic for one in self.cancelled.cancelled})
             after = afterwards(asked.cluster, topics)
-            report = cancelled_report(self.cancelled, after, asked.every_row)
+            report = cancelled_report(self.cancelled, after)
         else:
             return None
         return with_skipped(report, self.again.way.plan)
@@ -170,9 +172,9 @@ def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen, done: l
 
     `done` gets a sentence for what cannot be taken back any more.
     """
-    from kipctl.cluster.moves.change import roll_back as rolled_back
-    from kipctl.cluster.moves.entry import EntryState
-    from kipctl.cluster.moves.guards import demand_same
+    from kipctl.cluster.moves.journal_entry import EntryState
+    from kipctl.cluster.moves.plan_execution import roll_back as rolled_back
+    from kipctl.cluster.moves.safety_checks import demand_same
 
     moved, cancelled = None, None
     own = [one.id for one in seen.own]
@@ -217,7 +219,7 @@ def put_back(
 
     What came of it is added to what stopped the change. Returns the report of both.
     """
-    from kipctl.cluster.moves.change_outcome import demand_all_done
+    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if entry.undoes:
@@ -287,7 +289,7 @@ def _demand_undone(
     _say_undone(asked, entry)
 
 
-def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
+def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
     """The way back with its mere elections, as moves to the order that there is."""
     from kipctl.cluster.moves.plan import Move, Plan
 
@@ -299,7 +301,7 @@ def _whole(way: "WayBack", known: "Snapshot") -> "Plan":
     return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def _cancel(asked: Asked, entry: "Entry", own: Sequence["Ongoing"]) -> "Cancelled":
+def _cancel(asked: Asked, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Chosen, cancel
 
@@ -316,7 +318,7 @@ def _entry(asked: Asked, kept: "Journal", named: "Entry | None") -> "Entry":
 
     Raises RefusedError without, and where --yes would undo what may not be meant.
     """
-    from kipctl.cluster.moves.entry import EntryState
+    from kipctl.cluster.moves.journal_entry import EntryState
 
     if named is None:
         entry, newer = kept.last_change(lambda damaged: say_damaged(asked, damaged))
@@ -363,19 +365,19 @@ def _command(asked: Asked, entry: "Entry") -> str:
 
 def _look(asked: Asked, entry: "Entry") -> _Seen:
     from kipctl.cluster.moves.cancel import started_by
-    from kipctl.cluster.moves.guards import busy_now
-    from kipctl.cluster.moves.reassign import patiently, topic_ids
-    from kipctl.cluster.moves.rollback import way_back
+    from kipctl.cluster.moves.reassign import retry_until, topic_ids
+    from kipctl.cluster.moves.rollback import plan_rollback
+    from kipctl.cluster.moves.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import take_snapshot
 
     cluster = asked.cluster
     deadline = time.monotonic() + asked.step_timeout_s
-    busy, why = busy_now(cluster, may_not_list=asked.dry_run)
+    busy, why = list_or_reason(cluster, may_not_list=asked.dry_run)
     say_if_not_listed(asked, why)
-    now = patiently(lambda: take_snapshot(cluster), deadline)
+    now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
-    way = way_back(entry, now, now_ids, [one.id for one in busy], force=asked.force)
+    way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=asked.force)
     own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
     mine = {one.id for one in own}
     others = tuple(one for one in busy if one.id not in mine)
@@ -383,8 +385,10 @@ def _look(asked: Asked, entry: "Entry") -> _Seen:
     return _Seen(own, others, now, replace(way, plan=replace(way.plan, skipped=skipped)))
 
 
-def _nothing_to_roll_back(asked: Asked, kept: "Journal", entry: "Entry", way: "WayBack") -> None:
-    from kipctl.cluster.moves.entry import EntryState
+def _nothing_to_roll_back(
+    asked: Asked, kept: "Journal", entry: "Entry", way: "RollbackPlan"
+) -> None:
+    from kipctl.cluster.moves.journal_entry import EntryState
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if not way.left:
@@ -401,7 +405,7 @@ def _nothing_to_roll_back(asked: Asked, kept: "Journal", entry: "Entry", way: "W
     )
 
 
-def _say_left_open(asked: Asked, entry: "Entry", way: "WayBack") -> None:
+def _say_left_open(asked: Asked, entry: "Entry", way: "RollbackPlan") -> None:
     asked.environment.message(
         f"Entry {entry.id} is not all undone, and stays open. {_left_alone(way)}"
     )
@@ -410,12 +414,12 @@ def _say_left_open(asked: Asked, entry: "Entry", way: "WayBack") -> None:
     )
 
 
-def _left_alone(way: "WayBack") -> str:
+def _left_alone(way: "RollbackPlan") -> str:
     """What is left elsewhere than before, and why, in a few words."""
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import skip_reasons
 
-    return " ".join(str(one) for one in left_alone(Plan((), way.left))[:3])
+    return " ".join(str(one) for one in skip_reasons(Plan((), way.left))[:3])
 
 
 def _say_undone(asked: Asked, entry: "Entry") -> None:
@@ -425,4 +429,4 @@ def _say_undone(asked: Asked, entry: "Entry") -> None:
 def _of_entry(entry: "Entry") -> str:
     """What a question about an entry says of it."""
     form = " It is of an earlier kipctl, which did not note how it left the cluster."
-    return f"Back to what was before {whose(entry)}.{form if entry.is_of_old_form else ''}"
+    return f"Back to what was before {whose(entry)}.{form if entry.is_legacy else ''}"

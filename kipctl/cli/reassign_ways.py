@@ -20,7 +20,7 @@ from kipctl.report.reassign_tables import REASSIGN, with_skipped
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan
-    from kipctl.cluster.moves.planners.ways import Way
+    from kipctl.cluster.moves.planners.options import PlannerOption
     from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
 
@@ -35,42 +35,42 @@ def way_of(
     factor: int | None,
     rack_aware: bool,
     force: bool,
-) -> "Way | None":
+) -> "PlannerOption | None":
     """The way that the options name, of which one is given at most. Raises UsageError."""
-    from kipctl.cluster.moves.planners import ways
+    from kipctl.cluster.moves.planners import options
 
     if drain:
-        return ways.drain_way(drain)
+        return options.drain_way(drain)
     if leaders_off:
-        return ways.leaders_off_way(leaders_off)
+        return options.leaders_off_way(leaders_off)
     if leader:
-        return ways.leader_way(leader)
+        return options.leader_way(leader)
     if balance is not None:
-        return ways.balance_way(balance)
+        return options.balance_way(balance)
     if add:
-        return ways.add_way(add)
+        return options.add_way(add)
     if replaced:
-        return ways.replace_way(replaced)
+        return options.replace_way(replaced)
     if factor is not None:
-        return ways.replication_factor_way(factor, force=force)
-    return ways.rack_aware_way() if rack_aware else None
+        return options.replication_factor_way(factor, force=force)
+    return options.rack_aware_way() if rack_aware else None
 
 
-def carry_out_way(asked: Asked, way: "Way") -> None:
+def carry_out_way(asked: Asked, way: "PlannerOption") -> None:
     """Plan, show, ask, look again, carry out in batches with an election after each, report.
 
     Sizes are asked for once: a plan that is made again after the question is by the same ones.
     """
-    from kipctl.cluster.moves.change import rotate_leaders
-    from kipctl.cluster.moves.change_outcome import demand_all_done
-    from kipctl.cluster.moves.guards import (
-        demand_quiet,
+    from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
+    from kipctl.cluster.moves.plan_execution import rotate_leaders
+    from kipctl.cluster.moves.plan_result import demand_all_done
+    from kipctl.cluster.moves.planners.placement import PlanInputs
+    from kipctl.cluster.moves.safety_checks import (
+        demand_no_reassignments,
         demand_same,
         min_insync_replicas,
-        question_of_factor,
+        replication_factor_warning,
     )
-    from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
-    from kipctl.cluster.moves.planners.placement import Known
     from kipctl.cluster.moves.throttle import demand_put_back
     from kipctl.cluster.snapshot import select, take_snapshot
 
@@ -83,7 +83,7 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
 
     def planner(now: "Snapshot") -> "Plan":
         chosen = frozenset(one.id for one in select(now, asked.topics).partitions)
-        known = Known(logs.sizes, told, chosen if asked.topics else None)
+        known = PlanInputs(logs.sizes, told, chosen if asked.topics else None)
         return _with_elections(way.plan(now, known), now)
 
     seen = look(asked, planner)
@@ -91,13 +91,13 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
     if asked.dry_run or not seen.plan.moves:
         show_plan(asked, seen, numbers)
         return
-    demand_quiet(seen.busy, additional=asked.additional)
+    demand_no_reassignments(seen.busy, additional=asked.additional)
     demand_replicas(asked, seen.plan)
     demand_room(asked, numbers)
     say_plan(asked, numbers)
     kept = asked.journal(seen.snapshot.cluster_id)
     asked.say_if_unfinished(kept, seen.plan)
-    factor = question_of_factor(seen.plan)
+    factor = replication_factor_warning(seen.plan)
     environment.confirm(
         f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
     )
@@ -115,7 +115,7 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
             moved = rotate_leaders(cluster, plan, **how)
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
-    report = moved_report(REASSIGN, moved, before, after, asked.every_row)
+    report = moved_report(REASSIGN, moved, before, after)
     asked.report(with_skipped(report, seen.plan))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
     demand_put_back(still_set)
@@ -124,7 +124,7 @@ def carry_out_way(asked: Asked, way: "Way") -> None:
 def _with_elections(plan: "Plan", now: "Snapshot") -> "Plan":
     """The plan, with those that only need an election as moves to the order that they have."""
     from kipctl.cluster.moves.plan import Move, Plan
-    from kipctl.cluster.moves.planners.leaders import ELECTION_ONLY
+    from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY
 
     moved = {move.id for move in plan.moves}
     astray = {one.id for one in plan.skipped if one.reason == ELECTION_ONLY} - moved

@@ -15,9 +15,16 @@ from kipctl.cli.options import (
     finite,
 )
 from kipctl.durations import Duration
-from kipctl.errors import InterruptedRunError, PartlyDoneError, ThresholdError, UsageError
+from kipctl.errors import (
+    InterruptedRunError,
+    PartlyDoneError,
+    ThresholdError,
+    UsageError,
+    did_you_mean,
+)
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import with_most_rows
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
@@ -28,9 +35,9 @@ from kipctl.report.replica_selection_tables import (
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.replica_facts import Observation
+    from kipctl.cluster.inspect.cross_rack_traffic import RackSummary
+    from kipctl.cluster.inspect.replica_selection_facts import Observation
     from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
-    from kipctl.cluster.inspect.replica_traffic import RackSummary
     from kipctl.cluster.snapshot import PartitionId, Snapshot
     from kipctl.transport.access import Access
     from kipctl.transport.request import Cluster
@@ -106,9 +113,6 @@ def replica_selection(
         StockClient | None,
         typer.Option("--client", help="Also let this client read a few records, and watch it."),
     ] = None,
-    partitions: Annotated[
-        bool, typer.Option("--partitions", help="Print every partition, however many there are.")
-    ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -121,8 +125,12 @@ def replica_selection(
     if explain is not None and topic:
         raise UsageError("--topic does not go with --explain, which names its own.")
     _refuse_together(explain, watch, period, rate_over, price_per_gb, require_local, client)
-    from kipctl.cluster.inspect.replica_facts import chosen, chosen_one, observe
-    from kipctl.cluster.inspect.replica_traffic import below, parse_percent
+    from kipctl.cluster.inspect.cross_rack_traffic import below, parse_percent
+    from kipctl.cluster.inspect.replica_selection_facts import (
+        observe,
+        select_one_partition,
+        select_partitions,
+    )
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -135,7 +143,11 @@ def replica_selection(
         names = [pattern.partition(":")[0] for pattern in (topic or [explain or ""]) if pattern]
         snapshot = take_snapshot(cluster, named=names)
         environment.say_what_may_be_hidden(cluster, snapshot.topics, names)
-        wanted = chosen(snapshot, topic or []) if one is None else chosen_one(snapshot, one)
+        wanted = (
+            select_partitions(snapshot, topic or [])
+            if one is None
+            else select_one_partition(snapshot, one)
+        )
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)
         if explain is not None:
@@ -151,15 +163,9 @@ def replica_selection(
     failed = () if limit is None else below(summaries, limit)
     reads = _client_reads(environment, access, found) if client else ()
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
-    environment.report(
-        Report(
-            COMMAND,
-            document,
-            selection_tables(document, partitions),
-            opening=(selection_answer(document),),
-        ),
-        output,
-    )
+    opening = (selection_answer(document),)
+    report = Report(COMMAND, document, selection_tables(document), opening=opening)
+    environment.report(with_most_rows(report), output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)
@@ -209,6 +215,7 @@ def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequ
         if rack not in known:
             environment.message(
                 f"The cluster has no rack {rack!r}; it has {', '.join(known)}."
+                f"{did_you_mean(rack, known)}"
                 " Readers that name it read from the leaders."
             )
 
@@ -225,8 +232,8 @@ def _summaries(
 
     With a time to measure, after a second look at the end of it.
     """
-    from kipctl.cluster.inspect.replica_facts import observe
-    from kipctl.cluster.inspect.replica_traffic import rates, samples, summarize, unreported
+    from kipctl.cluster.inspect.cross_rack_traffic import rates, samples, summarize, unreported
+    from kipctl.cluster.inspect.replica_selection_facts import observe
     from kipctl.cluster.snapshot import take_snapshot
 
     before = samples(cluster, found.facts, found.silent)
@@ -263,7 +270,7 @@ def _watch(
     for_s: float | None,
     output: OutputFormat,
 ) -> None:
-    """A line for each change, as it happens; JSON and CSV come whole, at the end."""
+    """A line for each change, as it happens; JSON, CSV and Markdown come whole, at the end."""
     from kipctl.cluster.inspect.replica_selection_watch import watch
     from kipctl.signals import noted_signals
 
@@ -272,7 +279,7 @@ def _watch(
         f"Watching {len(wanted.partitions)} partitions, read in"
         f" {len(found.choices) // max(1, len(wanted.partitions))} racks, {until}."
     )
-    lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV)
+    lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV, OutputFormat.MARKDOWN)
     flips = []
     with noted_signals() as ended:
         for flip in watch(cluster, wanted, found.choices, for_s, ended):

@@ -19,16 +19,16 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError, refusals_reported
+from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Tone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HtmlOption = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write the page there, in place of an older one."),
-]
+    from kipctl.pipeline.period import Period
+    from kipctl.report.html.page import Page
+
 _ENOUGH_ARMS = range(2, 5)
 _LOOKED_AT = 200
 
@@ -64,11 +64,8 @@ def report(
     or more runs each the verdicts of `kipctl runs compare`.
     """
     environment: Environment = context.obj
-    from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
-    from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs, check_save
-    from kipctl.pipeline.session import spark_session
     from kipctl.trace.stored_runs import path_of
 
     place = place_of(master, conf, start_timeout, scratch)
@@ -77,19 +74,34 @@ def report(
     check_runs(paths)
     file = check_html(html or Path(f"report-{_file_name(run[0])}.html"))
     check_save(svg, "--svg")
+    found = report_runs(environment, paths, file, place, period, svg)
+    care = Paragraph("Read with care:", tuple(found["doubts"]), Tone.WARNING)
+    opening = (Paragraph(found["answer"]), *([care] if found["doubts"] else []))
+    closing = (f"Open it in a browser: {file}",)
+    environment.report(Report("report", found, closing=closing, opening=opening), output)
+
+
+def report_runs(
+    environment: Environment,
+    paths: Sequence[str],
+    file: Path,
+    place: Place,
+    period: "Period | None" = None,
+    svg: str | None = None,
+) -> dict[str, Any]:
+    """Write the page of recorded runs, by Spark at `place`, and its pictures into the folder `svg`.
+    What was written, and its answer. Raises what Spark does."""
+    from kipctl.pipeline.inputs import ALWAYS, is_little
+    from kipctl.pipeline.pictures import report_document
+    from kipctl.pipeline.session import spark_session
+
     with (
-        environment.progress(f"Starting Spark on {master}.") as progress,
+        environment.progress(f"Starting Spark on {place.master}.") as progress,
         spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
     ):
-        document = report_document(spark, paths, period)
+        document = report_document(spark, paths, period or ALWAYS)
         comparisons = _comparisons(spark, document)
-    found = write_page(file, document, comparisons, svg)
-    tables = (
-        Table(found["answer"], (), ()),
-        *([Table("Read with care:", (), (), tuple(found["doubts"]))] if found["doubts"] else []),
-    )
-    closing = (f"Open it in a browser: {file}",)
-    environment.report(Report("report", found, tables, closing), output)
+    return write_page(file, document, comparisons, svg)
 
 
 @refusals_reported()
@@ -113,19 +125,29 @@ def check_html(file: Path) -> Path:
     return file
 
 
-@refusals_reported()
 def write_page(
     file: Path,
     document: Mapping[str, Any],
     comparisons: Sequence[Mapping[str, Any]],
     svg: str | None = None,
 ) -> dict[str, Any]:
-    """Write the page, and its pictures into the folder `svg`. What was written, and its answer."""
+    """Write the page of runs, and its pictures into the folder `svg`. What was written, and its
+    answer."""
     from kipctl import __version__
     from kipctl.report.html.answer import answer, doubts
     from kipctl.report.html.page import page
 
-    drawn = page(document, comparisons, __version__)
+    return {
+        **write_html(file, page(document, comparisons, __version__), svg),
+        "runs": [run["run"] for run in document["runs"]],
+        "answer": answer(document),
+        "doubts": doubts(document),
+    }
+
+
+@refusals_reported()
+def write_html(file: Path, drawn: "Page", svg: str | None = None) -> dict[str, Any]:
+    """Write a page, and its pictures into the folder `svg`: where, and how large."""
     content = drawn.html.encode("utf-8", "replace")
     file.write_bytes(content)
     pictures = []
@@ -135,14 +157,7 @@ def write_page(
         for name, text in drawn.pictures.items():
             (folder / f"{name}.svg").write_bytes(text.encode("utf-8", "replace"))
             pictures.append(str(folder / f"{name}.svg"))
-    return {
-        "html": str(file),
-        "bytes": len(content),
-        "svg": pictures,
-        "runs": [run["run"] for run in document["runs"]],
-        "answer": answer(document),
-        "doubts": doubts(document),
-    }
+    return {"html": str(file), "bytes": len(content), "svg": pictures}
 
 
 def _file_name(run: str) -> str:

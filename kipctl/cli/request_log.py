@@ -17,7 +17,7 @@ from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import listing
-from kipctl.report.tables import Report
+from kipctl.report.tables import Paragraph, Report, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.request_log import Ended, LoggerLevel
@@ -30,7 +30,7 @@ app = typer.Typer(
 BrokerOption = Annotated[
     list[int] | None,
     typer.Option(
-        "--broker", metavar="ID", min=0, help="A broker; repeatable. Default: every broker."
+        "--broker", metavar="BROKER", min=0, help="A broker; repeatable. Default: every broker."
     ),
 ]
 
@@ -42,7 +42,7 @@ def on(
     context: typer.Context,
     broker: Annotated[
         list[int] | None,
-        typer.Option("--broker", metavar="ID", min=0, help="At this broker; repeatable."),
+        typer.Option("--broker", metavar="BROKER", min=0, help="At this broker; repeatable."),
     ] = None,
     all_brokers: Annotated[
         bool, typer.Option("--all-brokers", help="At every broker of the cluster.")
@@ -118,7 +118,7 @@ def _confirm(
 ) -> None:
     """Ask, with what it will cost; a lab may be logged without a question."""
     from kipctl.cli.guard import is_lab
-    from kipctl.cluster.request_log import named
+    from kipctl.cluster.request_log import broker_list
     from kipctl.cluster.request_log_cost import estimate, request_rates
     from kipctl.cluster.snapshot import take_snapshot
 
@@ -128,7 +128,7 @@ def _confirm(
     environment.message(estimate(brokers, rates, seconds))
     how_long = "until it is switched off" if seconds is None else f"for {Duration(seconds)}"
     environment.confirm(
-        f"Log every request that {named(brokers)} answer{'' if len(brokers) > 1 else 's'},"
+        f"Log every request that {broker_list(brokers)} answer{'' if len(brokers) > 1 else 's'},"
         f" {how_long}?",
         yes,
     )
@@ -162,11 +162,11 @@ def status(
 ) -> None:
     """Show at which brokers the request log is on. Changes nothing."""
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, look
+    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, read_levels
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
-        levels = look(cluster, chosen_brokers(cluster, broker or ()))
+        levels = read_levels(cluster, chosen_brokers(cluster, broker or ()))
         _forget(environment, cluster, levels)
     environment.report(_status_report(levels), output)
     demand_all_reported(levels, "status")
@@ -175,10 +175,10 @@ def status(
 def _forget(environment: Environment, cluster: "Cluster", levels: "Sequence[LoggerLevel]") -> None:
     """Take those off the record at which it is off."""
     from kipctl.cluster.request_log import is_on
-    from kipctl.cluster.request_log_state import forget
+    from kipctl.cluster.request_log_record import record_switched_off
 
-    off_at = [one.broker for one in levels if one.level is not None and not is_on(one.level)]
-    forget(cluster.access.ids, off_at, environment.variables)
+    switched_off = [one.broker for one in levels if one.level is not None and not is_on(one.level)]
+    record_switched_off(cluster.access.ids, switched_off, environment.variables)
 
 
 def _switched_on(
@@ -190,18 +190,18 @@ def _switched_on(
 ) -> "tuple[LoggerLevel, ...]":
     """Switch it on, with a record of it that was written before."""
     from kipctl.cluster.request_log import is_on, switch_on
-    from kipctl.cluster.request_log_state import put_on_record
+    from kipctl.cluster.request_log_record import record_switched_on
 
     off = [broker for broker, level in levels.items() if not is_on(level)]
     cluster_id = next(iter(cluster.access.ids), "")
-    record = put_on_record(cluster_id, off, seconds, environment.variables) if off else None
+    record = record_switched_on(cluster_id, off, seconds, environment.variables) if off else None
     try:
         return switch_on(cluster, levels, ended)
     except PartlyDoneError:  # somewhere it is still on
         raise
     except BaseException:
         if record:
-            record.off_at(off)
+            record.remove_brokers(off)
         raise
 
 
@@ -213,15 +213,15 @@ def _until_off(
     output: OutputFormat,
 ) -> None:
     """Switch on, and say how to end it; `asked` is empty for all brokers."""
-    from kipctl.cluster.request_log import named
+    from kipctl.cluster.request_log import broker_list
     from kipctl.signals import noted_signals
 
     with noted_signals() as ended:
         switched = _switched_on(environment, cluster, levels, None, ended)
     environment.report(_report("on", switched), output)
     environment.message(
-        f"It stays on at {named(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms of a"
-        " broker's CPU for each request.\n"
+        f"It stays on at {broker_list(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms"
+        " of a broker's CPU for each request.\n"
         "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in asked)
     )
 
@@ -234,27 +234,35 @@ def _on_for(
     output: OutputFormat,
 ) -> None:
     """Switch on, wait, and switch off again, whatever happens."""
-    from kipctl.cluster.request_log import demand_all_back, is_on, named, stay_on, switch_back
+    from kipctl.cluster.request_log import (
+        broker_list,
+        demand_all_restored,
+        is_on,
+        restore_levels,
+        wait_while_on,
+    )
     from kipctl.signals import noted_signals
 
     with (
-        environment.progress(f"Switching the request log on at {named(tuple(levels))}.") as tell,
+        environment.progress(
+            f"Switching the request log on at {broker_list(tuple(levels))}."
+        ) as tell,
         noted_signals() as ended,
     ):
         started = time.monotonic()
         switched = _switched_on(environment, cluster, levels, seconds, ended)
         try:
-            interrupted = stay_on(switched, seconds, ended, tell)
+            interrupted = wait_while_on(switched, seconds, ended, tell)
         finally:
             on_s = time.monotonic() - started
-            now = switch_back(cluster, switched)
+            now = restore_levels(cluster, switched)
             _forget(environment, cluster, now)
     environment.report(_report("on", now, on_s), output)
-    demand_all_back(now)
+    demand_all_restored(now)
     off_again = [one.broker for one in now if not is_on(one.level)]
     left_on = [one.broker for one in now if is_on(one.level)]
-    said = (f"The request log is off again at {named(off_again)}." if off_again else "") + (
-        f" It stays on at {named(left_on)}, as it was before." if left_on else ""
+    said = (f"The request log is off again at {broker_list(off_again)}." if off_again else "") + (
+        f" It stays on at {broker_list(left_on)}, as it was before." if left_on else ""
     )
     if interrupted:
         raise InterruptedRunError(f"Interrupted after {on_s:.0f} s. {said.strip()}")
@@ -286,11 +294,23 @@ def _report(action: str, levels: "Sequence[LoggerLevel]", on_s: float | None = N
         ),
     )
     document: dict[str, object] = {"logger": LOGGER, "brokers": brokers}
-    closing: tuple[str, ...] = ()
+    opening = _where(levels)
     if on_s is not None:
         document["seconds"] = on_s
-        closing = (f"It was on for {on_s:.1f} s.",)
-    return Report(f"request-log {action}", document, (table,), closing)
+        opening += paragraphs(f"It was on for {on_s:.1f} s.")
+    return Report(f"request-log {action}", document, (table,), opening=opening)
+
+
+def _where(levels: "Sequence[LoggerLevel]") -> tuple[Paragraph, ...]:
+    """At which brokers it is on, at which off, and of which that is not known."""
+    from kipctl.cluster.request_log import broker_list, is_on
+
+    states: dict[str, list[int]] = {}
+    for one in levels:
+        state = "not known" if one.level is None else "on" if is_on(one.level) else "off"
+        states.setdefault(state, []).append(one.broker)
+    said = ", ".join(f"{state} at {broker_list(brokers)}" for state, brokers in states.items())
+    return paragraphs(f"The request log is {said}.")
 
 
 def _status_report(levels: "Sequence[LoggerLevel]") -> Report:
@@ -309,4 +329,5 @@ def _status_report(levels: "Sequence[LoggerLevel]") -> Report:
             for one in levels
         ),
     )
-    return Report("request-log status", {"logger": LOGGER, "brokers": brokers}, (table,))
+    document = {"logger": LOGGER, "brokers": brokers}
+    return Report("request-log status", document, (table,), opening=_where(levels))

@@ -1,5 +1,6 @@
 """`kipctl roll`: nodes restarted one after the other, with brokers' leaders off them meanwhile."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -34,12 +35,12 @@ _NONE = "none"
 
 def roll(
     context: typer.Context,
-    brokers: Annotated[
-        str | None,
+    broker: Annotated[
+        list[str] | None,
         typer.Option(
-            "--brokers",
-            metavar="ID,...",
-            help="Only these brokers. Default: all. With --controllers also none.",
+            "--broker",
+            metavar="BROKER",
+            help="Only this broker; repeatable. Default: all. With --controllers also none.",
         ),
     ] = None,
     controllers: Annotated[
@@ -145,16 +146,16 @@ def roll(
         raise UsageError("--was-restarted is yes or no, and goes with --resume.", _HELP_PAGE)
     if guard_action not in _ACTIONS:
         raise UsageError(f"--guard-action {guard_action!r} is none of {', '.join(_ACTIONS)}.")
-    if brokers == _NONE and not controllers:
-        raise UsageError("--brokers none goes with --controllers.", _HELP_PAGE)
+    if broker == [_NONE] and not controllers:
+        raise UsageError("--broker none goes with --controllers.", _HELP_PAGE)
     environment = context.ensure_object(Environment)
     if manual and not dry_run and not environment.stdin.isatty():
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.cli import roll_modes
     from kipctl.cluster.metrics_url import demand_url
-    from kipctl.guard.guard import parse_guard
-    from kipctl.roll.record import How
-    from kipctl.roll.restart import parse_command
+    from kipctl.guard.conditions import parse_guard
+    from kipctl.roll.record import RollOptions
+    from kipctl.roll.restart_command import parse_command
     from kipctl.transport.request import Cluster
 
     for text in guard or ():
@@ -164,7 +165,7 @@ def roll(
     urls = tuple(dict.fromkeys(metrics_url or (named.metrics_urls if named else ())))
     for url in urls:
         demand_url(url)
-    how = How(
+    how = RollOptions(
         given[0].removeprefix("--") if given else "",
         parse_command(command) if command is not None else (),
         guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard or ())),
@@ -181,7 +182,7 @@ def roll(
     with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
         said = None if was_restarted is None else was_restarted == "yes"
         asked = roll_modes.Asked(
-            environment, cluster, how, _ids(brokers), controllers, said, yes, output
+            environment, cluster, how, _ids(broker or ()), controllers, said, yes, output
         )
         if dry_run:
             roll_modes.dry_run(asked)
@@ -193,11 +194,11 @@ def roll(
             roll_modes.begin(asked)
 
 
-def _ids(text: str | None) -> tuple[int, ...] | None:
+def _ids(words: Sequence[str]) -> tuple[int, ...] | None:
     """() is all of them, None is none."""
-    if text is None or text == _NONE:
-        return () if text is None else None
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isascii() and word.isdigit() for word in words):
-        raise UsageError(f"--brokers {text!r} are no ids.", "Write them as 1,2,3.")
+    if words == [_NONE]:
+        return None
+    for word in words:
+        if not (word.isascii() and word.isdigit()):
+            raise UsageError(f"--broker {word!r} is no broker's id.", "Write --broker 1 --broker 2")
     return tuple(dict.fromkeys(map(int, words)))

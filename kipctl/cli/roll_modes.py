@@ -9,15 +9,15 @@ from kipctl.cli.guard import confirm_unless_lab
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.guard_tables import guard_table
-from kipctl.report.roll_tables import node_tables, plan_closing, plan_tables
-from kipctl.report.tables import Report
+from kipctl.report.roll_tables import node_tables, plan_answer, plan_closing, plan_tables
+from kipctl.report.tables import Paragraph, Report, Tone, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.entry import Origin
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.guard.gauges import Guarding
+    from kipctl.cluster.moves.journal_entry import Origin
+    from kipctl.guard.monitor import GuardMonitor
     from kipctl.roll.plan import RollPlan
-    from kipctl.roll.record import How, RollRecord, Rolls
+    from kipctl.roll.record import RollOptions, RollRecord, Rolls
     from kipctl.transport.request import Cluster
 
 ROLL = "roll"
@@ -31,7 +31,7 @@ class Asked:
 
     environment: Environment
     cluster: "Cluster"
-    how: "How"
+    how: "RollOptions"
     brokers: tuple[int, ...] | None
     """() for all, None for none."""
     controllers: bool
@@ -41,7 +41,7 @@ class Asked:
 
     @property
     def origin(self) -> "Origin":
-        from kipctl.cluster.moves.entry import Origin
+        from kipctl.cluster.moves.journal_entry import Origin
 
         return Origin.here(self.environment.arguments)
 
@@ -70,7 +70,7 @@ class Asked:
 
 def dry_run(asked: Asked) -> None:
     """Show order, risks, what is not known, and what the guard sees now."""
-    from kipctl.cluster.moves.guardian import GivenUpError
+    from kipctl.cluster.moves.guard_interface import GivenUpError
 
     plan = asked.plan()
     document: dict[str, Any] = plan.as_document()
@@ -86,14 +86,14 @@ def dry_run(asked: Asked) -> None:
         tables = (*tables, guard_table(document["guard"]))
     closing += (
         "Not known: how long restarts take, and how long brokers take to be in sync again.",
-        "Nothing was changed.",
     )
-    asked.environment.report(Report(ROLL, document, tables, tuple(closing)), asked.output)
+    report = Report(ROLL, document, tables, tuple(closing), (plan_answer(document),))
+    asked.environment.report(report, asked.output)
 
 
 def begin(asked: Asked) -> None:
     """Look, refuse, ask, look again, and restart one node after the other."""
-    from kipctl.roll.plan import demand_safe, node_name, risk_in_words
+    from kipctl.roll.plan import demand_safe, describe_risk, node_name
 
     environment, how = asked.environment, _with_lab(asked, asked.how)
     _demand_ended(asked)
@@ -105,7 +105,7 @@ def begin(asked: Asked) -> None:
     for risk in plan.steps:
         if risk.is_harmful:
             name = node_name(risk.broker, risk.role).capitalize()
-            environment.message(f"{name}: {risk_in_words(risk)}")
+            environment.message(f"{name}: {describe_risk(risk)}")
     question = f"Restart {_order(plan)}, one after the other ({_in_words(how)})?"
     confirm_unless_lab(environment, asked.cluster, question, asked.yes)
     with asked.changes.locked(asked.origin):
@@ -119,8 +119,8 @@ def begin(asked: Asked) -> None:
 
 def _demand_ended(asked: Asked) -> None:
     """Raise RefusedError while a roll of this cluster may be resumed."""
-    if unended := asked.rolls.unended():
-        left = ", ".join(str(step.broker) for step in unended.left)
+    if unfinished_roll := asked.rolls.unfinished_roll():
+        left = ", ".join(str(step.broker) for step in unfinished_roll.left)
         raise RefusedError(
             f"A roll of this cluster has not ended (left: broker {left}).",
             "Go on with it: kipctl roll --resume. Or give it up: kipctl roll --abandon",
@@ -129,7 +129,7 @@ def _demand_ended(asked: Asked) -> None:
 
 def resume(asked: Asked) -> None:
     """Go on with the last roll, from where its record and the cluster say that it is."""
-    record = asked.rolls.unended()
+    record = asked.rolls.unfinished_roll()
     if record is None:
         raise RefusedError("There is no roll to go on with.", "Begin one: kipctl roll --dry-run")
     how = record.how
@@ -144,7 +144,7 @@ def resume(asked: Asked) -> None:
         asked.yes,
     )
     with asked.changes.locked(asked.origin):
-        if asked.rolls.unended() != record:
+        if asked.rolls.unfinished_roll() != record:
             raise RefusedError(
                 "The roll has gone on, or ended, since it was asked about. Nothing was changed.",
                 "Look again: kipctl roll --resume",
@@ -154,11 +154,11 @@ def resume(asked: Asked) -> None:
 
 def abandon(asked: Asked) -> None:
     """Give the last roll up: nothing is restarted or moved; what is left to do is said."""
-    from kipctl.roll.leaders import entries_of
+    from kipctl.roll.move_leaders import entries_of
     from kipctl.roll.record import RollState
 
     with asked.changes.locked(asked.origin):
-        record = asked.rolls.unended()
+        record = asked.rolls.unfinished_roll()
         if record is None:
             raise RefusedError("There is no roll to give up.")
         record = record.mark(RollState.ABANDONED, "given up by the operator")
@@ -172,14 +172,14 @@ def abandon(asked: Asked) -> None:
                 f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
                 for entry in entries_of(asked.changes, record.origin, step.since)
             )
-    closing.append("The roll is abandoned.")
-    report = Report(ROLL, record_document(record), _tables(record), tuple(closing))
+    opening = paragraphs("The roll is abandoned.")
+    report = Report(ROLL, record_document(record), _tables(record), tuple(closing), opening)
     asked.environment.report(report, asked.output)
 
 
 def record_document(record: "RollRecord") -> dict[str, Any]:
     """For JSON: the record, with the seconds that the restarts took, and that clients waited."""
-    from kipctl.roll.next_act import Phase
+    from kipctl.roll.next_step import Phase
     from kipctl.roll.record import IN_SYNC
 
     seconds = [
@@ -208,9 +208,9 @@ def _waits(seconds: tuple[float, ...] | None) -> dict[str, Any] | None:
 
 
 def _carry_out(asked: Asked, record: "RollRecord") -> None:
-    from kipctl.roll.carry_out import Roll
-    from kipctl.roll.leaders import Leaders
-    from kipctl.roll.watch import Watcher
+    from kipctl.roll.execution import Roll
+    from kipctl.roll.move_leaders import LeaderMover
+    from kipctl.roll.node_watch import ClusterWatch
 
     environment, how = asked.environment, record.how
     if how.way == "manual" and not environment.stdin.isatty():
@@ -222,17 +222,17 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
             progress = meanwhile.enter_context(environment.progress(title))
             guarding = _guarding(asked, how, progress)
             conditions = [gauge.condition for gauge in guarding.guard.gauges]
-            if felt := [one for one in conditions if one.kind.is_felt]:
+            if felt := [one for one in conditions if one.kind.is_measured_by_canary]:
                 from kipctl.guard.canary import canary
 
                 probe = meanwhile.enter_context(canary(asked.cluster, felt, environment.message))
-                guarding.felt, new_waits = probe, probe.new_waits
-            leaders = Leaders(
+                guarding.canary_values, new_waits = probe, probe.new_waits
+            leaders = LeaderMover(
                 asked.cluster, asked.changes, record.origin, how.batch, how.timeout_s, progress
             )
             rolling = Roll(
                 record,
-                Watcher(asked.cluster, guarding.exporters),
+                ClusterWatch(asked.cluster, guarding.exporters),
                 leaders,
                 guarding,
                 environment.stdin,
@@ -247,34 +247,35 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
             environment.report(_report(rolling.record, rolling.guarding), asked.output)
 
 
-def _report(record: "RollRecord", guarding: "Guarding") -> Report:
+def _report(record: "RollRecord", guarding: "GuardMonitor") -> Report:
     document = record_document(record)
     tables = list(_tables(record))
     if record.how.guards:
         document["guard"] = guarding.guard.as_document()
         tables.append(guard_table(document["guard"]))
     done = len(record.steps) - len(record.left)
-    closing = (
-        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}."
+    opening = Paragraph(
+        f"{done} of {len(record.steps)} {record.kind} are restarted; the roll is {record.state}.",
+        tone=Tone.WARNING if record.left else Tone.GOOD,
     )
-    return Report(ROLL, document, tuple(tables), (closing,))
+    return Report(ROLL, document, tuple(tables), opening=(opening,))
 
 
 def _tables(record: "RollRecord") -> tuple[Any, ...]:
     return node_tables(record_document(record)["steps"])
 
 
-def _guarding(asked: Asked, how: "How", progress: Any = None) -> "Guarding":
-    from kipctl.guard.gauges import Guarding
-    from kipctl.guard.guard import Guard, parse_guard
-    from kipctl.guard.metrics import Exporters
+def _guarding(asked: Asked, how: "RollOptions", progress: Any = None) -> "GuardMonitor":
+    from kipctl.guard.conditions import Guard, parse_guard
+    from kipctl.guard.exporters import Exporters
+    from kipctl.guard.monitor import GuardMonitor
 
     guard = Guard.of(map(parse_guard, how.guards), how.guard_patience_s, how.guard_quiet_s)
     told = progress or asked.environment.message
-    return Guarding(asked.cluster, guard, Exporters(how.metrics_urls), told)
+    return GuardMonitor(asked.cluster, guard, Exporters(how.metrics_urls), told)
 
 
-def _with_lab(asked: Asked, how: "How") -> "How":
+def _with_lab(asked: Asked, how: "RollOptions") -> "RollOptions":
     """The name of the lab, and where its brokers serve metrics. Raises UsageError for no lab."""
     from kipctl.runs.actions import lab_of
 
@@ -284,25 +285,25 @@ def _with_lab(asked: Asked, how: "How") -> "How":
     return replace(how, lab=lab.name, metrics_urls=how.metrics_urls or lab.metrics_urls)
 
 
-def _demand_commands(plan: "RollPlan", how: "How") -> None:
+def _demand_commands(plan: "RollPlan", how: "RollOptions") -> None:
     """Raise UsageError when the command cannot be made for one of the nodes."""
-    from kipctl.roll.restart import command_for
+    from kipctl.roll.restart_command import command_for
 
     for step in plan.steps:
-        role = "controller" if step.is_apart else "broker"
+        role = "controller" if step.is_controller_only else "broker"
         if how.way == "exec":
             command_for(how.command, step.broker, step.host, step.port, step.rack, role)
 
 
 def _order(plan: "RollPlan") -> str:
     """`brokers 1, 2, 3 and controllers 102, 103, 101`."""
-    brokers = ", ".join(str(step.broker) for step in plan.steps if not step.is_apart)
-    controllers = ", ".join(str(step.broker) for step in plan.steps if step.is_apart)
+    brokers = ", ".join(str(step.broker) for step in plan.steps if not step.is_controller_only)
+    controllers = ", ".join(str(step.broker) for step in plan.steps if step.is_controller_only)
     named = (("brokers", brokers), ("controllers", controllers))
     return " and ".join(f"{kind} {ids}" for kind, ids in named if ids)
 
 
-def _in_words(how: "How") -> str:
+def _in_words(how: "RollOptions") -> str:
     import shlex
 
     match how.way:

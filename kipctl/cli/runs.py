@@ -10,6 +10,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ConfOption,
+    HtmlOption,
     MasterOption,
     OutputOption,
     ScratchOption,
@@ -17,11 +18,11 @@ from kipctl.cli.options import (
     YesOption,
     place_of,
 )
-from kipctl.cli.report import HtmlOption, check_html, write_page
+from kipctl.cli.report import check_html, write_page
 from kipctl.durations import Duration
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.pipeline.compare import Comparison
@@ -53,14 +54,15 @@ def list_runs(context: typer.Context, output: OutputOption = OutputFormat.AUTO) 
     writes to it.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.report.run_tables import list_table
+    from kipctl.report.run_tables import list_answer, list_table
     from kipctl.trace.stored_runs import runs_folder, stored_runs
 
     document = {
         "store": str(runs_folder(environment.variables)),
         "runs": [_listed(run) for run in stored_runs(environment.variables)],
     }
-    environment.report(Report("runs list", document, (list_table(document),)), output)
+    opening = paragraphs(list_answer(document))
+    environment.report(Report("runs list", document, (list_table(document),), (), opening), output)
 
 
 def _listed(run: "StoredRun") -> dict[str, Any]:
@@ -112,8 +114,12 @@ def show(
         facts = {"kept": f"the end of a longer run: {kept}"} | facts
     if found.flaw:
         facts = {"state": found.flaw} | facts
-    table = settings_table(found.name, str(found.folder), facts, found.bytes)
-    environment.report(Report("runs show", document, (table, *_summary_tables(found))), output)
+    answer, tables = _summary(found)
+    made_with = settings_table(found.name, str(found.folder), facts, found.bytes)
+    whole = (Paragraph(f"Run {found.name}: {found.flaw}.", tone=Tone.BAD),) if found.flaw else ()
+    more = (f"More of it: kipctl analyze runs {run}",) if answer else ()
+    report = Report("runs show", document, (made_with, *tables), more, (*whole, *answer))
+    environment.report(report, output)
 
 
 @app.command()
@@ -140,23 +146,24 @@ def repair(
     environment.message(f"{found.name} was repaired. {how}")
     for sentence in left_undone(found.description or {}):
         environment.message(sentence)
-    environment.report(Report("runs repair", dict(document), _summary_tables(found)), output)
+    answer, tables = _summary(found)
+    environment.report(Report("runs repair", dict(document), tables, opening=answer), output)
 
 
-def _summary_tables(run: "StoredRun") -> tuple[Table, ...]:
-    from kipctl.report.consume_tables import consume_tables
-    from kipctl.report.e2e_tables import e2e_tables
-    from kipctl.report.perf_tables import perf_tables
+def _summary(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]]:
+    from kipctl.report.consume_tables import consume_answer, consume_tables
+    from kipctl.report.e2e_tables import e2e_answer, e2e_tables
+    from kipctl.report.perf_tables import perf_answer, perf_tables
 
     # A run that failed may have a part of a summary.
-    for tables, needed in (
-        (perf_tables, {"latency_ms", "service_ms"}),
-        (e2e_tables, {"latency_ms", "acknowledged_ms", "flips"}),
-        (consume_tables, {"brokers", "fetches", "flips"}),
+    for answer, tables, needed in (
+        (perf_answer, perf_tables, {"latency_ms", "service_ms"}),
+        (e2e_answer, e2e_tables, {"latency_ms", "acknowledged_ms", "flips"}),
+        (consume_answer, consume_tables, {"brokers", "fetches", "flips"}),
     ):
         if run.summary.keys() >= {"records", "redirects", "actions", *needed}:
-            return tables(run.summary)
-    return ()
+            return answer(run.summary), tables(run.summary)
+    return (), ()
 
 
 @app.command()
@@ -195,7 +202,7 @@ def compare(
     from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs
     from kipctl.pipeline.session import spark_session
-    from kipctl.report.run_tables import compare_tables
+    from kipctl.report.run_tables import compare_answer, compare_tables
     from kipctl.trace.settings import end_of, interrupted_after
     from kipctl.trace.stored_runs import path_of
 
@@ -240,7 +247,9 @@ def compare(
     if html and pictured:
         write_page(html, pictured, [{"title": "B beside A", **document}])
         environment.message(f"Written: {html}")
-    environment.report(Report("runs compare", document, compare_tables(document)), output)
+    opening = paragraphs(*compare_answer(document))
+    report = Report("runs compare", document, compare_tables(document), opening=opening)
+    environment.report(report, output)
     if holding:
         texts = (
             gate.text + (" (nothing was measured)" if by_name[gate.measure].lacks_value else "")
@@ -309,8 +318,8 @@ def export(
     write = export_archive if form is ExportFormat.ARCHIVE else export_csv
     written = write(found, destination)
     document = {"run": run, "format": form.value, "file": str(destination), "bytes": written}
-    reported = Table(f"Exported {run} to {destination}, {size(written)}.", (), ())
-    environment.report(Report("runs export", document, (reported,)), output)
+    opening = paragraphs(f"Exported {run} to {destination}, {size(written)}.")
+    environment.report(Report("runs export", document, opening=opening), output)
 
 
 @app.command()
@@ -343,4 +352,6 @@ def remove(
             raise PartlyDoneError(f"{refused.what} Removed before: {done}.") from refused
         removed.append({"name": each.name, "folder": str(each.folder), "bytes": each.bytes})
     document = {"removed": removed}
-    environment.report(Report("runs remove", document, (removed_table(document),)), output)
+    opening = paragraphs(f"Removed {names}, {total}.")
+    report = Report("runs remove", document, (removed_table(document),), opening=opening)
+    environment.report(report, output)

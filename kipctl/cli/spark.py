@@ -14,7 +14,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.pipeline.warm import WarmStatus
@@ -89,7 +89,7 @@ def _report(command: str, status: "WarmStatus | None", *, is_starting: bool = Fa
         if is_starting:
             title = "A JVM is being started. Wait for it: kipctl spark start."
         document = {"running": False, "starting": is_starting}
-        return Report(command, document, (Table(title, (), ()),))
+        return Report(command, document, opening=paragraphs(title))
     document = {"running": True, "starting": False, **asdict(status)}
     ends = (
         "is in use" if status.is_busy else f"ends after {status.idle_timeout_s:.0f} s without use"
@@ -108,4 +108,5 @@ def _report(command: str, status: "WarmStatus | None", *, is_starting: bool = Fa
         0 if status.is_busy else round(now - status.last_used),
         status.analyses,
     )
-    return Report(command, document, (Table(f"A JVM is kept warm; it {ends}", columns, (row,)),))
+    opening = paragraphs(f"A JVM is kept warm; it {ends}.")
+    return Report(command, document, (Table("", columns, (row,)),), opening=opening)

@@ -1,9 +1,10 @@
 """`kipctl tap`: see what any client does, on the wire."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from kipctl.tap.spec import TapSpec
 
 _SHOWN_EVERY_S = 1.0
+_RATES_KEPT = 500
+"""More than a terminal has columns."""
 
 
 def tap(
@@ -110,17 +113,17 @@ def tap(
     the options change. With --record what was seen becomes a run: batches, requests, redirects and
     reads of every client, for `kipctl analyze` and `kipctl runs compare`. It ends with Ctrl-C.
     """
-    from kipctl.report.tap_tables import tap_tables
+    from kipctl.report.tap_tables import tap_answer, tap_tables
     from kipctl.runs.tap import TapPlan
     from kipctl.runs.tap import tap as run
-    from kipctl.security.settings import over_tls
+    from kipctl.security.settings import with_tls
     from kipctl.signals import noted_signals
     from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate
 
     environment: Environment = context.obj
     if ca and not tls_to_brokers:
         raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
-    revised = partial(over_tls, authorities=ca) if tls_to_brokers else dict
+    revised = partial(with_tls, authorities=ca) if tls_to_brokers else dict
     spec = TapSpec(
         access=environment.access(bootstrap_server, revised=revised),
         listen=listen,
@@ -138,7 +141,8 @@ def tap(
     _warn(environment, spec)
     with noted_signals() as ended:
         document = run(plan, lambda tap: _wait(environment, plan, tap, ended, period))
-    environment.report(Report("tap", document, tap_tables(document)), output)
+    opening = (tap_answer(document),)
+    environment.report(Report("tap", document, tap_tables(document), opening=opening), output)
 
 
 def _warn(environment: Environment, spec: "TapSpec") -> None:
@@ -175,6 +179,7 @@ def _wait(
     seconds: float | None,
 ) -> None:
     """Show the clients until it is to end."""
+    from kipctl.report.live import TapScreen
     from kipctl.runs.tap import conditions, described
 
     clients_go_to = plan.spec.advertised_address(tap.bootstrap_server)
@@ -185,7 +190,8 @@ def _wait(
     )
     until = time.monotonic() + seconds if seconds else float("inf")
     before = tap.show()
-    with environment.live() as show:
+    rates: deque[float] = deque(maxlen=_RATES_KEPT)
+    with environment.live() as draw:
         while not ended(max(0.0, min(_SHOWN_EVERY_S, until - time.monotonic()))):
             now = tap.show()
             new = now.dropped - before.dropped
@@ -193,14 +199,10 @@ def _wait(
                 environment.message(line)
             if new > len(now.messages):
                 environment.message(f"And {new - len(now.messages):,} more like these.")
-            show(_live(described(now, conditions(plan.spec), since=before)))
+            if draw:
+                seen = described(now, conditions(plan.spec), since=before)
+                rates.append(sum(one["requests"]["per_second"] for one in seen["clients"]))
+                draw(TapScreen(seen, tuple(rates)))
             before = now
             if time.monotonic() >= until:
                 return
-
-
-def _live(document: dict[str, Any]) -> Report:
-    """What is shown while it runs."""
-    from kipctl.report.tap_tables import tap_tables
-
-    return Report("tap", document, tap_tables(document | {"listeners": (), "dropped": ()}))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.java_properties import read
 from kipctl.security.settings import is_about_security
 from kipctl.transport.clusters import NamedCluster, clusters_file, named_clusters
@@ -55,7 +55,7 @@ def target_of(
     servers = servers or given.get("bootstrap.servers")
     if not name and not servers:
         name = variables.get(CLUSTER)
-    cluster = _find(name, known) if name else None
+    cluster = named_cluster(name, known) if name else None
     if cluster is not None:
         servers = cluster.bootstrap_servers
     if not any(map(is_about_security, given)):
@@ -72,10 +72,12 @@ def _read(file: str) -> dict[str, str]:
     return read(Path(file).expanduser()) if file else {}
 
 
-def _find(name: str, known: Mapping[str, NamedCluster]) -> NamedCluster:
+def named_cluster(name: str, known: Mapping[str, NamedCluster]) -> NamedCluster:
+    """The one of that name. Raises UsageError, which names those that there are."""
     if name not in known:
         raise UsageError(
-            f"There is no cluster {name!r}; there is: {', '.join(known) or 'none'}.",
+            f"There is no cluster {name!r}; there is: {', '.join(known) or 'none'}."
+            f"{did_you_mean(name, known)}",
             "Add it: kipctl clusters add NAME --bootstrap-server HOST:PORT",
         )
     return known[name]

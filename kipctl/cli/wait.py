@@ -13,7 +13,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Report, Table, paragraphs
 
 TIMEOUT_S = 10.0
 """For each answer."""
@@ -50,7 +50,7 @@ def wait(
     time. Brokers that do not answer are asked again until then.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.conditions import await_conditions, parse_conditions
+    from kipctl.cluster.moves.wait_conditions import await_conditions, parse_conditions
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -78,7 +78,7 @@ def wait(
             },
             (
                 Table(
-                    "Met",
+                    "",
                     ("Conditions", "Partitions", "Brokers", "Compared", Column("s", digits=1)),
                     (
                         (
@@ -90,6 +90,10 @@ def wait(
                         ),
                     ),
                 ),
+            ),
+            opening=paragraphs(
+                f"All {len(seen.snapshot.partitions):,} partitions met {', '.join(wanted)}"
+                f" after {seconds:.1f} s."
             ),
         ),
         output,

@@ -2,9 +2,8 @@
 
 Requests and errors are Kafka's `kafka.network:type=RequestMetrics` meters (class RequestChannel),
 whose Count is exact, from the start of the broker on. A request is counted once its answer has been
-sent, so its client may know of it a moment before the count does. Connections, requests of the
-cluster's own brokers, and the reading of the metrics itself (which is no Kafka request) are told
-apart from nothing: a count holds whatever reached the broker.
+sent, so its client may know of it a moment before the count does. Requests of clients and of the
+cluster's own brokers are counted together; reading the metrics is no Kafka request.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 _AT_ONCE = 32
 TIMEOUT_S = 10.0
-"""An exporter that is told to export every bean takes seconds."""
+"""An exporter that exports every bean takes seconds."""
 
 RequestCounts = Mapping[tuple[str, int], int]
 """Requests by API, as Kafka names it, and version. Fetch is all fetches; FetchConsumer and
@@ -80,16 +79,6 @@ class BrokerMetrics:
     def errors_named(self, *errors: str) -> int:
         """How often answers of any API had one of these errors."""
         return sum(count for (_, name), count in self.errors.items() if name in errors)
-
-
-def request_counts(urls: Iterable[str]) -> dict[str, RequestCounts]:
-    """How many requests each broker has answered, by URL. Raises what `scrape` raises."""
-    return {url: scrape(url).requests for url in urls}
-
-
-def error_counts(urls: Iterable[str]) -> dict[str, ErrorCounts]:
-    """How many errors each broker has answered, by URL. Raises what `scrape` raises."""
-    return {url: scrape(url).errors for url in urls}
 
 
 def at_once(ask: Callable[[T], R], of: Sequence[T]) -> list[R]:

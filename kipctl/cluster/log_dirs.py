@@ -1,16 +1,28 @@
-"""The logs that a broker tells of in its answer to DescribeLogDirs."""
+"""DescribeLogDirs: how large the logs of partitions are, as a broker tells."""
 
-from kipctl.cluster.snapshot import PartitionId
-from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
+from collections.abc import Iterable
+
+from kipctl.cluster.snapshot import PartitionId, by_topic
+from kipctl.protocol.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
 from kipctl.protocol.error_codes import error_name
+
+
+def sizes_request(partitions: Iterable[PartitionId]) -> DescribeLogDirsRequest:
+    """For the logs of these partitions alone."""
+    topics = tuple(DescribableLogDirTopic(*one) for one in by_topic(partitions).items())
+    return DescribeLogDirsRequest(topics=topics)
 
 
 def reported_sizes(
     broker: int, answer: DescribeLogDirsResponse
 ) -> tuple[dict[PartitionId, int], str]:
-    """The bytes of each log that a broker told of, and why others may be missing.
+    """The bytes of each log that a broker reports, and why others may be missing.
 
-    Who may not see logs is told an error of the whole answer since version 3, and shown no
+    A client that may not see logs gets an error for the whole answer since version 3, and no
     directory before (Kafka's `KafkaApis.handleDescribeLogDirsRequest`); a directory that failed
     has an error and no logs.
     """

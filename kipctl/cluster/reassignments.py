@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 
-from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.snapshot import PartitionId, by_topic
 from kipctl.errors import UnreachableError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_text
@@ -20,7 +19,7 @@ SERVER_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Ongoing:
+class Reassignment:
     """A reassignment in progress; `replicas` are the ones kept, added and removed together."""
 
     id: PartitionId
@@ -44,9 +43,9 @@ class Ongoing:
         return frozenset(self.target)
 
 
-def ongoing(
+def list_reassignments(
     cluster: Cluster, partitions: Iterable[PartitionId] | None = None
-) -> tuple[Ongoing, ...]:
+) -> tuple[Reassignment, ...]:
     """The reassignments in progress, of all partitions or of these; sorted.
 
     Raises RefusedError, and UnreachableError while there is no controller to tell.
@@ -54,10 +53,8 @@ def ongoing(
     topics = None
     if partitions is not None:
         topics = tuple(
-            ListPartitionReassignmentsTopics(
-                name=topic, partition_indexes=tuple(p.partition for p in group)
-            )
-            for topic, group in groupby(sorted(partitions), key=lambda p: p.topic)
+            ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
+            for topic, numbers in by_topic(partitions).items()
         )
     response = cluster.ask_controller(
         ListPartitionReassignmentsRequest(
@@ -78,7 +75,7 @@ def ongoing(
             broker_message=response.error_message,
         )
     found = (
-        Ongoing(
+        Reassignment(
             PartitionId(topic.name, partition.partition_index),
             partition.replicas,
             partition.adding_replicas,
@@ -90,7 +87,7 @@ def ongoing(
     return tuple(sorted(found, key=lambda one: one.id))
 
 
-def concerned(busy: Iterable[Ongoing]) -> tuple[frozenset[str], frozenset[int]]:
+def topics_and_brokers(busy: Iterable[Reassignment]) -> tuple[frozenset[str], frozenset[int]]:
     """The topics and the brokers that these reassignments copy to or from."""
     busy = tuple(busy)
     return (

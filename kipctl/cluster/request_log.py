@@ -80,11 +80,6 @@ def chosen_brokers(cluster: Cluster, asked: Iterable[int]) -> tuple[int, ...]:
     return tuple(wanted or alive)
 
 
-def level_at(cluster: Cluster, broker: int) -> str:
-    """The broker's level of the logger. Raises RefusedError, UnreachableError, TimedOutError."""
-    return _level(broker, cluster.broker(broker))
-
-
 def _level(broker: int, connection: BrokerConnection) -> str:
     response = connection.request(
         DescribeConfigsRequest(
@@ -137,7 +132,7 @@ def _raise_for(
         raise refusal(what, code, request, connection.access, broker_message=message)
 
 
-def look(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
+def read_levels(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
     """Each broker's level, or why it did not tell."""
 
     def reported(broker: int, connection: BrokerConnection) -> LoggerLevel:
@@ -150,7 +145,7 @@ def look(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
 def levels_of(cluster: Cluster, brokers: Iterable[int]) -> dict[int, str]:
     """Each broker's level. Raises the error of the first that did not tell."""
     levels = {}
-    for one in look(cluster, brokers):
+    for one in read_levels(cluster, brokers):
         if one.error:
             raise one.error
         levels[one.broker] = one.level or ""
@@ -205,16 +200,18 @@ def switch_on(cluster: Cluster, levels: Mapping[int, str], ended: Ended) -> tupl
     except BaseException as error:
         if isinstance(error, RefusedError):
             switched.pop()
-        demand_all_back(switch_back(cluster, switched))
+        demand_all_restored(restore_levels(cluster, switched))
         if isinstance(error, KipctlError):
             error.what += " The request log is as it was at every broker."
         raise
     return tuple(switched)
 
 
-def stay_on(switched: Sequence[LoggerLevel], seconds: float, ended: Ended, tell: Progress) -> bool:
+def wait_while_on(
+    switched: Sequence[LoggerLevel], seconds: float, ended: Ended, tell: Progress
+) -> bool:
     """Wait while the request log is on; tell ten times how long still. True when it was ended."""
-    brokers = named([one.broker for one in switched])
+    brokers = broker_list([one.broker for one in switched])
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0:
         tell(f"The request log is on at {brokers}, for {left_s:.0f} s")
@@ -223,7 +220,7 @@ def stay_on(switched: Sequence[LoggerLevel], seconds: float, ended: Ended, tell:
     return False
 
 
-def switch_back(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[LoggerLevel, ...]:
+def restore_levels(cluster: Cluster, switched: Iterable[LoggerLevel]) -> tuple[LoggerLevel, ...]:
     """Give the brokers back the level they had before; one that fails stops no other.
 
     One that was on before stays on. One that does not answer is asked once more.
@@ -254,12 +251,12 @@ def _may_be_elsewhere(error: KipctlError | None) -> bool:
     return isinstance(error, (UnreachableError, TimedOutError)) and not isinstance(error, LateError)
 
 
-def demand_all_back(switched_back: Iterable[LoggerLevel]) -> None:
+def demand_all_restored(switched_back: Iterable[LoggerLevel]) -> None:
     """Raise PartlyDoneError, which names the brokers, when one could not be switched off."""
     left = [one for one in switched_back if one.error]
     if left:
         raise PartlyDoneError(
-            f"The request log is STILL ON at {named([one.broker for one in left])},"
+            f"The request log is STILL ON at {broker_list([one.broker for one in left])},"
             f" unless restarted since. {_reason(left)}",
             f"Switch it off: {_command('off', left)}",
         )
@@ -295,6 +292,6 @@ def _command(action: str, brokers: Iterable[LoggerLevel]) -> str:
     return f"kipctl request-log {action} " + " ".join(f"--broker {b.broker}" for b in brokers)
 
 
-def named(brokers: Sequence[int]) -> str:
+def broker_list(brokers: Sequence[int]) -> str:
     """`broker 1`, or `brokers 1, 2, 3`."""
     return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"

@@ -23,7 +23,7 @@ def request_rates(
 ) -> dict[int, float]:
     """Requests per second by broker, counted by their exporters over `sample_s` seconds.
 
-    Those are left out whose exporter does not answer, and who cannot be told from others.
+    Brokers are left out whose exporter does not answer, or does not say whose it is.
     """
     before = at_once(_scraped, urls)
     if not any(before):

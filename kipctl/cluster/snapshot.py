@@ -8,10 +8,15 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.protocol.metadata import MetadataResponse, MetadataResponseTopic
+from kipctl.protocol.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
 
@@ -30,6 +35,12 @@ class PartitionId(NamedTuple):
 
 Assignment = Mapping[PartitionId, tuple[int, ...]]
 """Replicas by partition, in order: the first is the preferred leader."""
+
+
+def by_topic(partitions: Iterable[PartitionId]) -> dict[str, tuple[int, ...]]:
+    """The numbers of these partitions by topic, all sorted: so Kafka's requests name them."""
+    groups = groupby(sorted(partitions), key=lambda one: one.topic)
+    return {topic: tuple(one.partition for one in group) for topic, group in groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +143,12 @@ class Snapshot:
         return replace(self, partitions=tuple(p for p in self.partitions if p.id in chosen))
 
 
+def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
+    """For Metadata of these topics, or of all (None); it creates none."""
+    named = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
+
+
 def take_snapshot(
     cluster: Cluster, topics: Sequence[str] | None = None, named: Sequence[str] = ()
 ) -> Snapshot:
@@ -148,10 +165,21 @@ def take_snapshot(
     if missing := [name for name in named if name not in shown and not is_glob(name)]:
         demand_shown(cluster, cluster.metadata(missing).topics)
     demand_shown(cluster, metadata.topics)
+    if topics and (gone := [one for one in metadata.topics if is_missing(one.error_code)]):
+        raise no_topic(gone[0].name or "", cluster.metadata().topics)
     return from_metadata(metadata)
 
 
-def look_again(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
+def no_topic(name: str, there: Iterable[MetadataResponseTopic]) -> UsageError:
+    """What to say of a topic that is not among those that there are."""
+    known = (topic.name for topic in there if topic.name and not is_missing(topic.error_code))
+    return UsageError(
+        f"There is no topic {name!r}.{did_you_mean(name, known)}",
+        "List them: kipctl inspect leaders",
+    )
+
+
+def refresh_snapshot(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
     """Ask a broker how topics stand that were there before; those that are gone are left out.
 
     For what waits, or reports, after something was submitted: a topic that somebody else deleted
@@ -195,10 +223,7 @@ def from_metadata(metadata: MetadataResponse) -> Snapshot:
     for topic in metadata.topics:
         name = topic.name or str(topic.topic_id)
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise UsageError(
-                f"There is no topic {name!r}.",
-                "List them: kipctl inspect leaders",
-            )
+            raise no_topic(name, metadata.topics)
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE):
             raise RefusedError(
                 f"The cluster does not show topic {name!r}: {error_name(topic.error_code)}."
@@ -247,7 +272,7 @@ def select(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
         if not found:
             kind = "topic matches" if is_glob(pattern) else "topic is named"
             raise UsageError(
-                f"No {kind} {pattern!r}.",
+                f"No {kind} {pattern!r}.{did_you_mean(pattern, topics)}",
                 "List them: kipctl inspect leaders",
             )
         chosen |= found

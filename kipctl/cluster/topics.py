@@ -2,23 +2,26 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
-from kipctl.cluster.snapshot import Snapshot, demand_shown, take_snapshot
+from kipctl.cluster.log_offsets import offsets_request
+from kipctl.cluster.snapshot import (
+    PartitionId,
+    Snapshot,
+    demand_shown,
+    metadata_request,
+    take_snapshot,
+)
 from kipctl.errors import TimedOutError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
-    CONSUMER_REPLICA_ID,
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
     ListOffsetsResponse,
-    ListOffsetsTopic,
 )
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from kipctl.protocol.metadata import MetadataResponseTopic
 from kipctl.protocol.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -31,7 +34,7 @@ from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
 
 EARLIEST, LATEST = EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-_GONE = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_DELETED_OR_UNKNOWN = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _ADMIN_TIMEOUT_S = 120.0
 _TIMEOUT_MS = 60_000
 _ONE_TIMEOUT_S = 30.0
@@ -111,7 +114,7 @@ def delete_topics(access: Access | str, names: Sequence[str]) -> None:
                 timeout_ms=_TIMEOUT_MS,
             )
             for gone in cluster.ask_controller(asked).responses:
-                if gone.error_code not in _GONE:
+                if gone.error_code not in _DELETED_OR_UNKNOWN:
                     name = gone.name or ""
                     raise refusal(
                         f"Topic {name!r} cannot be removed",
@@ -166,7 +169,7 @@ def await_topics(
     def are_there() -> bool:
         seen: list[MetadataResponseTopic] = []
         leaders: list[_Leaders] = []
-        for seen in _as_seen(cluster, names):
+        for seen in _shown_by_each_broker(cluster, names):
             demand_shown(cluster, seen)  # who may not see it would wait in vain
             if not all(_is_ready(topic, partitions) for topic in seen):
                 return False
@@ -174,27 +177,26 @@ def await_topics(
             leaders.append(_leaders_of(seen))
             if leaders[-1] != leaders[0]:
                 return False
-        return all(_leads(cluster, broker, seen) for broker in cluster.nodes)
+        return all(_knows_it_leads(cluster, broker, seen) for broker in cluster.nodes)
 
-    _await(are_there, names, "not in sync on all brokers", timeout_s)
+    _wait_until(are_there, names, "not in sync on all brokers", timeout_s)
     return ids
-
-
-def await_no_topic(cluster: Cluster, name: str) -> None:
-    """Wait until no broker shows the topic. Raises TimedOutError."""
-    await_no_topics(cluster, [name])
 
 
 def await_no_topics(cluster: Cluster, names: Sequence[str]) -> None:
     """Wait until no broker shows any of the topics. Raises TimedOutError."""
-    _await(
-        lambda: not any(topic.partitions for seen in _as_seen(cluster, names) for topic in seen),
+    _wait_until(
+        lambda: (
+            not any(
+                topic.partitions for seen in _shown_by_each_broker(cluster, names) for topic in seen
+            )
+        ),
         names,
         "still shown by a broker",
     )
 
 
-def _await(
+def _wait_until(
     holds: Callable[[], bool],
     names: Sequence[str],
     otherwise: str,
@@ -213,12 +215,11 @@ def _await(
         time.sleep(_POLL_S if is_one else _POLL_MANY_S)
 
 
-def _as_seen(cluster: Cluster, names: Sequence[str]) -> Iterator[list[MetadataResponseTopic]]:
+def _shown_by_each_broker(
+    cluster: Cluster, names: Sequence[str]
+) -> Iterator[list[MetadataResponseTopic]]:
     """The topics as each broker shows them, one broker after the other."""
-    request = MetadataRequest(
-        topics=tuple(MetadataRequestTopic(name=name) for name in names),
-        allow_auto_topic_creation=False,
-    )
+    request = metadata_request(names)
     for broker in cluster.nodes:
         yield list(cluster.broker(broker).request(request).topics)
 
@@ -246,13 +247,14 @@ def _leaders_of(topics: Sequence[MetadataResponseTopic]) -> _Leaders:
     }
 
 
-def _leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:
+def _knows_it_leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResponseTopic]) -> bool:
     """Whether the broker knows that it leads what Metadata says it leads."""
-    by_topic = {
-        topic.name or "": [p.partition_index for p in topic.partitions if p.leader_id == broker]
+    led = [
+        PartitionId(topic.name or "", p.partition_index)
         for topic in topics
-    }
-    led = {name: indexes for name, indexes in by_topic.items() if indexes}
+        for p in topic.partitions
+        if p.leader_id == broker
+    ]
     if not led:
         return True
     answer = _offsets_at(cluster, broker, led, LATEST)
@@ -265,12 +267,12 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
     Asked of the leaders. Raises RefusedError.
     """
     snapshot = take_snapshot(cluster, [topic])
-    by_leader: dict[int, list[int]] = {}
+    by_leader: dict[int, list[PartitionId]] = {}
     for partition in snapshot.partitions:
-        by_leader.setdefault(partition.leader, []).append(partition.id.partition)
+        by_leader.setdefault(partition.leader, []).append(partition.id)
     found: dict[int, int] = {}
-    for leader, indexes in by_leader.items():
-        answer = _offsets_at(cluster, leader, {topic: indexes}, timestamp)
+    for leader, led in by_leader.items():
+        answer = _offsets_at(cluster, leader, led, timestamp)
         for partition_answer in answer.topics[0].partitions:
             if partition_answer.error_code:
                 raise refusal(
@@ -285,27 +287,12 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
 
 
 def _offsets_at(
-    cluster: Cluster, broker: int, of: Mapping[str, Sequence[int]], timestamp: int
+    cluster: Cluster, broker: int, partitions: Iterable[PartitionId], timestamp: int
 ) -> ListOffsetsResponse:
-    """What the broker says of these partitions, by topic."""
-    return cluster.broker(broker).request(
-        ListOffsetsRequest(
-            replica_id=CONSUMER_REPLICA_ID,
-            topics=tuple(
-                ListOffsetsTopic(
-                    name=name,
-                    partitions=tuple(
-                        ListOffsetsPartition(partition_index=index, timestamp=timestamp)
-                        for index in indexes
-                    ),
-                )
-                for name, indexes in of.items()
-            ),
-        )
-    )
+    return cluster.broker(broker).request(offsets_request(partitions, timestamp))
 
 
-def records_held(cluster: Cluster, topic: str) -> int:
+def record_count(cluster: Cluster, topic: str) -> int:
     """How many records the topic's log holds now (an upper bound for compacted topics)."""
     earliest = offsets(cluster, topic, EARLIEST)
     latest = offsets(cluster, topic, LATEST)

@@ -11,6 +11,7 @@ from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.experiment import measure_arms
 from kipctl.experiments.redirect.plan import RedirectPlan, Scale, planned
 from kipctl.experiments.redirect.result import document, set_up
+from kipctl.progress import part_of
 
 ARMS = "probe-kip951,probe-refresh,probe-baseline"
 STALE_MS = 300
@@ -49,14 +50,16 @@ def measure_demo(
     message: Callable[[str], None],
 ) -> dict[str, Any]:
     """Measure; `fresh` and `stale` are documents of `experiment redirect`. Raises KipctlError."""
+    half = plan.fresh.seconds / (plan.fresh.seconds + plan.stale.seconds)
+    parts = {"fresh": (plan.fresh, 0.0, half), "stale": (plan.stale, half, 1.0)}
     with standing(place, plan.fresh.arms, message) as stand:
         found = {
             name: document(
                 asked,
                 set_up(asked, place, len(stand.cluster.nodes), stand.kafka_version),
-                measure_arms(asked, stand, record, message),
+                measure_arms(asked, stand, record, part_of(message, begins, ends)),
             )
-            for name, asked in (("fresh", plan.fresh), ("stale", plan.stale))
+            for name, (asked, begins, ends) in parts.items()
         }
         return {
             "kafka_version": stand.kafka_version,

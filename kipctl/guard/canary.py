@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.guard.guard import Condition, Kind
+from kipctl.guard.conditions import Condition, Kind
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.runs.begin import OnThisMachine, Probe
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.start import OnThisMachine, Probe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -40,7 +40,7 @@ _WAIT = MOVE_COLUMNS.index("wait_us")
 
 
 @dataclass(slots=True)
-class Felt:
+class RecentLatencies:
     """What was felt lately. Times are microseconds on the clock of now_us()."""
 
     _latencies: deque[tuple[int, IntRows, IntRows]] = field(default_factory=deque)
@@ -79,9 +79,9 @@ class Felt:
         found: dict[str, float | None] = {}
         for one in conditions:
             spread = (waits if one.kind is Kind.MOVED_WAIT else latencies).distribution
-            felt = spread.quantile(one.percentile / 100) / 1e6
+            recent = spread.quantile(one.percentile / 100) / 1e6
             nothing_settled = one.kind is Kind.LATENCY and not spread.total
-            found[one.text] = None if nothing_settled else felt
+            found[one.text] = None if nothing_settled else recent
         return found
 
 
@@ -91,24 +91,24 @@ class Canary:
 
     probe: Probe[Any]
     conditions: tuple[Condition, ...]
-    felt: Felt = field(default_factory=Felt)
+    recent: RecentLatencies = field(default_factory=RecentLatencies)
 
-    def take(self) -> None:
+    def collect_rows(self) -> None:
         """Add what it has written since the last time."""
         new = self.probe.new_rows
-        self.felt.add(new("batches"), new("redirects"), now_us())
+        self.recent.add(new("batches"), new("redirects"), now_us())
 
     def __call__(self) -> dict[str, float | None]:
         """What the conditions are worth; of a probe that broke off none is known."""
         if self.probe.is_done_by(0):
             return dict.fromkeys((one.text for one in self.conditions), None)
-        self.take()
-        return self.felt.values(self.conditions)
+        self.collect_rows()
+        return self.recent.values(self.conditions)
 
     def new_waits(self) -> tuple[float, ...]:
         """Seconds that it waited for leaders that moved, each since the last call."""
-        self.take()
-        return self.felt.new_waits()
+        self.collect_rows()
+        return self.recent.new_waits()
 
 
 @contextmanager
@@ -134,10 +134,12 @@ def canary(
     )
     partitions = max(at_least, _PARTITIONS_A_BROKER * len(cluster.nodes))
     with own_topic(cluster, partitions, 0, message), OnThisMachine()(spec) as probe:
-        feeling = Canary(probe, tuple(conditions))
+        probing = Canary(probe, tuple(conditions))
         probe.is_done_by(probe.schedule.start_us + _WARM_UP_US)
-        feeling.take()
-        feeling.felt = Felt()  # what was felt while the brokers warmed up is nobody's measure
+        probing.collect_rows()
+        probing.recent = (
+            RecentLatencies()
+        )  # what was felt while the brokers warmed up is nobody's measure
         probe.is_done_by(now_us() + _FIRST_US)
-        feeling.take()
-        yield feeling
+        probing.collect_rows()
+        yield probing

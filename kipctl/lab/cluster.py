@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from kipctl import java_properties, process
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.lab import ports
 from kipctl.lab.exporter import fetched_exporter
 from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars
@@ -126,9 +126,10 @@ class Lab:
         try:
             return cls(labs_folder() / name)
         except (OSError, ValueError):
-            names = ", ".join(lab.name for lab in labs()) or "none"
+            names = [lab.name for lab in labs()]
             raise UsageError(
-                f"There is no lab named {name!r}; there is: {names}.",
+                f"There is no lab named {name!r}; there is: {', '.join(names) or 'none'}."
+                f"{did_you_mean(name, names)}",
                 "Start one: kipctl lab up" + (f" --name {name}" if name != "default" else ""),
             ) from None
 

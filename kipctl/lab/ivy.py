@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.lab.java import Java
 from kipctl.lab.locks import locked
+from kipctl.progress import ProgressText
 
 _SUMS = "SHA256SUMS"
 
@@ -127,7 +128,8 @@ def _fetch(
                 elif "[SUCCESSFUL ]" in line:
                     arrived += 1
                     if arrived % 10 == 0:
-                        progress(f"Fetching {download.title}: {arrived} of {found} jars.")
+                        text = f"Fetching {download.title}: {arrived} of {found} jars."
+                        progress(ProgressText(text, arrived, found))
         except BaseException:
             ivy.kill()
             raise

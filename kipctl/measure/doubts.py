@@ -23,11 +23,12 @@ _LEAST_RECORDS = 100
 class Observed:
     """What is known of a run besides its result; None for what is not. Times in milliseconds.
 
-    `measured_p99_ms` is the p99 of what was measured; `loop_lag_ms` the p99 of how much later than it
-    should have, by the clock, a client went on (the latest of several); `first` and `last` service
-    times (in microseconds) of the first fifth and the last two fifths of the records; `busy` the
-    share of this machine's CPU time that was used; `moves` how many moved leaders were met, None
-    if none was to be moved; `is_answered` whether brokers answer at all (not with acks=0).
+    `measured_p99_ms` is the p99 of what was measured; `loop_lag_ms` the p99 of how much later than
+    it should have, by the clock, a client went on (the latest of several); `first` and `last`
+    service times (in microseconds) of the first fifth and the last two fifths of the records;
+    `busy` the share of this machine's CPU time that was used; `moves` how many moved leaders were
+    met, None if none was to be moved; `is_answered` whether brokers answer at all (not with
+    acks=0).
     """
 
     measured_p99_ms: float
@@ -40,38 +41,49 @@ class Observed:
 
 
 def doubts(of: Observed) -> tuple[str, ...]:
-    """What spoils the run, each in a sentence that says what to do."""
-    return tuple(_doubts(of))
+    """What spoils the run, each in a sentence that says what to do, with the page that says more:
+    its name never changes."""
+    return tuple(f"{says} {_more(name)}" for name, says in _doubts(of))
 
 
-def _doubts(of: Observed) -> Iterator[str]:
+def _more(name: str) -> str:
+    return f"More: docs/findings/{name}.md"
+
+
+def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
+    """The name of each, and what it says."""
     if is_late(of.loop_lag_ms, of.measured_p99_ms):
         yield (
+            "client-late",
             f"The client itself went on up to {of.loop_lag_ms:.1f} ms late (p99): use a machine "
-            "that has less to do, a lower --throughput, or --workers."
+            "that has less to do, a lower --throughput, or --workers.",
         )
     if of.busy is not None and of.busy > MAX_BUSY:
         yield (
+            "machine-busy",
             f"This machine was {100 * of.busy:.0f} % busy: what is measured is also waiting for a "
-            "core."
+            "core.",
         )
     if of.first and of.last and min(of.first.total, of.last.total) >= _LEAST_RECORDS:
         first_ms, last_ms = (one.quantile(0.5) / 1000 for one in (of.first, of.last))
         if first_ms >= _COLD_RATIO * last_ms and first_ms - last_ms >= _COLD_LEAST_MS:
             yield (
+                "brokers-cold",
                 f"Brokers were still warming up: service time fell from {first_ms:.1f} to "
                 f"{last_ms:.1f} ms (p50): leave the beginning out with --warmup-records, or do "
-                "before it, with the same --during, a run of 10 s that does not count."
+                "before it, with the same --during, a run of 10 s that does not count.",
             )
     if of.moves is not None and not of.is_answered:
         yield (
+            "acks-0",
             "With acks=0 no answer refuses a batch: moved leaders are not met, and what they cost "
-            "is not seen. Use acks=1 or acks=all."
+            "is not seen. Use acks=1 or acks=all.",
         )
     elif of.moves is not None and of.moves < MIN_MOVES:
         yield (
+            "few-moves",
             f"Only {of.moves} moved leaders were met, {MIN_MOVES} are wanted: let more of them "
-            "move, or send to more partitions."
+            "move, or send to more partitions.",
         )
 
 
@@ -93,7 +105,7 @@ def few_moves_doubts(met: Mapping[str, Sequence[int]], remedy: str = _MORE_MOVES
     """`few_moves` as the doubts of runs that stand beside each other, with what lets clients meet
     more of them; without any doubt none."""
     few = few_moves(met)
-    return [f"{few}: {remedy}"] if few else []
+    return [f"{few}: {remedy} {_more('few-moves')}"] if few else []
 
 
 def is_late(loop_lag_ms: float | None, measured_p99_ms: float) -> bool:

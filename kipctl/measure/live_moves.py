@@ -42,6 +42,11 @@ class LiveMoves:
             if last_us <= now_us - MOVE_ENDS_AFTER_US
         )
 
+    @property
+    def waits(self) -> IntRows:
+        """The waits of those that are not over, as long as they are by now."""
+        return np.array([wait_us for wait_us, _ in self._open.values()], dtype=np.int64)
+
     def finish(self) -> IntRows:
         """The waits of those that are left: no more is written."""
         return self._end(self._open)

@@ -1,4 +1,4 @@
-"""What an end-to-end run has come to so far, counted from its rows as they are written.
+"""What a run has come to so far, counted from its rows as they are written.
 
 It is told of the whole run, however long that is, though the rows of its beginning may be gone.
 """
@@ -6,11 +6,13 @@ It is told of the whole run, however long that is, though the rows of its beginn
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from kipctl.measure.consumer_summary import FetchCalls
 from kipctl.measure.delivery import Delivery
+from kipctl.measure.distribution import Distribution, distribution, distribution_of
 from kipctl.measure.live_moves import LiveMoves, WholeBatches
 from kipctl.measure.lost_and_late import LiveMatcher
 from kipctl.measure.producer_summary import RecordTimes, record_times
@@ -28,6 +30,7 @@ DATASETS = {
 }
 """What each client writes."""
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
+_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 _REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 _CAUSE = COLUMNS["rpcs"].index("cause")
 
@@ -96,6 +99,12 @@ class ClientTotals:
         self.add(none, np.empty((0, len(COLUMNS["rpcs"])), dtype=np.int64), now_us)
         self.waits.add(self._moves.finish())
 
+    @property
+    def waits_so_far(self) -> Distribution:
+        """Of all moved leaders, those too that may be met again."""
+        over, still = self.waits.distribution, distribution_of(self._moves.waits)
+        return distribution([(over.values, over.counts), (still.values, still.counts)])
+
     def as_document(self) -> dict[str, Any]:
         """What `whole_run` of `perf e2e --forever --output json` says of a client."""
         spread = self.waits.distribution
@@ -114,11 +123,105 @@ class ClientTotals:
         }
 
 
-class LiveTotals:
-    """Takes rows as they are written. Times are monotonic microseconds.
+class SoFar(Protocol):
+    """What is known of a run while it lasts."""
 
-    `start_us`, `interval_ns` and `warmup_records` are those of the run; the others are of
-    `LiveMatching`. Times leave the warm-up out, all else is of the whole run.
+    clients: dict[str, ClientTotals]
+    settled: int
+    """Records acknowledged, given up, or read."""
+    failed: Counter[str]
+    """Records that were given up, by the error's name."""
+    newest: tuple[int, Distribution]
+    """Of the rows taken last: how many records, and how long they (or Fetches) took."""
+
+    @property
+    def leading(self) -> Counter[int]:
+        """Partitions by the broker that answered for them last."""
+
+
+class ProducerTotals:
+    """Takes rows of a producer. LiveRecordTimes are monotonic microseconds.
+
+    `start_us`, `interval_ns` and `warmup_records` are those of the run. `acknowledged` leaves the
+    warm-up out, all else is of the whole run.
+    """
+
+    def __init__(self, start_us: int, interval_ns: int, warmup_records: int = 0) -> None:
+        self.start_us, self._interval_ns, self._warmup = start_us, interval_ns, warmup_records
+        self.acknowledged = LiveRecordTimes()
+        self.settled = 0
+        self.failed: Counter[str] = Counter()
+        self.clients = {PRODUCER: ClientTotals()}
+        self.newest = (0, distribution(()))
+        self.counted_until_us = start_us
+        """What happened until then is counted."""
+        self._leaders: dict[int, int] = {}
+
+    @property
+    def leading(self) -> Counter[int]:
+        """Partitions by the broker that acknowledged their last batch."""
+        return Counter(self._leaders.values())
+
+    def add(self, rows: NewRows, until_us: int) -> None:
+        """Rows that were written since the last call; of what happened until then they are all."""
+        batches = rows[PRODUCER, "batches"]
+        self.newest = self._add_times(batches, self.acknowledged)
+        error, records = batches[:, _BATCH["error"]], batches[:, _BATCH["records"]]
+        self.settled += int(records.sum())
+        for code in np.unique(error[error != 0]).tolist():
+            self.failed[error_name(code)] += int(records[error == code].sum())
+        done = batches[error == 0]
+        self._leaders |= dict(done[:, [_BATCH["partition"], _BATCH["broker"]]].tolist())
+        for name, client in self.clients.items():
+            client.add(rows[name, "redirects"], rows[name, "rpcs"], until_us)
+        self.counted_until_us = max(self.counted_until_us, until_us)
+
+    def _add_times(self, batches: IntRows, times: LiveRecordTimes) -> tuple[int, Distribution]:
+        """Count records after the warm-up; how many there are in all, and how long they took."""
+        found = record_times([batches], self.start_us, self._interval_ns)
+        is_warm = batches[:, _BATCH["first_seq"]].min(initial=self._warmup) >= self._warmup
+        times.add(
+            found
+            if is_warm
+            else record_times([batches], self.start_us, self._interval_ns, self._warmup)
+        )
+        done = batches[batches[:, _BATCH["error"]] == 0]
+        return int(done[:, _BATCH["records"]].sum()), found.latency
+
+
+class ConsumerTotals:
+    """Takes rows of a consumer."""
+
+    def __init__(self) -> None:
+        self.settled = 0
+        self.failed: Counter[str] = Counter()
+        self.clients = {CONSUMER: ClientTotals()}
+        self.newest = (0, distribution(()))
+        self._read_from: dict[int, int] = {}
+
+    @property
+    def leading(self) -> Counter[int]:
+        """Partitions by the broker that their last records came from."""
+        return Counter(self._read_from.values())
+
+    def add(self, rows: NewRows, until_us: int) -> None:
+        """Rows that were written since the last call; of what happened until then they are all."""
+        reads, calls = rows[CONSUMER, "reads"], FetchCalls()
+        calls.add(rows[CONSUMER, "rpcs"])
+        records = int(reads[:, _READ["records"]].sum())
+        self.newest = (records, calls.took.distribution)
+        self.settled += records
+        with_records = reads[reads[:, _READ["records"]] > 0]
+        self._read_from |= dict(with_records[:, [_READ["partition"], _READ["broker"]]].tolist())
+        client = self.clients[CONSUMER]
+        client.add(rows[CONSUMER, "redirects"], rows[CONSUMER, "rpcs"], until_us)
+
+
+class EndToEndTotals(ProducerTotals):
+    """Takes rows of a producer and of the consumer that reads what it writes.
+
+    `lost_after_us`, `late_us` and `forget_us` are those of `LiveMatcher`; `newest` is of the
+    records that were read, from the intended send time to the answer that brought them.
     """
 
     def __init__(
@@ -130,20 +233,10 @@ class LiveTotals:
         late_us: int,
         forget_us: int,
     ) -> None:
-        self.start_us, self._interval_ns, self._warmup = start_us, interval_ns, warmup_records
+        super().__init__(start_us, interval_ns, warmup_records)
         self.matching = LiveMatcher(lost_after_us, late_us, forget_us)
-        self.acknowledged, self.delivered = LiveRecordTimes(), LiveRecordTimes()
-        self.failed: Counter[str] = Counter()
-        """Records that were given up, by the error's name."""
-        self.clients = {PRODUCER: ClientTotals(), CONSUMER: ClientTotals()}
-        self.counted_until_us = start_us
-        """What happened until then is counted."""
-        self._leaders: dict[int, int] = {}
-
-    @property
-    def leading(self) -> Counter[int]:
-        """Partitions by the broker that acknowledged their last batch."""
-        return Counter(self._leaders.values())
+        self.delivered = LiveRecordTimes()
+        self.clients[CONSUMER] = ClientTotals()
 
     @property
     def delivery(self) -> Delivery:
@@ -163,25 +256,13 @@ class LiveTotals:
         )
 
     def add(self, rows: NewRows, until_us: int) -> None:
-        """Rows that were written since the last call; of what happened until then they are all."""
-        batches = rows[PRODUCER, "batches"]
-        self.acknowledged.add(self._times(batches))
-        error, records = batches[:, _BATCH["error"]], batches[:, _BATCH["records"]]
-        for code in np.unique(error[error != 0]).tolist():
-            self.failed[error_name(code)] += int(records[error == code].sum())
-        done = batches[error == 0]
-        self._leaders |= dict(done[:, [_BATCH["partition"], _BATCH["broker"]]].tolist())
-        delivered = self.matching.add(batches, rows[CONSUMER, "reads"], until_us)
-        self.delivered.add(self._times(delivered))
-        for name, client in self.clients.items():
-            client.add(rows[name, "redirects"], rows[name, "rpcs"], until_us)
-        self.counted_until_us = max(self.counted_until_us, until_us)
+        """See `ProducerTotals`."""
+        super().add(rows, until_us)
+        came = self.matching.add(rows[PRODUCER, "batches"], rows[CONSUMER, "reads"], until_us)
+        self.newest = self._add_times(came, self.delivered)
 
     def finish(self) -> None:
         """No more is written: what is not known to have come did not."""
-        self.delivered.add(self._times(self.matching.finish()))
+        self._add_times(self.matching.finish(), self.delivered)
         for client in self.clients.values():
             client.finish(self.counted_until_us)
-
-    def _times(self, batches: IntRows) -> RecordTimes:
-        return record_times([batches], self.start_us, self._interval_ns, self._warmup)

@@ -29,8 +29,8 @@ class LiveMatcher(Matcher):
     def __init__(self, lost_after_us: int, late_us: int, forget_us: int) -> None:
         super().__init__(by_time=True, skew_us=0)
         self._lost_after_us, self._late_us, self._forget_us = lost_after_us, late_us, forget_us
-        self._new_batches = _DelayedRows("batches", "acked_us")
-        self._new_reads = _DelayedRows("reads", "time_us")
+        self._new_batches = DelayedRows("batches", "acked_us")
+        self._new_reads = DelayedRows("reads", "time_us")
         self._offsets = LostOffsets()
         self.lost = self.late = self.extra = 0
         """Records that were lost, those of them that came after all, and those read that are of no
@@ -126,7 +126,7 @@ class LostOffsets:
             self._of_partition[partition] = [span for span in spans if span[2] >= before_us]
 
 
-class _DelayedRows:
+class DelayedRows:
     """Rows of a dataset in the order in which they were written, held back until they are due.
 
     Each is due at its moment, or with the latest one before it.

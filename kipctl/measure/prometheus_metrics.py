@@ -10,13 +10,15 @@ from prometheus_client.core import (
 )
 
 from kipctl import __version__
-from kipctl.measure.live_totals import LiveTotals
+from kipctl.measure.live_totals import EndToEndTotals
 from kipctl.measure.time_histogram import BUCKETS_US, TimeHistogram
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
 
 
-def families(totals: LiveTotals, due: int, wall_offset_us: int, is_up: bool) -> Iterator[Metric]:
+def families(
+    totals: EndToEndTotals, due: int, wall_offset_us: int, is_up: bool
+) -> Iterator[Metric]:
     """All metrics of a run.
 
     `due` is how many records should have been sent by now; `wall_offset_us` plus a moment of the
@@ -78,7 +80,7 @@ def families(totals: LiveTotals, due: int, wall_offset_us: int, is_up: bool) -> 
     yield leading
 
 
-def _times(totals: LiveTotals) -> Iterator[Metric]:
+def _times(totals: EndToEndTotals) -> Iterator[Metric]:
     for name, help_text, times in (
         (
             "acknowledge_seconds",
@@ -96,7 +98,7 @@ def _times(totals: LiveTotals) -> Iterator[Metric]:
         yield histogram
 
 
-def _client_metrics(totals: LiveTotals) -> Iterator[Metric]:
+def _client_metrics(totals: EndToEndTotals) -> Iterator[Metric]:
     waits = HistogramMetricFamily(
         "kipctl_move_wait_seconds",
         "What a client itself took from the first refusal by a moved leader to the send that "

@@ -81,7 +81,7 @@ class _Keeper:
         self._selector.register(self._server, selectors.EVENT_READ)
         self._objects = JavaObjects(self._context)
 
-    def end_soon(self, *_: object) -> None:
+    def request_end(self, *_: object) -> None:
         """Take a signal to end."""
         self._must_end = True
 
@@ -100,7 +100,7 @@ class _Keeper:
                 if key.fileobj is self._server:
                     self._accept()
                 else:
-                    self._hear()
+                    self._read_client()
             if self._client and self._client.is_cancelling:
                 self._cancel(self._client)
 
@@ -113,7 +113,7 @@ class _Keeper:
             if not secrets.compare_digest(str(request["secret"]), self._secret):
                 connection.close()
                 return
-            answer, keeps = self._answered(request, connection)
+            answer, keeps = self._handle(request, connection)
             connection.sendall(json.dumps(answer).encode() + b"\n")
         except (OSError, ValueError, KeyError, TypeError):
             connection.close()
@@ -121,7 +121,7 @@ class _Keeper:
         if not keeps:
             connection.close()
 
-    def _answered(
+    def _handle(
         self, request: dict[str, Any], connection: socket.socket
     ) -> tuple[dict[str, Any], bool]:
         """What is said to a request, and whether its connection stays."""
@@ -134,7 +134,7 @@ class _Keeper:
             return self._status(), False
         if self._client is not None:
             return {"busy": True}, False
-        self._begin(_Client(connection, int(request["pid"])), str(request["folder"]))
+        self._lend(_Client(connection, int(request["pid"])), str(request["folder"]))
         parameters = self._gateway.gateway_parameters
         return {"port": parameters.port, "secret": parameters.auth_token}, True
 
@@ -154,7 +154,7 @@ class _Keeper:
         )
         return {name: getattr(status, name) for name in WarmStatus.__slots__}
 
-    def _begin(self, client: _Client, folder: str) -> None:
+    def _lend(self, client: _Client, folder: str) -> None:
         """Make it as if the JVM had been started for this client, in this folder."""
         warm_log_path().write_bytes(b"")
         work_in(self._context, folder)
@@ -162,7 +162,7 @@ class _Keeper:
         self._analyses += 1
         self._selector.register(client.connection, selectors.EVENT_READ)
 
-    def _hear(self) -> None:
+    def _read_client(self) -> None:
         """What the client says, or that it has gone."""
         client = self._client
         assert client is not None
@@ -217,7 +217,7 @@ def main() -> None:
     try:
         gateway = begin(launched, warm_log_path())
         keeper = _Keeper(place, order["idle_timeout_s"], launched, gateway)
-        signal.signal(signal.SIGTERM, keeper.end_soon)
+        signal.signal(signal.SIGTERM, keeper.request_end)
         keeper.record()
         try:
             keeper.run()

@@ -37,7 +37,7 @@ _OF_JVM = (
     "spark.driver.extraLibraryPath",
 )
 """The settings that the launcher makes the JVM's command of."""
-_KEPT = 8
+_MOST_COMMANDS = 8
 """Commands, those used last."""
 _ESCAPES = {"\n": r"\n", "\r": r"\r"}
 _CORE = re.compile(r"spark-core_[\d.]+-(\d+\.\d+\.\d+).*\.jar")  # more is a vendor's
@@ -197,15 +197,15 @@ def _java_command(
         if kept.exists():
             os.utime(kept)
             return kept.read_text(encoding="utf-8").split("\0")
-        command = _asked(java, home, of_driver, environment)
+        command = _launcher_command(java, home, of_driver, environment)
         if command:
-            _keep(kept, command)
+            _store_command(kept, command)
     except (OSError, UnicodeDecodeError, subprocess.SubprocessError):
         return None
     return command
 
 
-def _asked(
+def _launcher_command(
     java: Path, home: Path, conf: Mapping[str, str], environment: Mapping[str, str]
 ) -> list[str] | None:
     """What Spark's launcher says; None when it is not understood: spark-submit tells the reason."""
@@ -230,14 +230,14 @@ def _asked(
     return words[: words.index(_MAIN)] if asked.returncode == 0 and _MAIN in words else None
 
 
-def _keep(path: Path, command: Sequence[str]) -> None:
+def _store_command(path: Path, command: Sequence[str]) -> None:
     beside = path.with_suffix(f".{os.getpid()}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it may hold secrets
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write("\0".join(command))
     beside.replace(path)
     others = sorted(path.parent.glob("*.command"), key=lambda file: file.stat().st_mtime)
-    for other in others[:-_KEPT]:
+    for other in others[:-_MOST_COMMANDS]:
         other.unlink(missing_ok=True)
 
 

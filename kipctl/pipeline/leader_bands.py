@@ -20,7 +20,7 @@ class Change(NamedTuple):
     to_broker: int
 
 
-class _Course(NamedTuple):
+class _LeaderHistory(NamedTuple):
     """A partition's leaders one after another, and when each but the first was seen."""
 
     leaders: tuple[int | None, ...]
@@ -38,42 +38,43 @@ def bands(
     `rows_left_out` and `partitions_left_out`. Up to MOST_BANDS partitions have a row each; of more,
     those with the same leaders in the same order have one, the rows of most partitions first.
     """
-    courses: dict[tuple[str, int], _Course] = {
-        partition: _Course((leader,), ()) for partition, leader in before.items()
+    histories: dict[tuple[str, int], _LeaderHistory] = {
+        partition: _LeaderHistory((leader,), ()) for partition, leader in before.items()
     }
     for change in changes:
         if change.time_us >= span[1]:
             continue
         key = (change.topic, change.partition)
-        course = courses.setdefault(key, _Course((change.from_broker,), ()))
-        if course.leaders[-1] != change.to_broker:
-            courses[key] = _Course(
-                (*course.leaders, change.to_broker), (*course.times, change.time_us)
+        history = histories.setdefault(key, _LeaderHistory((change.from_broker,), ()))
+        if history.leaders[-1] != change.to_broker:
+            histories[key] = _LeaderHistory(
+                (*history.leaders, change.to_broker), (*history.times, change.time_us)
             )
     groups: dict[object, list[tuple[str, int]]] = {}
-    for key in sorted(courses):
-        of = key if len(courses) <= MOST_BANDS else courses[key].leaders
+    for key in sorted(histories):
+        of = key if len(histories) <= MOST_BANDS else histories[key].leaders
         groups.setdefault(of, []).append(key)
     in_order = list(groups.values())
-    if len(courses) > MOST_BANDS:
+    if len(histories) > MOST_BANDS:
         in_order.sort(key=len, reverse=True)
     shown, others = in_order[:MOST_BANDS], in_order[MOST_BANDS:]
     return {
-        "partitions": len(courses),
-        "rows": [_row(group, [courses[key] for key in group], span) for group in shown],
+        "partitions": len(histories),
+        "rows": [_row(group, [histories[key] for key in group], span) for group in shown],
         "rows_left_out": len(others),
         "partitions_left_out": sum(map(len, others)),
     }
 
 
 def _row(
-    group: Sequence[tuple[str, int]], courses: Sequence[_Course], span: tuple[int, int]
+    group: Sequence[tuple[str, int]], histories: Sequence[_LeaderHistory], span: tuple[int, int]
 ) -> dict[str, Any]:
-    times = [span[0], *(median_low(at) for at in zip(*(c.times for c in courses), strict=True))]
+    times = [span[0], *(median_low(at) for at in zip(*(c.times for c in histories), strict=True))]
     return {
         "names": [f"{topic}-{partition}" for topic, partition in group[:_MOST_NAMED]],
         "count": len(group),
         "leads": [
-            (max(span[0], at), leader) for at, leader in zip(times, courses[0].leaders, strict=True)
+            (max(span[0], at), leader)
+            for at, leader in zip(times, histories[0].leaders, strict=True)
         ],
     }

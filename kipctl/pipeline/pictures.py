@@ -40,7 +40,7 @@ Rows = list[dict[str, Any]]
 MOST_BUCKETS = 150
 """On the time axis."""
 MOST_TIMELINES = 4
-"""Runs whose course is drawn; the distributions are of all."""
+"""Runs whose timeline is drawn; the distributions are of all."""
 MOST_SLOWEST = 20
 """Redirected batches of which each attempt is shown."""
 MOST_CHANGES = 20_000
@@ -62,7 +62,7 @@ def report_document(
 
     `analysis` is the document of `analyze --output json` by run and arm, and `arms` has the tables
     _ARM_TABLES by arm. `runs` says of each what spoilt it, and what it was made with. `timelines`
-    have the course of up to MOST_TIMELINES runs, in buckets of `bucket_us`. `waits` (of moved
+    have the timelines of up to MOST_TIMELINES runs, in buckets of `bucket_us`. `waits` (of moved
     leaders) and `latencies` count by run how many were up to so many microseconds long. `slowest`
     are the redirected batches and Fetches that took longest, with each attempt. Period and `arms`
     are as of `analyse_runs` and `open_runs`, and so is what is raised.

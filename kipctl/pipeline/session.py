@@ -7,7 +7,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import kipctl
+from kipctl.background import every
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline import warm
 from kipctl.pipeline.checkpoint import intermediate_results, scratch_removed
@@ -164,7 +165,7 @@ def _started(
 
     is_over = threading.Event()
 
-    def give_up_in_time() -> None:
+    def enforce_timeout() -> None:
         deadline = time.monotonic() + place.start_timeout_s
         while not is_over.wait(_LOOK_S):
             if time.monotonic() > deadline or keep_ending(log, log_begins):
@@ -172,7 +173,7 @@ def _started(
                 end(gateway)
                 return
 
-    watch = threading.Thread(target=give_up_in_time, daemon=True)
+    watch = threading.Thread(target=enforce_timeout, daemon=True)
     if not place.is_local:  # nobody else could keep it from starting
         log_executors(gateway)
         watch.start()
@@ -220,29 +221,19 @@ def _packed(folder: Path) -> Path:
     return archive
 
 
-@contextmanager
-def _reporting(session: SparkSession, progress: Progress) -> Iterator[None]:
+def _reporting(session: SparkSession, progress: Progress) -> AbstractContextManager[None]:
     """Tell the progress from a thread while the block runs."""
-    over = threading.Event()
+    last = ""
 
-    def tell() -> None:
-        last = ""
-        while not over.wait(_PROGRESS_INTERVAL_S):
-            try:
-                text = _activity(session.sparkContext)
-            except (Py4JError, OSError):
-                return
+    def report() -> None:
+        nonlocal last
+        with suppress(Py4JError, OSError):
+            text = _activity(session.sparkContext)
             if text and text != last:
                 progress(text)
                 last = text
 
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return every(_PROGRESS_INTERVAL_S, report)
 
 
 def _activity(context: SparkContext) -> str:

@@ -111,13 +111,13 @@ def record(holder: Holder) -> None:
     beside.replace(holder_file())
 
 
-def found() -> Holder | None:
+def running_holder() -> Holder | None:
     """The holder on record, if it lives on this machine."""
-    holder = _on_record()
+    holder = _recorded_holder()
     return holder if holder and _is_here(holder) and is_alive(holder.process) else None
 
 
-def _on_record() -> Holder | None:
+def _recorded_holder() -> Holder | None:
     try:
         return Holder(**json.loads(holder_file().read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -128,9 +128,9 @@ def _is_here(holder: Holder) -> bool:
     return holder.host == socket.gethostname()
 
 
-def _demand_here() -> None:
+def _check_same_host() -> None:
     """Raises PipelineError when it is another machine with the same home that keeps one warm."""
-    holder = _on_record()
+    holder = _recorded_holder()
     if holder and not _is_here(holder) and is_running():
         raise PipelineError(
             f"A JVM is kept warm on {holder.host}, which has the same {state_folder()}.",
@@ -175,14 +175,14 @@ class Lease:
 
 def lease(place: Place) -> Lease | None:
     """The warm JVM, if there is one of this kind that nobody uses."""
-    holder = found()
+    holder = running_holder()
     if holder is None or not place.is_local or holder.key != key_of(place, os.environ):
         return None
     try:
-        connection = _asked(holder, "lease", folder=os.getcwd())
+        connection = _send_request(holder, "lease", folder=os.getcwd())
     except OSError:
         return None
-    answer = _received(connection)
+    answer = _read_answer(connection)
     if "port" not in answer:
         connection.close()
         return None
@@ -197,14 +197,14 @@ def start(place: Place, idle_timeout_s: float) -> WarmStatus:
     Raises PipelineError when one of another kind does, or when Spark does not start, and UsageError
     for a Spark of another version.
     """
-    _demand_here()
+    _check_same_host()
     demand_one_version(os.environ)
     order = {"place": asdict(place), "idle_timeout_s": idle_timeout_s}
     key = key_of(place, os.environ)
     own: Process | None = None
     deadline = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline:
-        holder = found()
+        holder = running_holder()
         if own and not is_alive(own):
             break
         if holder and holder.key != key:
@@ -216,7 +216,7 @@ def start(place: Place, idle_timeout_s: float) -> WarmStatus:
             return running
         with contextlib.nullcontext() if own else locked() as lock:
             if lock is not None:
-                own = _spawned(order, key, lock)
+                own = _spawn(order, key, lock)
         time.sleep(_POLL_S)
     else:
         if own:
@@ -227,7 +227,7 @@ def start(place: Place, idle_timeout_s: float) -> WarmStatus:
     )
 
 
-def _spawned(order: Mapping[str, Any], key: str, lock: int) -> Process:
+def _spawn(order: Mapping[str, Any], key: str, lock: int) -> Process:
     """A holder that is on record, has the lock, and has its order.
 
     It outlives this process, in a session of its own; its words go to its log.
@@ -259,16 +259,16 @@ def _spawned(order: Mapping[str, Any], key: str, lock: int) -> Process:
 
 def status() -> WarmStatus | None:
     """What the holder says of itself; None when there is none that answers."""
-    holder = found()
+    holder = running_holder()
     try:
-        return WarmStatus(**_answer(holder, "status")) if holder else None
+        return WarmStatus(**_request(holder, "status")) if holder else None
     except TypeError:
         return None
 
 
 def is_starting() -> bool:
     """Whether there is a holder that cannot be asked yet."""
-    holder = found()
+    holder = running_holder()
     return holder is not None and holder.port == 0
 
 
@@ -278,11 +278,11 @@ def stop(*, force: bool = False) -> bool:
     One that does not answer is killed. Raises RefusedError when an analysis uses it, unless by
     `force`, and PipelineError if they live on.
     """
-    _demand_here()
+    _check_same_host()
     if not is_running():
         return False
-    if holder := found():
-        answer = _answer(holder, "stop", force=force)
+    if holder := running_holder():
+        answer = _request(holder, "stop", force=force)
         if client := answer.get("client"):
             raise RefusedError(
                 f"An analysis uses the JVM that is kept warm: process {client}.",
@@ -290,7 +290,7 @@ def stop(*, force: bool = False) -> bool:
             )
         if not answer:
             send_signal(holder.process, signal.SIGKILL)  # its JVM ends when its input does
-    if not _waited(lambda: not is_running(), _END_TIMEOUT_S):
+    if not _await(lambda: not is_running(), _END_TIMEOUT_S):
         raise PipelineError(
             "The JVM that is kept warm does not end.", f"Its own words are in {warm_log_path()}."
         )
@@ -298,7 +298,7 @@ def stop(*, force: bool = False) -> bool:
     return True
 
 
-def _waited(condition: Callable[[], bool], timeout_s: float) -> bool:
+def _await(condition: Callable[[], bool], timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -307,7 +307,7 @@ def _waited(condition: Callable[[], bool], timeout_s: float) -> bool:
     return True
 
 
-def _asked(holder: Holder, request: str, **more: object) -> socket.socket:
+def _send_request(holder: Holder, request: str, **more: object) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", holder.port), _ANSWER_TIMEOUT_S)
     try:
         question = {"secret": holder.secret, "request": request, "pid": os.getpid(), **more}
@@ -318,16 +318,16 @@ def _asked(holder: Holder, request: str, **more: object) -> socket.socket:
     return connection
 
 
-def _answer(holder: Holder, request: str, **more: object) -> dict[str, Any]:
+def _request(holder: Holder, request: str, **more: object) -> dict[str, Any]:
     """What a holder says to a request; empty when it has ended or does not answer."""
     try:
-        with _asked(holder, request, **more) as connection:
-            return _received(connection)
+        with _send_request(holder, request, **more) as connection:
+            return _read_answer(connection)
     except OSError:
         return {}
 
 
-def _received(connection: socket.socket) -> dict[str, Any]:
+def _read_answer(connection: socket.socket) -> dict[str, Any]:
     """One line of JSON; empty when none comes."""
     received = b""
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 from kipctl.trace.codes import PHASES, WAITS_BELOW_MS
 
 Document = Mapping[str, Any]
@@ -174,6 +174,30 @@ _MEASURES: Mapping[str, tuple[_Measure, ...]] = {
     "out_of_range": (_count("times", "times"),),
 }
 """What is most asked for; of a table that is not here, all its columns are shown."""
+
+
+def analysis_answer(document: Document) -> Paragraph:
+    """What became of the records, and what moved leaders cost, over all rows of the tables."""
+
+    def total(name: str, column: str) -> int:
+        return sum(row[column] or 0 for row in document[name])
+
+    said = []
+    failed = total("records", "failed")
+    if document["records"]:
+        acknowledged = total("records", "acknowledged")
+        said.append(f"{acknowledged:,} records were acknowledged, {failed or 'none'} failed.")
+    if document["reads"]:
+        said.append(f"{total('reads', 'records'):,} records were read.")
+    if moves := document["moves"]:
+        longest = max(row["wait_max_us"] or 0 for row in moves) / 1000
+        said.append(
+            f"Clients met {total('moves', 'moves'):,} moved leaders, and waited {longest:,.1f} ms"
+            " for one at most."
+        )
+    else:
+        said.append("No client met a moved leader.")
+    return Paragraph(" ".join(said), tone=Tone.BAD if failed else Tone.NONE)
 
 
 def analysis_tables(document: Document, names: Sequence[str] = ()) -> tuple[Table, ...]:

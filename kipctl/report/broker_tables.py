@@ -11,8 +11,8 @@ from kipctl.report.tables import Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.broker_metrics import BrokerMetrics
-    from kipctl.cluster.inspect.doctor_facts import BrokerFacts, ClusterFacts, MetricsFacts
-    from kipctl.cluster.inspect.doctor_findings import Finding
+    from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, MetricsFacts
+    from kipctl.cluster.inspect.findings.finding import Finding
 
 COUNTED = {
     "Metadata": "Metadata",
@@ -59,6 +59,7 @@ def brokers_report(
             "metrics": [_metrics_document(metrics) for metrics in facts.metrics],
             "findings": [
                 {
+                    "id": finding.id,
                     "severity": str(finding.severity),
                     "what": finding.what,
                     "consequence": finding.consequence,
@@ -80,7 +81,7 @@ def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
 
 
 def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor_left_behind import may_be_needed, needed_by
+    from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
 
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
@@ -111,7 +112,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 preferred[one.id],
                 not_in_sync[one.id],
                 needed[one.id] or (None if one.id in doubtful else 0),
-                one.silence is None,
+                one.no_answer is None,
             )
             for one in facts.brokers
         ),
@@ -126,7 +127,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 def _broker_document(one: "BrokerFacts") -> dict[str, object]:
     """What the tables show of all brokers together, for each of them."""
     return {
-        "error": one.silence or (one.settings_error and one.settings_error.what),
+        "error": one.no_answer or (one.settings_error and one.settings_error.what),
         "lists": None if one.lists is None else sorted(one.lists),
         "features": {
             name: {"in_use": one.finalized.get(name, 0), "supported": list(versions)}
@@ -151,15 +152,15 @@ def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
         "looked_s": copying.looked_s,
         "standing": [
             {"broker": broker, "partitions": len(partitions)}
-            for broker, partitions in copying.standing.items()
+            for broker, partitions in copying.stalled.items()
         ],
     }
 
 
 def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
     """The exact version if the broker's metrics tell it, else what its features give away."""
-    from kipctl.cluster.inspect.doctor_settings import METADATA_VERSION
-    from kipctl.cluster.versions import release_of
+    from kipctl.cluster.inspect.findings.releases import METADATA_VERSION
+    from kipctl.cluster.kafka_release import release_of
 
     metrics = facts.metrics_of(broker.id)
     if metrics is not None and metrics.kafka_version is not None:
@@ -184,7 +185,7 @@ def _features(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 
 
 def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor import API_MEANINGS, highest_of_all
+    from kipctl.cluster.inspect.findings.diagnose import API_MEANINGS, highest_of_all
 
     return listing(
         "APIs",
@@ -210,7 +211,7 @@ def _apis(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
 
 
 def _settings(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.doctor_facts import SETTINGS
+    from kipctl.cluster.inspect.findings.facts import SETTINGS
 
     reported = {b.id: b.settings for b in facts.answering if b.settings_error is None}
     return listing(
@@ -316,8 +317,14 @@ def _requests(counts: Mapping[tuple[str, int], int]) -> list[dict[str, object]]:
 def _findings(findings: "tuple[Finding, ...]") -> Table:
     table, _ = listing(
         "Findings",
-        {"severity": "Severity", "what": "What", "consequence": "Consequence", "change": "Change"},
-        ((str(one.severity), one.what, one.consequence, one.change) for one in findings),
+        {
+            "severity": "Severity",
+            "what": "What",
+            "consequence": "Consequence",
+            "change": "Change",
+            "id": "Id",
+        },
+        ((str(one.severity), one.what, one.consequence, one.change, one.id) for one in findings),
     )
     return table
 
@@ -336,7 +343,7 @@ def _paragraph(finding: "Finding") -> Paragraph:
     tones = {"problem": Tone.BAD, "warning": Tone.WARNING}
     return Paragraph(
         f"{finding.severity}: {finding.what}",
-        (finding.consequence, finding.change),
+        (finding.consequence, finding.change, f"More: docs/findings/{finding.id}.md"),
         tones.get(finding.severity, Tone.NONE),
     )
 

@@ -7,10 +7,11 @@ from kipctl.report.perf_tables import (
     actions_table,
     doubts_tables,
     health_notes,
+    latency_of,
     metadata_table,
     redirects_tables,
 )
-from kipctl.report.tables import Column, Table
+from kipctl.report.tables import Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
 
@@ -30,6 +31,28 @@ _CASES = {
 }
 
 
+def consume_answer(document: Document) -> tuple[Paragraph, ...]:
+    """How much was read, from whom, and what the brokers took for it."""
+    errors = document["fetches"]["errors"]
+    return (Paragraph(fetched(document), tone=Tone.WARNING if errors else Tone.GOOD),)
+
+
+def fetched(document: Document) -> str:
+    """The same in one sentence."""
+    fetches, rack, read = document["fetches"], document["client_rack"], document["brokers"]
+    errors = ", ".join(f"{count:,} x {name}" for name, count in fetches["errors"].items())
+    local = sum(broker["share"] for broker in read if broker["local"])
+    return (
+        f"{document['records']['read']:,} records were read from {len(read)} brokers in "
+        f"{document['seconds']:.3f} s"
+        + (f", {100 * local:.1f} % of the bytes in rack {rack}" if rack is not None else "")
+        + f": {fetches['requests']:,} Fetch requests, {latency_of(fetches['took_ms'])}"
+        + (f"; {fetches['lost']:,} lost with their connection" if fetches["lost"] else "")
+        + (f"; errors: {errors}" if errors else "")
+        + "."
+    )
+
+
 def consume_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see: from whom, how that changed, what was refused, Metadata."""
     tables = [*doubts_tables(document), brokers_table(document)]
@@ -47,20 +70,6 @@ def consume_tables(document: Document) -> tuple[Table, ...]:
 def brokers_table(document: Document) -> Table:
     """From which brokers it was read, as leader and as follower."""
     rack, version = document["client_rack"], document["kafka_version"]
-    fetches = document["fetches"]
-    errors = ", ".join(f"{count:,} x {name}" for name, count in fetches["errors"].items())
-    local = sum(broker["share"] for broker in document["brokers"] if broker["local"])
-    notes = [
-        f"{document['records']['read']:,} records in {document['seconds']:.3f} s; "
-        f"{fetches['requests']:,} Fetch requests, p50 {fetches['took_ms']['p50']:.3f} ms, "
-        f"p99 {fetches['took_ms']['p99']:.3f} ms"
-        + (f"; {fetches['lost']:,} lost with their connection" if fetches["lost"] else "")
-        + (f"; errors: {errors}" if errors else "")
-        + "."
-    ]
-    notes += health_notes(document, fetches["took_ms"]["p99"])
-    if rack is not None:
-        notes.append(f"{100 * local:.1f} % of the bytes came from rack {rack}.")
     return Table(
         f"Read from {document['topic']}, {document['partitions']} partitions, "
         + (f"client.rack {rack}" if rack else "no client.rack")
@@ -88,7 +97,7 @@ def brokers_table(document: Document) -> Table:
             )
             for broker in document["brokers"]
         ),
-        tuple(notes),
+        tuple(health_notes(document, document["fetches"]["took_ms"]["p99"])),
         name="brokers",
     )
 

@@ -3,28 +3,51 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kipctl.report.consume_tables import brokers_table, flips_table, out_of_range_table
+from kipctl.report.consume_tables import brokers_table, fetched, flips_table, out_of_range_table
 from kipctl.report.perf_tables import (
+    acknowledged,
     actions_table,
     doubts_tables,
     health_notes,
+    latency_of,
     metadata_table,
     redirects_tables,
     sent,
+    tone_of,
 )
-from kipctl.report.tables import Column, Table
+from kipctl.report.tables import Column, Paragraph, Table
 
 Document = Mapping[str, Any]
 
 
+def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
+    """How many records arrived, how long that took, and what became of the others."""
+    written = sent(document.get("health", {}).get("producer", {}))
+    first = acknowledged(document, written, "acknowledged_ms").partition(":")[0]
+    records, latency = document["records"], document["latency_ms"]
+    came = f"{first}; {records['delivered']:,} came"
+    if latency["p50"] is not None:
+        came += f", {latency_of(latency)} after they were due"
+    return (
+        Paragraph(f"{came}.", tuple(_others(document)), tone=tone_of(document)),
+        Paragraph(fetched(_as_read(document))),
+    )
+
+
+def _as_read(document: Document) -> Document:
+    """The consumer's side of it."""
+    read = {**document, "records": {"read": _records_read(document)}}
+    if whole := document.get("whole_run"):
+        read["seconds"] = whole["seconds"] - whole["kept_from_seconds"]
+    return read
+
+
 def e2e_tables(document: Document) -> tuple[Table, ...]:
     """What a person wants to see: times, from whom, redirects of both sides, Metadata of both."""
-    read = {**document, "records": {"read": _records_read(document)}}
     tables = [*doubts_tables(document), times_table(document)]
     if whole := document.get("whole_run"):
         tables.append(whole_run_table(whole))
-        read["seconds"] = whole["seconds"] - whole["kept_from_seconds"]
-    tables.append(brokers_table(read))
+    tables.append(brokers_table(document))
     if document["flips"]:
         tables.append(flips_table(document))
     if document["out_of_range"]:
@@ -63,34 +86,30 @@ def _health_notes(document: Document) -> Iterator[str]:
             reported.add(what)
 
 
-def times_table(document: Document) -> Table:
-    """How long records took to come, and to be acknowledged, in ms."""
+def _others(document: Document) -> Iterator[str]:
+    """What became of records that were not delivered once, and in time."""
     records = document["records"]
-    failed = "".join(f" {count:,} x {name}" for name, count in records["errors"].items())
-    version = document["kafka_version"]
-    written = sent(document.get("health", {}).get("producer", {}))
-    notes = [
-        f"{records['sent']:,} records {written}, {records['acknowledged']:,} acknowledged, "
-        f"{records['failed']:,} failed{':' + failed if failed else ''}; "
-        f"{records['delivered']:,} came; {document['records_per_second']:,.0f} records/s."
-    ]
     if records["missing"] is None:
-        notes.append(
+        yield (
             "How many of the acknowledged are missing is not known: the consumer ended before it "
             "was waited for them."
         )
     elif records["missing"]:
-        notes.append(f"{records['missing']:,} were acknowledged and did not come.")
+        yield f"{records['missing']:,} were acknowledged and did not come."
     if records["twice"]:
-        notes.append(f"{records['twice']:,} came twice: the consumer went back.")
+        yield f"{records['twice']:,} came twice: the consumer went back."
     if records["extra"]:
-        notes.append(
+        yield (
             f"{records['extra']:,} came besides: attempts that were appended and then failed, or "
             "somebody else's."
         )
     if late := document.get("whole_run", {}).get("late"):
-        notes.append(f"{late:,} came later than --lost-after: they are not in the times.")
-    notes += _health_notes(document)
+        yield f"{late:,} came later than --lost-after: they are not in the times."
+
+
+def times_table(document: Document) -> Table:
+    """How long records took to come, and to be acknowledged, in ms."""
+    version = document["kafka_version"]
     return Table(
         f"End to end through {document['topic']}, leader discovery {document['leader_discovery']}"
         + (f", Kafka {version}" if version else ""),
@@ -105,7 +124,7 @@ def times_table(document: Document) -> Table:
                 ("from the intended send time to the acknowledgement", "acknowledged_ms"),
             )
         ),
-        tuple(notes),
+        tuple(_health_notes(document)),
         name="times",
     )
 

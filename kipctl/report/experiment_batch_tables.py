@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table
 from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
 Document = Mapping[str, Any]
@@ -16,22 +16,19 @@ _MEASURES = {
 
 
 def batch_tables(document: Document) -> tuple[Table, ...]:
-    """The answer in a sentence for each size, what it is made of, and how sizes differ."""
+    """What the answer is made of, and how sizes differ."""
     return (
         *doubts_tables(document),
-        _answer(document),
         _arms(document),
         *((_differences(document),) if document["differences"] else ()),
     )
 
 
-def _answer(document: Document) -> Table:
-    return Table(
-        f"A rotation of {document['arms'][0]['leaders']} leaders, and what its clients felt",
-        (),
-        (),
+def batch_answer(document: Document) -> Paragraph:
+    """A sentence for each size."""
+    return Paragraph(
+        f"A rotation of {document['arms'][0]['leaders']} leaders, and what its clients waited:",
         tuple(map(sentence, document["arms"])),
-        "answer",
     )
 
 

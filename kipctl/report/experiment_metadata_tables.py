@@ -4,9 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from kipctl.report.metadata_tables import requests_table
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs
 
 Document = Mapping[str, Any]
+
+
+def claims_answer(document: Document) -> tuple[Paragraph, ...]:
+    """How each client asks for new topics, and whether it forgets those that it no longer uses."""
+    forgets = {True: "forgets idle ones", False: "forgets none", None: "idle ones not watched"}
+    return paragraphs(
+        *(
+            f"{claim['client']} asks for new topics {claim['asks_for_new_topics'] or '(not seen)'},"
+            f" and {forgets[claim['forgets_idle_topics']]}."
+            for claim in document["claims"]
+        )
+    )
 
 
 def claims_tables(document: Document) -> tuple[Table, ...]:

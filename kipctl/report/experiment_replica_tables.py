@@ -3,11 +3,23 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs
 from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 
 Document = Mapping[str, Any]
 _FROM = {"leader": "the leader", "closest": "the closest replica"}
+
+
+def replica_answer(document: Document) -> tuple[Paragraph, ...]:
+    """How much each client reads in its own rack, without and with saying where it is."""
+    return paragraphs(*(_share_of_rack(one, document["rack"]) for one in document["clients"]))
+
+
+def _share_of_rack(client: Document, rack: str) -> str:
+    shares = {name: reads["own_rack_percent"] for name, reads in client["reads"].items()}
+    shown = {name: "-" if share is None else f"{share:.1f} %" for name, share in shares.items()}
+    said = f"{client['client']} read {shown.get('closest', '-')} of its bytes in {rack}"
+    return f"{said} with client.rack, {shown.get('leader', '-')} without."
 
 
 def replica_tables(document: Document) -> tuple[Table, ...]:

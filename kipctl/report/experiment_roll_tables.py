@@ -4,8 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
+from kipctl.report.tables import Cell, Column, Paragraph, Table
+from kipctl.report.verdicts import (
+    VERDICT_COLUMNS,
+    compared_answer,
+    verdict_cells,
+    verdict_notes,
+)
 
 Document = Mapping[str, Any]
 MEASURES = {"produce": "produce", "end_to_end": "end to end"}
@@ -15,6 +20,19 @@ _COMPARED = {
     "end_to_end": "end to end, p99",
 }
 _DIRECTIONS = {"away": "leaders away", "back": "leaders back"}
+
+
+def roll_answer(document: Document) -> tuple[Paragraph, ...]:
+    """Whether arms waited less for moved leaders, and what was lost on the way."""
+    compared = (
+        (f"acks={cell['acks']}, {cell['partitions']:,} partitions: ", found)
+        for cell in document["cells"]
+        for found in cell["differences"]
+        if found["measure"] == "move_wait"
+    )
+    missing = sum(run["records"]["missing"] for _, arm in _arms(document) for run in arm["runs"])
+    lost = f"{missing:,} acknowledged records are missing." if missing else "No record was lost."
+    return (*compared_answer("The wait for a moved leader", compared), Paragraph(lost))
 
 
 def roll_tables(document: Document) -> tuple[Table, ...]:

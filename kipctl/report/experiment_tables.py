@@ -5,12 +5,29 @@ from typing import Any
 
 from kipctl.report.move_tables import wait_title
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
+from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs
+from kipctl.report.verdicts import (
+    VERDICT_COLUMNS,
+    compared_answer,
+    verdict_cells,
+    verdict_notes,
+)
 
 Document = Mapping[str, Any]
 _KEPT_UP = 0.9
 """An arm that comes to this share of the load's rate is not told of."""
+
+
+def redirect_answer(document: Document) -> tuple[Paragraph, ...]:
+    """Whether hints cut the wait for a moved leader, or would on this cluster."""
+    if "arms" in document:
+        compared = (("", one) for one in document["comparisons"])
+        return compared_answer("The wait for a moved leader", compared)
+    if prediction := document.get("prediction"):
+        saved = [one["saved_ms"] for one in prediction["saved"] if one["saved_ms"] is not None]
+        most = f"up to {max(saved):,.1f} ms" if saved else "a time that is not known"
+        return paragraphs(f"Hints would save {most} of the wait for a moved leader here.")
+    return paragraphs("What hints save, by how long Metadata is stale after a change.")
 
 
 def redirect_tables(document: Document) -> tuple[Table, ...]:

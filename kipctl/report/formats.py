@@ -1,29 +1,35 @@
-"""A report on a stream: as tables for a terminal, plain text, one JSON object, or CSV."""
+"""A report on a stream: as tables for a terminal, plain text, Markdown, a JSON object, or CSV."""
 
 import csv
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TextIO
 
-from rich import box
-from rich.console import Console, Group, JustifyMethod, RenderableType
-from rich.padding import Padding
-from rich.table import Table as RichTable
+from rich.console import Console
 from rich.text import Text
 
-from kipctl import __version__
+from kipctl.report.layout import for_people, laid_out, wrapped
+from kipctl.report.markdown import markdown
 from kipctl.report.printable import printable
 from kipctl.report.tables import Report, Table
 
+A_SCREEN = 20
+"""Rows of a table that a terminal is shown unasked."""
+
 
 class OutputFormat(StrEnum):
-    """`--output`; `auto` is `table` on a terminal and `plain` elsewhere."""
+    """`--output`; `auto` is `table` on a terminal and `plain` elsewhere.
+
+    `table` leaves out what a terminal has no room for, `wide` has every row and column.
+    """
 
     AUTO = "auto"
     TABLE = "table"
+    WIDE = "wide"
     PLAIN = "plain"
+    MARKDOWN = "markdown"
     JSON = "json"
     CSV = "csv"
 
@@ -34,6 +40,8 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
         output = OutputFormat.TABLE if is_terminal else OutputFormat.PLAIN
     match output:
         case OutputFormat.JSON:
+            from kipctl import __version__
+
             about = {} if report.cluster is None else {"_cluster": asdict(report.cluster)}
             envelope = {
                 "_command": report.command,
@@ -45,10 +53,16 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
             stream.write("\n")
         case OutputFormat.CSV:
             _write_csv(report.tables + report.further, stream)
+        case OutputFormat.MARKDOWN:
+            stream.write(markdown(report))
         case OutputFormat.PLAIN:
-            _write_plain(report, stream)
+            _write_lines(report, _Paper(thousands=""), stream)
+        case OutputFormat.WIDE:
+            every = tuple(replace(table, most=0) for table in report.tables)
+            _write_lines(replace(report, tables=every), _Paper(is_terminal), stream)
         case _:
-            _write_table(report, stream, is_terminal)
+            paper = _Paper(True, Console(file=stream).width, most=A_SCREEN)
+            _write_lines(report, paper if is_terminal else _Paper(), stream)
 
 
 def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
@@ -67,82 +81,61 @@ def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
         )
 
 
-def _write_plain(report: Report, stream: TextIO) -> None:
-    for paragraph in report.opening:
-        stream.write(printable(paragraph.first) + "\n")
-        stream.writelines(f"  {printable(line)}\n" for line in paragraph.others)
-    if report.opening and report.tables:
-        stream.write("\n")
-    for number, whole in enumerate(report.tables):
-        table = whole.for_people
-        if number:
-            stream.write("\n")
-        if table.title:
-            stream.write(printable(table.title) + "\n")
-        if table.rows:
-            _write_columns(table, stream)
-        stream.writelines(printable(note) + "\n" for note in table.notes)
-    stream.writelines(line + "\n" for line in _last_lines(report))
-
-
-def _last_lines(report: Report) -> Iterator[str]:
-    if report.cluster is not None and report.tables:
-        yield f"Cluster: {report.cluster}."
-    yield from map(printable, report.closing)
-
-
-def _write_columns(table: Table, stream: TextIO) -> None:
-    lines = [table.titles]
-    lines += [tuple(table.text(i, cell) for i, cell in enumerate(row)) for row in table.rows]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    right = [table.is_right(i) for i in range(len(widths))]
-    for line in lines:
-        cells = (
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(line, widths, right, strict=True)
-        )
-        stream.write("  ".join(cells).rstrip() + "\n")
-
-
-def _write_table(report: Report, stream: TextIO, is_terminal: bool) -> None:
-    # Off a terminal nothing may be cut, so the page is as wide as the widest table.
-    console = Console(file=stream, width=None if is_terminal else 10_000, highlight=False)
+def _write_lines(report: Report, paper: "_Paper", stream: TextIO) -> None:
+    if not paper.is_terminal:
+        stream.writelines(f"{line.plain}\n" for line in _lines(report, paper))
+        return
+    console = Console(file=stream, highlight=False)
     with console.capture() as drawing:
-        for paragraph in report.opening:
-            console.print(Text(printable(paragraph.first), paragraph.tone.value))
-            for line in paragraph.others:
-                console.print(Padding(Text(printable(line)), (0, 0, 0, 2), expand=False))
-        if report.opening and report.tables:
-            console.print()
-        for part in _drawn(report.tables):
-            console.print(part)
-        for line in _last_lines(report):
-            console.print(Text(line), soft_wrap=True)
+        for line in _lines(report, paper):
+            console.print(line, soft_wrap=True)
     # Not written by rich: it ends the process when the reader of a pipe has gone.
     stream.write(drawing.get())
 
 
-def renderable(report: Report) -> RenderableType:
-    """The report's tables as rich draws them, for a display that is drawn again and again."""
-    return Group(*_drawn(report.tables))
+@dataclass(frozen=True, slots=True)
+class _Paper:
+    """What a report is written on: its columns of text (None: as many as it takes), what separates
+    groups of digits, and how many rows of a table there are room for (None: all)."""
+
+    is_terminal: bool = False
+    width: int | None = None
+    thousands: str = ","
+    most: int | None = None
 
 
-def _drawn(tables: tuple[Table, ...]) -> Iterator[RenderableType]:
+def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
+    """The answer, the tables, which cluster it is, and what comes last."""
+    for paragraph in report.opening:
+        yield from _text(paragraph.first, paper, paragraph.tone.value)
+        for line in paragraph.others:
+            yield from _text(line, paper, indent="  ")
+    if report.opening and report.tables:
+        yield Text()
+    yield from _table_lines(report.tables, paper)
+    if report.cluster is not None and report.tables:
+        yield from _text(f"Cluster: {report.cluster}.", replace(paper, width=None))
+    for line in report.closing:  # Never broken: they are commands, or read by programs.
+        yield from _text(line, replace(paper, width=None))
+
+
+def _text(text: str, paper: "_Paper", style: str = "", indent: str = "") -> Iterator[Text]:
+    for line in wrapped(printable(text), paper.width, indent):
+        yield Text(line, style)
+
+
+def _table_lines(tables: Iterable[Table], paper: "_Paper") -> Iterator[Text]:
     for number, whole in enumerate(tables):
-        table = whole.for_people
+        table = for_people(whole, paper.most)
         if number:
             yield Text()
-        if table.rows:
-            drawn = RichTable(
-                title=Text(printable(table.title)), box=box.ROUNDED, title_justify="left"
-            )
-            for i, title in enumerate(table.titles):
-                side: JustifyMethod = "right" if table.is_right(i) else "left"
-                # On a narrow terminal a cell takes several lines; nothing is left out.
-                drawn.add_column(Text(title), justify=side, overflow="fold")
-            for row in table.rows:
-                drawn.add_row(*(Text(table.text(i, cell, ",")) for i, cell in enumerate(row)))
-            yield drawn
-        elif table.title:
-            yield Text(printable(table.title))
-        yield from map(Text, map(printable, table.notes))
+        if table.title:
+            yield from _text(table.title, paper, "bold" if table.rows else "")
+        drawn = laid_out(table, paper.width, paper.thousands)
+        for line in drawn.headings:
+            yield Text(line, "bold")
+        if drawn.rule and paper.is_terminal:
+            yield Text(drawn.rule, "dim")
+        yield from map(Text, drawn.rows)
+        for note in (*drawn.notes, *table.notes):
+            yield from _text(note, paper)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.change_outcome import LeadersMoved
-    from kipctl.cluster.moves.copying import Copied
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.copy_progress import CopyResult
+    from kipctl.cluster.moves.journal_entry import Entry
+    from kipctl.cluster.moves.plan_result import LeadersMoved
     from kipctl.cluster.snapshot import Snapshot
 
 A_FEW = 20
@@ -31,13 +31,9 @@ def listing(
     return Table(title, tuple(columns.values()), shown, notes), objects
 
 
-def bounded(table: Table, every_row: bool) -> Table:
-    """The table with its first rows only, unless every row was asked for; it says what is left."""
-    left = len(table.rows) - A_FEW
-    if every_row or left <= 0:
-        return table
-    note = f"And {left:,} more: --partitions shows them all."
-    return replace(table, rows=table.rows[:A_FEW], notes=(*table.notes, note))
+def with_most_rows(report: Report) -> Report:
+    """The report with a few rows of each table for people."""
+    return replace(report, tables=tuple(replace(table, most=A_FEW) for table in report.tables))
 
 
 def ids(brokers: Sequence[int]) -> str:
@@ -50,7 +46,6 @@ def moved_report(
     moved: "LeadersMoved",
     before: "Snapshot",
     after: "Snapshot",
-    every_row: bool = True,
 ) -> Report:
     """What became of each partition, those that failed first, and how long each step took."""
     failed = {failure.id: str(failure) for failure in moved.failures}
@@ -106,21 +101,21 @@ def moved_report(
             "saved": str(entry.saved) if entry else None,
             "entry": entry.id if entry else None,
         },
-        (bounded(table, every_row), timeline),
+        (table, timeline),
         undo,
         paragraphs(_sentence(moved, len(before.brokers)), *what_was_copied(copied)),
     )
 
 
-def what_was_copied(copied: "Copied | None") -> tuple[str, ...]:
+def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
     """What was copied, beside what was told before; nothing where nothing was."""
     if copied is None:
         return ()
-    from kipctl.cluster.moves.copying import amount, duration
+    from kipctl.cluster.moves.copy_progress import format_bytes, format_duration
 
     return (
-        f"Copied {amount(copied.copied)} in {duration(copied.seconds)};"
-        f" {amount(copied.told)} were told before.",
+        f"Copied {format_bytes(copied.copied)} in {format_duration(copied.seconds)};"
+        f" {format_bytes(copied.expected_bytes)} were told before.",
     )
 
 
@@ -146,7 +141,7 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
 
 
 def _sentence(moved: "LeadersMoved", brokers: int) -> str:
-    from kipctl.cluster.moves.elect import Outcome
+    from kipctl.cluster.moves.election_request import Outcome
 
     held = moved.election
     reported = f"{held.count(Outcome.ELECTED)} leaders moved"

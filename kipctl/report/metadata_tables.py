@@ -1,5 +1,6 @@
 """Tables of `perf metadata` and `inspect metadata`, from what `--output json` prints."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,18 @@ _CAUSES = {
     "error_retry": "Error",
     "unknown": "Unknown",
 }
+
+
+def perf_metadata_answer(document: Document) -> str:
+    """How many requests each client sent, and for how long a record waited for one."""
+    sent: Counter[str] = Counter()
+    waits = []
+    for client, phase in _phases(document):
+        sent[client] += phase["requests"]
+        waits += [phase["waited_ms"]["max"]] if phase["waited_ms"] else []
+    counts = ", ".join(f"{client} {requests:,}" for client, requests in sent.items())
+    waited = f"; a record waited for one {max(waits):,.1f} ms at most" if waits else ""
+    return f"Metadata requests for {document['topics']:,} topics: {counts}{waited}."
 
 
 def perf_metadata_tables(document: Document) -> tuple[Table, ...]:
@@ -60,7 +73,7 @@ def requests_table(document: Document) -> Table:
             *(("By brokers",) if counted else ()),
             *causes.values(),
             "Topics asked",
-            "Most at once",
+            Column("Most at once", detail=True),
             "Request bytes",
             "Response bytes",
         ),

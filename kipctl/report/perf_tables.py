@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kipctl.report.move_tables import moves_table
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
 
@@ -45,10 +45,36 @@ def doubts_tables(document: Document) -> Iterator[Table]:
         yield Table("Read with care: something spoils this run.", (), (), tuple(found), "doubts")
 
 
+def perf_answer(document: Document) -> tuple[Paragraph, ...]:
+    """How many records got through, and how long that took them."""
+    return (Paragraph(f"{acknowledged(document, sent(document))}.", tone=tone_of(document)),)
+
+
+def acknowledged(document: Document, sent: str, name: str = "latency_ms") -> str:
+    """How many of the records `sent` got through, at which rate, in which latency."""
+    records, latency = document["records"], document[name]
+    errors = ", ".join(f"{count:,} x {name}" for name, count in records.get("errors", {}).items())
+    failed = f", {records['failed']:,} failed" + (f" ({errors})" if errors else "")
+    return (
+        f"{records['acknowledged']:,} of {records['sent']:,} records {sent} were acknowledged"
+        f"{failed if records['failed'] else ''}, at {document['records_per_second']:,.0f} a second"
+        + ("" if latency["p50"] is None else f": {latency_of(latency)} after they were due")
+    )
+
+
+def latency_of(spread: Mapping[str, float]) -> str:
+    """The quantiles that are looked at first."""
+    return f"p50 {spread['p50']:,.1f} ms, p99 {spread['p99']:,.1f} ms"
+
+
+def tone_of(document: Document) -> Tone:
+    """Bad where records failed or are missing."""
+    records = document["records"]
+    return Tone.BAD if records["failed"] or records.get("missing") else Tone.GOOD
+
+
 def times_table(document: Document) -> Table:
     """Latency and service time of records, in ms."""
-    records = document["records"]
-    failed = "".join(f" {count:,} x {name}" for name, count in records.get("errors", {}).items())
     version = document["kafka_version"]
     return Table(
         f"Records to {document['topic']}, leader discovery {document['leader_discovery']}"
@@ -64,13 +90,7 @@ def times_table(document: Document) -> Table:
                 ("service time, from the actual send", "service_ms"),
             )
         ),
-        (
-            f"{records['sent']:,} records {sent(document)}, "
-            f"{records['acknowledged']:,} acknowledged, "
-            f"{records['failed']:,} failed{':' + failed if failed else ''}; "
-            f"{document['records_per_second']:,.0f} records/s.",
-            *health_notes(document, document["latency_ms"]["p99"]),
-        ),
+        tuple(health_notes(document, document["latency_ms"]["p99"])),
     )
 
 
@@ -150,7 +170,7 @@ def redirects_table(document: Document, of_fetches: bool = False, client: str = 
             Column("p99 ms", 3),
             Column("sum ms", 1),
             Column("share %", 1),
-            "what it is",
+            Column("what it is", detail=True),
         ),
         rows,
         (

@@ -7,9 +7,6 @@ from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
 
-_MOST_LINKS = 20
-"""More would be no view any more; the document has all."""
-
 
 def in_short(document: Document) -> str:
     """The plan in one sentence."""
@@ -95,15 +92,13 @@ def links_table(document: Document) -> Table:
     links = sorted(
         document["copied"]["links"], key=lambda link: (-link["bytes"], -link["replicas"])
     )
-    more = len(links) - _MOST_LINKS
     return Table(
         "Copied",
         ("From leader", "To", "Replicas", Column("GB", 2)),
         tuple(
             (str(link["source"]), str(link["target"]), link["replicas"], link["bytes"] / 1e9)
-            for link in links[:_MOST_LINKS]
+            for link in links
         ),
-        (f"And {more} more pairs of brokers.",) if more > 0 else (),
         name="links",
     )
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kipctl.report.leader_tables import A_FEW, bounded, ids, listing, way_back_line, what_was_copied
+from kipctl.report.leader_tables import ids, listing, way_back_line, what_was_copied
 from kipctl.report.plan_tables import (
     brokers_table,
     copied_lines,
@@ -14,15 +14,16 @@ from kipctl.report.plan_tables import (
     left_alone_table,
     links_table,
 )
-from kipctl.report.tables import Report, Table, paragraphs
+from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
-    from kipctl.cluster.moves.change_outcome import Reassigned
-    from kipctl.cluster.moves.entry import Entry
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.plan import Move, Plan
-    from kipctl.cluster.moves.plan_view import PlanView
-    from kipctl.cluster.moves.reassign import Ongoing, Verified
+    from kipctl.cluster.moves.plan_result import Reassigned
+    from kipctl.cluster.moves.plan_summary import PlanSummary
+    from kipctl.cluster.moves.reassign import Verified
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
 REASSIGN = "reassign"
@@ -31,12 +32,11 @@ _TOPICS_NAMED = 3
 
 def plan_report(
     plan: "Plan",
-    seen: "PlanView",
+    seen: "PlanSummary",
     *,
-    every_row: bool = False,
     elects: bool = True,
     throttle: float | None = None,
-    busy: Sequence["Ongoing"] = (),
+    busy: Sequence["Reassignment"] = (),
     about: Mapping[str, object] | None = None,
     closing: Sequence[str] = ("Nothing was changed.",),
 ) -> Report:
@@ -45,16 +45,16 @@ def plan_report(
     The document is Kafka's own reassignment JSON; everything else stands beside it.
     """
     from kipctl.cluster.moves.kafka_json import reassignment_document
-    from kipctl.cluster.moves.plan_view import document
+    from kipctl.cluster.moves.plan_summary import document
 
     shown = document(seen, throttle)
     note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
     tables = [brokers_table(shown, note)] if plan.moves else []
     if seen.links:
         tables.append(links_table(shown))
-    if plan.moves and (every_row or len(plan.moves) <= A_FEW):
+    if plan.moves:
         tables.append(_moves_table(plan))
-    if seen.left_alone:
+    if seen.skip_reasons:
         tables.append(left_alone_table(shown))
     others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
     return Report(
@@ -72,9 +72,9 @@ def plan_report(
     )
 
 
-def rotations_report(plan: "Plan", every_row: bool = False) -> Report:
+def rotations_report(plan: "Plan") -> Report:
     """Of a rotation of everything: how many leaders move of each topic, the most first."""
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import skip_reasons
 
     moved = Counter(move.id.topic for move in plan.moves)
     left = Counter(skipped.id.topic for skipped in plan.skipped)
@@ -88,9 +88,9 @@ def rotations_report(plan: "Plan", every_row: bool = False) -> Report:
     return Report(
         REASSIGN,
         {"topics": rows},
-        (bounded(table, every_row),),
+        (table,),
         (
-            *map(str, left_alone(plan)),
+            *map(str, skip_reasons(plan)),
             "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
             " --all-topics.",
         ),
@@ -127,12 +127,12 @@ def _data(move: "Move") -> str:
 
 def with_skipped(report: Report, plan: "Plan") -> Report:
     """The report of a change, with what its plan left alone."""
-    from kipctl.cluster.moves.plan_view import left_alone
+    from kipctl.cluster.moves.plan_summary import skip_reasons
 
     return replace(
         report,
         document={**report.document, "skipped": _skipped(plan)},
-        closing=(*map(str, left_alone(plan)), *report.closing),
+        closing=(*map(str, skip_reasons(plan)), *report.closing),
     )
 
 
@@ -142,7 +142,7 @@ def _skipped(plan: "Plan") -> list[dict[str, object]]:
     ]
 
 
-def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = False) -> Report:
+def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
     """What a plan changed, and what is left for an election to do."""
     now = after.by_id
     there = [move for move in done.plan.moves if move.id in now]
@@ -175,7 +175,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot", every_row: bool = F
             "saved": str(done.entry.saved) if done.entry else None,
             "entry": done.entry.id if done.entry else None,
         },
-        (bounded(table, every_row),),
+        (table,),
         tuple(closing),
         paragraphs(
             f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)
@@ -203,12 +203,11 @@ def stopped_report(entry: "Entry | None", why: str) -> Report:
         },
         (),
         (f"Entry {entry.id} is {state}.",) if entry else (),
+        paragraphs(why),
     )
 
 
-def verified_report(
-    verified: Sequence["Verified"], target: "Assignment", every_row: bool = False
-) -> Report:
+def verified_report(verified: Sequence["Verified"], target: "Assignment") -> Report:
     """How the cluster stands to an assignment; what is not as it says comes first."""
     table, partitions = listing(
         "Verified",
@@ -226,15 +225,26 @@ def verified_report(
     return Report(
         REASSIGN,
         {"partitions": partitions, "counts": dict(counts)},
-        (bounded(table, every_row),),
-        opening=paragraphs(", ".join(f"{count} {state}" for state, count in counts.items()) + "."),
+        (table,),
+        opening=(_as_planned(counts),),
+    )
+
+
+def _as_planned(counts: Counter[str]) -> Paragraph:
+    done, total = counts["done"], counts.total()
+    if done == total:
+        return Paragraph(f"All {total:,} partitions are as the file says.", tone=Tone.GOOD)
+    others = ", ".join(f"{count:,} {state}" for state, count in counts.items() if state != "done")
+    return Paragraph(
+        f"{total - done:,} of {total:,} partitions are not as the file says: {others}.",
+        tone=Tone.WARNING,
     )
 
 
 def ongoing_report(
-    busy: Sequence["Ongoing"],
+    busy: Sequence["Reassignment"],
     title: str = "Reassignments in progress",
-    every_row: bool = False,
+    state: str = "being reassigned",
     closing: tuple[str, ...] = (),
 ) -> Report:
     """The reassignments in progress."""
@@ -248,12 +258,13 @@ def ongoing_report(
             "removing": "Removing",
         },
         ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
-        () if busy else ("None.",),
     )
-    return Report(REASSIGN, {"ongoing": partitions}, (bounded(table, every_row),), closing)
+    first = f"{len(busy):,} partitions are" if len(busy) != 1 else "1 partition is"
+    said = f"{first if busy else 'Nothing is'} {state}."
+    return Report(REASSIGN, {"ongoing": partitions}, (table,), closing, paragraphs(said))
 
 
-def cancelled_report(cancelled: "Cancelled", after: "Snapshot", every_row: bool = False) -> Report:
+def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
     """What was cancelled, and whether the order of the replicas is what it was."""
     now = after.by_id
     restored, unknown = cancelled.restored.target, frozenset(cancelled.order_unknown)
@@ -275,8 +286,12 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot", every_row: bool 
     return Report(
         REASSIGN,
         {"cancelled": partitions, "refused": [str(refusal) for refusal in cancelled.refused]},
-        (bounded(table, every_row),),
+        (table,),
         closing if unknown else (),
+        paragraphs(
+            f"{len(cancelled.cancelled):,} reassignments were cancelled"
+            + (f", {len(cancelled.refused):,} were not." if cancelled.refused else ".")
+        ),
     )
 
 
@@ -303,8 +318,11 @@ def history_report(entries: Sequence["Entry"], older: int, folder: str, now: dat
             )
             for e in entries
         ),
-        () if entries else ("None.",),
     )
+    first = "No change is in the journal of this user on this machine."
+    if entries:
+        newest = entries[0]
+        first = f"The last change, {age(newest.made_at, now)}, is {newest.state}."
     closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
     if any(e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
@@ -320,7 +338,13 @@ def history_report(entries: Sequence["Entry"], older: int, folder: str, now: dat
         }
         for shown, e in zip(objects, entries, strict=True)
     ]
-    return Report(REASSIGN, {"entries": documents, "older": older}, (table,), tuple(closing))
+    return Report(
+        REASSIGN,
+        {"entries": documents, "older": older},
+        (table,),
+        tuple(closing),
+        paragraphs(first),
+    )
 
 
 def age(made_at: datetime | None, now: datetime) -> str:

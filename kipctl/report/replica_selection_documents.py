@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.replica_facts import Observation
+    from kipctl.cluster.inspect.cross_rack_traffic import RackSummary
     from kipctl.cluster.inspect.replica_selection import Choice, Flip
+    from kipctl.cluster.inspect.replica_selection_facts import Observation
     from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
-    from kipctl.cluster.inspect.replica_traffic import RackSummary
     from kipctl.cluster.snapshot import PartitionId
 
 
@@ -110,7 +110,7 @@ def _agrees(read_from: int | None, named: int | None) -> bool | None:
 
 def walks(found: "Observation") -> dict[str, Any]:
     """One partition's choices, rule by rule."""
-    from kipctl.cluster.inspect.replica_selection import walk
+    from kipctl.cluster.inspect.replica_selection import apply_rules
 
     (facts,) = found.facts
     return {
@@ -121,7 +121,7 @@ def walks(found: "Observation") -> dict[str, Any]:
                 **_choice(choice),
                 "steps": [
                     {"rule": step.rule, "facts": step.facts, "left": step.left}
-                    for step in walk(facts, choice.rack)
+                    for step in apply_rules(facts, choice.rack)
                 ],
             }
             for choice in found.choices

@@ -2,16 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kipctl.report.tables import Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
-
-
-A_FEW = 20
-"""Rows of partitions that people are shown unasked."""
 
 
 def selection_answer(document: Document) -> Paragraph:
@@ -30,13 +25,13 @@ def selection_answer(document: Document) -> Paragraph:
     )
 
 
-def selection_tables(document: Document, every_row: bool = True) -> tuple[Table, ...]:
+def selection_tables(document: Document) -> tuple[Table, ...]:
     """The racks, why reads go where they go, each partition in each rack, and what a client really
     did, if one was asked."""
     tables = [_racks(document), _reasons(document["partitions"])]
     if document["client"]:
         tables.append(_client(document["client"]))
-    return (*tables, replace(_partitions(document), most=0 if every_row else A_FEW))
+    return (*tables, _partitions(document))
 
 
 def _reasons(rows: Sequence[Document]) -> Table:

@@ -1,5 +1,6 @@
 """Tables of brokers' request logs, from the document of `analyze request-log --output json`."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,9 +18,23 @@ _HINTS = {
     "-": "-",
 }
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
-_CLIENTS_SHOWN = 100
-"""Of those with the most requests."""
 _ADDRESSES_SHOWN = 5
+
+
+def request_log_answer(document: Document) -> str:
+    """How many clients use the leader's hints, of all that the log shows."""
+    clients: Counter[str] = Counter()
+    for cluster in document["clusters"]:
+        for row in cluster["fleet"]:
+            clients[_HINTS[row["hints"]]] += row["clients"]
+    served = document["lines"]["parsed"]
+    if not clients:
+        return f"No client is in the {served:,} lines that could be read."
+    shown = ", ".join(f"{n:,} {how}" for how, n in clients.most_common() if how != "-")
+    return (
+        f"{clients.total():,} clients are in {served:,} lines. Of leader hints (KIP-951): "
+        f"{shown or 'nothing is known'}."
+    )
 
 
 def request_log_tables(document: Document) -> tuple[Table, ...]:
@@ -129,8 +144,6 @@ def _unknown_brokers(document: Document) -> Iterator[str]:
 
 def _clients(document: Document) -> Table:
     rows = document["clients"]
-    hidden = len(rows) - _CLIENTS_SHOWN
-    notes = (f"{hidden:,} more have fewer requests: --output json, --save.",) if hidden > 0 else ()
     return Table(
         "Clients by id",
         ("client id", "software", "version", "origin", "hosts", "connections", "requests"),
@@ -144,9 +157,8 @@ def _clients(document: Document) -> Table:
                 row["connections"],
                 row["requests"],
             )
-            for row in rows[:_CLIENTS_SHOWN]
+            for row in rows
         ),
-        notes,
         name="clients",
     )
 

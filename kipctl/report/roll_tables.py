@@ -3,7 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
+
+
+def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
+    """The order, whether it may begin, and what partitions go through meanwhile."""
+    order = ", ".join(str(step["broker"]) for step in plan["order"])
+    first = f"Nodes would be restarted in the order {order}"
+    if refused := plan["refused"]:
+        return Paragraph(f"{first}, but now that is refused: {refused[0]}.", tone=Tone.BAD)
+    lost, below = (
+        max((step[risk] for step in plan["order"]), default=0)
+        for risk in ("no_other_replica", "below_min_insync_replicas")
+    )
+    if lost or below:
+        return Paragraph(
+            f"{first}. Meanwhile up to {lost:,} partitions have no leader, {below:,} take no"
+            " acks=all writes. Nothing was changed.",
+            tone=Tone.WARNING,
+        )
+    return Paragraph(
+        f"{first}; every partition stays available. Nothing was changed.", tone=Tone.GOOD
+    )
 
 
 def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -10,6 +10,19 @@ from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
 Document = Mapping[str, Any]
 
 
+def list_answer(document: Document) -> str:
+    """How many runs there are, and the newest."""
+    runs = document["runs"]
+    if not runs:
+        return f"No run is recorded in {document['store']}: kipctl perf produce --record NAME"
+    newest = max(runs, key=lambda run: run["started"] or "")
+    broken = sum(run["state"] != "whole" for run in runs)
+    return (
+        f"{len(runs):,} runs are recorded{f', {broken:,} of them not whole' if broken else ''};"
+        f" the newest is {newest['name']}."
+    )
+
+
 def list_table(document: Document) -> Table:
     """The runs in the store, one a row; what is not whole or failed says so."""
     rows = tuple(_listed(run) for run in document["runs"])
@@ -21,15 +34,14 @@ def list_table(document: Document) -> Table:
             "command",
             "records",
             Column("records/s", 0),
-            "acks",
-            "leader discovery",
-            "actions",
+            Column("acks", detail=True),
+            Column("leader discovery", detail=True),
+            Column("actions", detail=True),
             Column("p99.9 ms", 3),
-            "bytes",
+            Column("bytes", detail=True),
             "state",
         ),
         rows,
-        () if rows else ("There is none. Record one: kipctl perf produce --record NAME",),
     )
 
 
@@ -65,6 +77,29 @@ def removed_table(document: Document) -> Table:
         ("run", "bytes", "folder"),
         tuple((run["name"], run["bytes"], run["folder"]) for run in document["removed"]),
     )
+
+
+def compare_answer(document: Document) -> tuple[str, ...]:
+    """Which measures differ by more than runs vary, and what makes the sides no fair match."""
+    measures = document["measures"]
+    different = [
+        f"{measure['title']} ({measure['difference_percent']:+,.1f} %)"
+        if measure["difference_percent"] is not None
+        else str(measure["title"])
+        for measure in measures
+        if measure["different"]
+    ]
+    decided = sum(measure["different"] is not None for measure in measures)
+    if different:
+        first = f"B differs from A in {len(different)} of {decided} measures: "
+        first += f"{', '.join(different)}."
+    elif decided:
+        first = f"B does not differ from A in any of {decided} measures by more than runs vary."
+    else:
+        first = "Whether B differs from A cannot be told: give three or more runs of each side."
+    if made_otherwise := [row["setting"] for row in document["settings"]]:
+        return first, f"They were made with other settings: {', '.join(made_otherwise)}."
+    return (first,)
 
 
 def compare_tables(document: Document) -> tuple[Table, ...]:

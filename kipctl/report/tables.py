@@ -1,7 +1,7 @@
 """What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from kipctl.report.printable import printable
@@ -17,6 +17,8 @@ class Column:
     digits: int = 1
     right: bool = False
     """Align to the right even where a cell is no number."""
+    detail: bool = False
+    """Left out before others where a terminal has no room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,9 @@ class Table:
     """A titled table; `notes` are sentences printed under it.
 
     Where a report has different tables from time to time they have a `name`, and CSV begins each
-    of their rows with it. People are shown the first `most` rows (0: all of them), and how many
-    more there are; CSV has every row.
+    of their rows with it. People are shown the first `most` rows (0: all of them; None: as many as
+    a terminal has room for), and how many more there are, which `-o wide` shows too. What
+    programs read has every row.
     """
 
     title: str
@@ -33,16 +36,7 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     name: str = ""
-    most: int = 0
-
-    @property
-    def for_people(self) -> "Table":
-        """The same with the rows that people are shown."""
-        left = len(self.rows) - self.most
-        if not self.most or left <= 0:
-            return self
-        note = f"And {left:,} more: --partitions shows them all."
-        return replace(self, rows=self.rows[: self.most], notes=(*self.notes, note), most=0)
+    most: int | None = None
 
     @property
     def titles(self) -> tuple[str, ...]:

@@ -3,11 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
 
+_NAMED = 3
 CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry")
+
+
+def tap_answer(document: Document) -> Paragraph:
+    """Who came through, and what leaders that moved did to them."""
+    clients = document["clients"]
+    if not clients:
+        return Paragraph("No client has connected.", tone=Tone.WARNING)
+    errors, redirects = (
+        sum(one[name] for one in clients) for name in ("leader_errors", "redirects")
+    )
+    hints = sum(one["hints"]["sent"] for one in clients)
+    names = ", ".join(dict.fromkeys(one["client_id"] or "-" for one in clients[:_NAMED]))
+    more = f" and {len(clients) - _NAMED:,} more" if len(clients) > _NAMED else ""
+    return Paragraph(
+        f"{names}{more} met {errors:,} leader errors in {redirects:,} redirects; {hints:,} hints"
+        " named the new leader."
+    )
 
 
 def tap_tables(document: Document) -> tuple[Table, ...]:
@@ -33,14 +51,14 @@ def tap_tables(document: Document) -> tuple[Table, ...]:
 def clients_table(document: Document) -> Table:
     """One row for each client."""
     return Table(
-        "Clients through the tap" + _conditions(document["conditions"]),
+        "Clients through the tap" + conditions_in_words(document["conditions"]),
         (
             "client id",
             "software",
-            "connections",
-            Column("requests/s", 1),
+            Column("connections", detail=True),
+            Column("requests/s", 1, detail=True),
             "requests",
-            "not decoded",
+            Column("not decoded", detail=True),
             "leader errors",
             "hints",
             "redirects",
@@ -48,7 +66,6 @@ def clients_table(document: Document) -> Table:
             "other errors",
         ),
         tuple(_row(client) for client in document["clients"]),
-        () if document["clients"] else ("No client has connected.",),
         name="clients",
     )
 
@@ -114,7 +131,8 @@ def _metadata_table(document: Document) -> Table:
     )
 
 
-def _conditions(conditions: Document) -> str:
+def conditions_in_words(conditions: Document) -> str:
+    """What the tap changes on the way, in brackets; empty where it only looks on."""
     said = []
     for name, highest in conditions.get("cap", {}).items():
         said.append(f"{name} at most {highest}")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kipctl.report.tables import Cell, Column
+from kipctl.report.tables import Cell, Column, Paragraph
 from kipctl.verdict import ENOUGH_RUNS
 
 VERDICT_COLUMNS = (Column("% between", right=True), Column("p", 4), "verdict")
@@ -13,6 +13,35 @@ VERDICT_NOTE = (
     "all that is asked in this table (p, after Holm). Between: 95 % of such comparisons, each by "
     "itself."
 )
+
+
+def compared_answer(
+    what: str, comparisons: Iterable[tuple[str, Mapping[str, Any]]]
+) -> tuple[Paragraph, ...]:
+    """Whether arms differ in `what` by more than runs vary; of each comparison its label, if any,
+    and its figures."""
+    asked = list(comparisons)
+    decided = [one for _, one in asked if one["different"] is not None]
+    shorter = sum(bool(one["different"]) and one["cut_percent"] > 0 for one in decided)
+    longer = sum(bool(one["different"]) and one["cut_percent"] < 0 for one in decided)
+    if not asked:
+        return ()
+    if decided:
+        first = (
+            f"{what} was shorter in {shorter} of {len(decided)} comparisons, longer in {longer}."
+        )
+    else:
+        first = f"Whether {what[0].lower()}{what[1:]} differs {asked[0][1]['verdict']}."
+    return (Paragraph(first, tuple(_compared(label, one) for label, one in asked)),)
+
+
+def _compared(label: str, one: Mapping[str, Any]) -> str:
+    arms = f"{label}{one['with']} against {one['without']}"
+    if one["without_ms"] is None or one["with_ms"] is None:
+        return f"{arms}: not measured in both."
+    cut = "" if one["cut_percent"] is None else f" ({-one['cut_percent']:+,.1f} %)"
+    waits = f"{one['with_ms']:,.1f} against {one['without_ms']:,.1f} ms{cut}"
+    return f"{arms}: {waits}, {one['verdict'].partition(':')[0]}."
 
 
 def few_runs_note(runs: int) -> str:

@@ -1,8 +1,8 @@
 """What a roll is planned from, asked of the cluster. Changes nothing."""
 
-from kipctl.cluster.moves.guards import min_insync_replicas
-from kipctl.cluster.moves.reassign import ongoing
-from kipctl.cluster.reach import may_be_hidden, none_shown
+from kipctl.cluster.acls import hidden_topics_warning, no_topics_warning
+from kipctl.cluster.moves.safety_checks import min_insync_replicas
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
@@ -23,7 +23,7 @@ def ask_facts(cluster: Cluster) -> Facts:
     not_known = []
     moving: tuple[PartitionId, ...] = ()
     try:
-        moving = tuple(one.id for one in ongoing(cluster))
+        moving = tuple(one.id for one in list_reassignments(cluster))
     except RefusedError as refused:
         not_known.append(f"What is being reassigned is not known: {refused.what}")
     snapshot = take_snapshot(cluster)
@@ -37,8 +37,8 @@ def ask_facts(cluster: Cluster) -> Facts:
         fenced = fenced_brokers(cluster)
     except KipctlError as failed:
         not_known.append(f"Which registered brokers are down is not known: {failed.what}")
-    hidden = none_shown(cluster, snapshot.topics)
-    if snapshot.topics and (some := may_be_hidden(cluster, snapshot.topics)):
+    hidden = no_topics_warning(cluster, snapshot.topics)
+    if snapshot.topics and (some := hidden_topics_warning(cluster, snapshot.topics)):
         not_known.append(some)
     return Facts(
         snapshot,
@@ -54,7 +54,7 @@ def ask_facts(cluster: Cluster) -> Facts:
 
 
 def fenced_brokers(cluster: Cluster) -> tuple[int, ...]:
-    """Brokers that are registered and not in use. Raises KipctlError when that is not told."""
+    """Brokers that are registered and not in use. Raises KipctlError when that is not known."""
     connection = cluster.any_broker()
     asked = DescribeClusterRequest(include_fenced_brokers=True)
     answer = connection.request(asked, _FENCED_SINCE)

@@ -7,13 +7,13 @@ it, and it moves once.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_names import is_own
-from kipctl.roll.quorum import Quorum, unmet_of
+from kipctl.roll.quorum import Quorum, quorum_problem
 
 _EXAMPLES = 3
 CONTROLLER, ACTIVE_CONTROLLER = "controller", "active controller"
@@ -26,7 +26,7 @@ class Facts:
 
     `voters` are the ids of the controllers and `active` is the one that leads them; None where the
     cluster does not tell. `fenced` are brokers that are registered and not in use. `min_insync` is
-    min.insync.replicas by topic, None where it is not told. `moving` are partitions that are being
+    min.insync.replicas by topic, None where it is not known. `moving` are partitions that are being
     reassigned, and `not_known` says in sentences what could not be asked. `quorum` is how far the
     controllers are, None where the cluster does not tell. `none_shown` says that the client may not
     Describe any topic, where that may be why there is none.
@@ -75,9 +75,9 @@ class Risk:
         return bool(self.lost or self.below or self.unknown or self.no_quorum)
 
     @property
-    def is_apart(self) -> bool:
+    def is_controller_only(self) -> bool:
         """Whether it is a controller, and no broker."""
-        return is_apart(self.role)
+        return is_controller_only(self.role)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON: counts, and some of the partitions."""
@@ -103,13 +103,13 @@ class Risk:
 class RollPlan:
     """Nodes in the order of their restarts; why it is refused now; and what is not known.
 
-    `apart` are controllers that are no brokers, of which the roll restarts none.
+    `controllers_only` are controllers that are no brokers, of which the roll restarts none.
     """
 
     steps: tuple[Risk, ...]
     refused: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
-    apart: tuple[int, ...] = ()
+    controllers_only: tuple[int, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """For JSON."""
@@ -117,11 +117,11 @@ class RollPlan:
             "order": [step.as_document() for step in self.steps],
             "refused": list(self.refused),
             "not_known": list(self.not_known),
-            "controllers_left_alone": list(self.apart),
+            "controllers_left_alone": list(self.controllers_only),
         }
 
 
-def is_apart(role: str) -> bool:
+def is_controller_only(role: str) -> bool:
     """Whether that is the role of a controller that is no broker."""
     return role in (CONTROLLER, ACTIVE_CONTROLLER)
 
@@ -148,8 +148,8 @@ def plan_roll(
             )
     ids = set() if chosen is None else set(chosen or alive)
     voters = facts.voters or frozenset()
-    apart = tuple(sorted(voters - frozenset(alive) - frozenset(facts.fenced)))
-    after = _controllers(facts, apart) if controllers else ()
+    controllers_only = tuple(sorted(voters - frozenset(alive) - frozenset(facts.fenced)))
+    after = _controllers(facts, controllers_only) if controllers else ()
     loses_quorum = facts.quorum is not None and not facts.quorum.survives_one
     order = sorted(
         (broker for broker in snapshot.brokers if broker.id in ids),
@@ -178,24 +178,24 @@ def plan_roll(
         steps,
         tuple(_refusals(facts, steps)),
         (*facts.not_known, *_unknown(facts, steps)),
-        () if controllers else apart,
+        () if controllers else controllers_only,
     )
 
 
-def _controllers(facts: Facts, apart: Sequence[int]) -> tuple[Risk, ...]:
+def _controllers(facts: Facts, controllers_only: Sequence[int]) -> tuple[Risk, ...]:
     quorum = facts.quorum
     if quorum is None:
         raise UsageError(
             "Which controllers there are is not known, so they cannot be restarted.",
             "DescribeQuorum needs Describe on the cluster.",
         )
-    if not apart:
+    if not controllers_only:
         raise UsageError(
             "There are no controllers that are no brokers.",
             "Leave --controllers out: brokers that are controllers too are restarted with them.",
         )
     steps = []
-    for controller in sorted(apart, key=lambda one: (one == quorum.active, one)):
+    for controller in sorted(controllers_only, key=lambda one: (one == quorum.active, one)):
         voter = quorum.voter(controller)
         host, port = (voter.host, voter.port) if voter else ("", 0)
         role = ACTIVE_CONTROLLER if controller == quorum.active else CONTROLLER
@@ -221,27 +221,27 @@ def demand_safe(plan: RollPlan, *, force: bool) -> None:
     if harmful:
         one = harmful[0]
         what = "stops the controllers" if one.no_quorum else "stops partitions"
-        kind = "nodes" if any(step.is_apart for step in plan.steps) else "brokers"
+        kind = "nodes" if any(step.is_controller_only for step in plan.steps) else "brokers"
         raise RefusedError(
             f"Restarting {len(harmful)} of {len(plan.steps)} {kind} {what}:"
-            f" {node_name(one.broker, one.role)}: {risk_in_words(one)}.",
+            f" {node_name(one.broker, one.role)}: {describe_risk(one)}.",
             "See all: kipctl roll --dry-run. Add replicas, or insist with --force.",
         )
     if doubtful := [step for step in plan.steps if step.is_harmful]:
         one = doubtful[0]
         raise RefusedError(
             f"Whether restarting {len(doubtful)} of {len(plan.steps)} brokers stops partitions is"
-            f" not known: {node_name(one.broker, one.role)}: {risk_in_words(one)}.",
+            f" not known: {node_name(one.broker, one.role)}: {describe_risk(one)}.",
             "It takes the right to DescribeConfigs of topics. Repeat it, or insist with --force.",
         )
 
 
 def node_name(node: int, role: str) -> str:
     """`broker 3`, or `controller 101`."""
-    return f"{'controller' if is_apart(role) else 'broker'} {node}"
+    return f"{'controller' if is_controller_only(role) else 'broker'} {node}"
 
 
-def risk_in_words(risk: Risk) -> str:
+def describe_risk(risk: Risk) -> str:
     """What a restart does, in a few words; "" of no harm."""
     parts = []
     if risk.lost:
@@ -284,19 +284,8 @@ def _risk(about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int |
             below.append(partition.id)
         elif left == 1:
             single.append(partition.id)
-    return Risk(
-        about.broker,
-        about.host,
-        about.port,
-        about.rack,
-        about.role,
-        about.replicas,
-        about.leaders,
-        tuple(lost),
-        tuple(below),
-        tuple(single),
-        tuple(unknown),
-        about.no_quorum,
+    return replace(
+        about, lost=tuple(lost), below=tuple(below), single=tuple(single), unknown=tuple(unknown)
     )
 
 
@@ -322,7 +311,7 @@ def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
     if facts.moving:
         yield (f"{len(facts.moving):,} partitions are being reassigned, such as {facts.moving[0]}")
     if facts.quorum and any(is_voter(step.role) for step in steps):
-        unmet = unmet_of(facts.quorum)
+        unmet = quorum_problem(facts.quorum)
         if unmet:
             yield unmet
 

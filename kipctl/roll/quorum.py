@@ -1,15 +1,15 @@
 """The controllers of a cluster, as the active one describes them (DescribeQuorum, KIP-595).
 
 Times are the active controller's own: it gives its own clock as when it fetched last itself, and
-what others did is told from that. Kafka tells them since 3.3 (KIP-836), and where controllers
+what others did is counted from that. Kafka reports them since 3.3 (KIP-836), and where controllers
 listen since 3.9 (KIP-853).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.snapshot import Broker
-from kipctl.cluster.watch import sample
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_quorum import (
     DescribeQuorumRequest,
@@ -97,7 +97,7 @@ def _ago(now_ms: int, then_ms: int) -> int | None:
     return None if _UNKNOWN in (now_ms, then_ms) else max(0, now_ms - then_ms)
 
 
-def unmet_of(quorum: Quorum) -> str:
+def quorum_problem(quorum: Quorum) -> str:
     """What keeps controllers from being restarted, in a few words; "" for nothing. Pure."""
     if quorum.active not in quorum.ids:
         return "the controllers have no leader"
@@ -118,12 +118,12 @@ def ask_quorum(cluster: Cluster) -> Quorum:
     return quorum_of(cluster.ask_controller(_ASKED))
 
 
-def differing(cluster: Cluster, brokers: Iterable[Broker], known: Quorum) -> str:
+def broker_behind(cluster: Cluster, brokers: Iterable[Broker], known: Quorum) -> str:
     """Which broker knows another active controller, in a few words; "" for none.
 
     Each is asked, and passes the question on to the one that it knows.
     """
-    for broker in sample(tuple(brokers)):
+    for broker in sample_brokers(tuple(brokers)):
         try:
             seen = quorum_of(cluster.broker(broker.id).request(_ASKED))
         except KipctlError:

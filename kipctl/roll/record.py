@@ -14,13 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.moves.entry import Origin
 from kipctl.cluster.moves.journal import folder_name
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.errors import UsageError
 from kipctl.process import Process
-from kipctl.roll.marks import Mark
-from kipctl.roll.next_act import Phase
-from kipctl.roll.plan import Risk, is_apart, is_voter, node_name
+from kipctl.roll.next_step import Phase
+from kipctl.roll.plan import Risk, is_controller_only, is_voter, node_name
+from kipctl.roll.process_identity import ProcessMark
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 SCHEMA = 1
@@ -40,7 +40,7 @@ class RollState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class RollOptions:
     """How brokers are restarted and guarded, as it was asked for.
 
     `way` is "exec", "manual" or "lab"; `command` are the words of the first, `lab` the name of the
@@ -80,7 +80,7 @@ class Step:
     rack: str | None
     phase: Phase = Phase.WAITING
     since: str = ""
-    mark: Mark = field(default_factory=Mark)
+    mark: ProcessMark = field(default_factory=ProcessMark)
     process: Process | None = None
     output: str = ""
     seen_by: str = ""
@@ -96,9 +96,9 @@ class Step:
         return node_name(self.broker, self.role)
 
     @property
-    def is_apart(self) -> bool:
+    def is_controller_only(self) -> bool:
         """Whether it is a controller that is no broker."""
-        return is_apart(self.role)
+        return is_controller_only(self.role)
 
     @property
     def is_voter(self) -> bool:
@@ -154,7 +154,7 @@ class RollRecord:
     id: str
     cluster_id: str
     origin: Origin
-    how: How
+    how: RollOptions
     steps: tuple[Step, ...]
     state: RollState = RollState.UNDER_WAY
     why: str = ""
@@ -167,7 +167,7 @@ class RollRecord:
     @property
     def kind(self) -> str:
         """What its steps are, in a word."""
-        return "nodes" if any(step.is_apart for step in self.steps) else "brokers"
+        return "nodes" if any(step.is_controller_only for step in self.steps) else "brokers"
 
     @property
     def may_be_resumed(self) -> bool:
@@ -209,7 +209,7 @@ class RollRecord:
             "host": self.origin.host,
             "state": str(self.state),
             "why": self.why,
-            "how": {name: getattr(how, name) for name in How.__dataclass_fields__},
+            "how": {name: getattr(how, name) for name in RollOptions.__dataclass_fields__},
             "steps": [step.as_document() for step in self.steps],
         }
 
@@ -222,7 +222,7 @@ class Rolls:
     cluster_id: str
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
-    def begin(self, origin: Origin, how: How, order: Iterable[Risk]) -> RollRecord:
+    def begin(self, origin: Origin, how: RollOptions, order: Iterable[Risk]) -> RollRecord:
         """Write a new one down. Raises UsageError when that cannot be done."""
         with _writing(self.folder):
             made = not self.folder.exists()
@@ -241,7 +241,7 @@ class Rolls:
         paths = sorted(self.folder.glob(f"*{_ENDING}"))
         return read_roll(paths[-1]) if paths else None
 
-    def unended(self) -> RollRecord | None:
+    def unfinished_roll(self) -> RollRecord | None:
         """The newest, if it may be resumed. Raises UsageError when it cannot be read."""
         last = self.last()
         return last if last and last.may_be_resumed else None
@@ -267,10 +267,8 @@ def read_roll(path: Path) -> RollRecord:
             path,
             str(document["id"]),
             str(document["cluster_id"]),
-            Origin(
-                tuple(map(str, document["command"])), str(document["user"]), str(document["host"])
-            ),
-            How(**{**how, **lists}),
+            Origin.read(document),
+            RollOptions(**{**how, **lists}),
             tuple(map(_step, document["steps"])),
             RollState(document["state"]),
             str(document["why"]),
@@ -291,7 +289,7 @@ def _step(one: Mapping[str, Any]) -> Step:
         None if one["rack"] is None else str(one["rack"]),
         Phase(one["phase"]),
         str(one["since"]),
-        Mark(mark["producer_id"], mark["started_at"], mark["led_epoch"]),
+        ProcessMark(mark["producer_id"], mark["started_at"], mark["led_epoch"]),
         None if process is None else Process(int(process[0]), str(process[1])),
         str(one["output"]),
         str(one["seen_by"]),

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from kipctl.cluster.moves.change import reassign
-from kipctl.cluster.moves.change_outcome import LeadersMoved
-from kipctl.cluster.moves.elections import elect_preferred
-from kipctl.cluster.moves.planners.rotation import replace_leaders, rotate
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.metadata_convergence import ClusterEvent
+from kipctl.cluster.moves.election_batches import elect_preferred
+from kipctl.cluster.moves.plan_execution import reassign
+from kipctl.cluster.moves.plan_result import LeadersMoved
+from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
 from kipctl.trace.clock import now_us
@@ -84,6 +84,19 @@ class Performed:
         }
 
 
+def describe(number: int, done: Performed) -> str:
+    """An action and what came of it, in a line."""
+    what = f"{done.action} {number}: "
+    if done.error or not done.converged_us:
+        return what + (done.error or "under way")
+    took_ms = (done.answered_us - done.called_us) / 1000
+    spread_ms = (done.converged_us - done.answered_us) / 1000
+    return (
+        f"{what}{done.partitions} partitions in {took_ms:.0f} ms, "
+        f"all brokers knew {spread_ms:.0f} ms later."
+    )
+
+
 @dataclass(slots=True)
 class Performer:
     """Carries out one action again and again on one topic, and keeps what happened and when."""
@@ -124,7 +137,7 @@ class Performer:
             performed.error = f"{len(moved.failures)} partitions failed: {moved.failures[0]}"
 
     def _rotate(self, performed: Performed) -> None:
-        self._moved(performed, rotate_once(self.cluster, [self.topic], self.events.append))
+        self._moved(performed, rotate_own_topics(self.cluster, [self.topic], self.events.append))
 
     def _elect(self, performed: Performed) -> None:
         before = take_snapshot(self.cluster, [self.topic])

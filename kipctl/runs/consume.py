@@ -1,20 +1,18 @@
 """`perf consume`: the probe's consumer on a topic, actions on the cluster meanwhile, the record."""
 
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from kipctl.cluster.inspect.replica_facts import broker_racks
-from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
+from kipctl.background import every
+from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.measure.consumer_summary import (
     DETAILED_HEADER,
     MeasuredConsume,
@@ -24,23 +22,26 @@ from kipctl.measure.consumer_summary import (
     summarize_consume,
 )
 from kipctl.measure.doubts import Observed, doubts
+from kipctl.measure.live_totals import ConsumerTotals
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
 from kipctl.runs.actions import check_action
-from kipctl.runs.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.runs.execute import (
     Listeners,
-    await_settled,
-    broken_off,
-    conduct,
+    actions_can_be_undone,
+    await_settled_leaders,
+    execute,
+    failed_run,
     interrupted_run,
-    report_missing,
+    report_missing_actions,
     undo,
 )
+from kipctl.runs.live import Screen
 from kipctl.runs.plan import RunPlan, check_topic
 from kipctl.runs.produce import kafka_version
 from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
@@ -104,26 +105,10 @@ def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
         plan.check_partitions(spec.topic, len(partitions))
         warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
         with (
-            saved_meanwhile(
-                cluster,
-                journal(before.cluster_id),
-                before,
-                listeners.message,
-                copies=plan.copies_data,
-            )
-            if plan.moves_leaders
-            else nullcontext(),
-            _begins(plan, listeners.message) as begin,
+            actions_can_be_undone(plan, cluster, before, listeners.message),
+            starter(plan, listeners.message) as start,
         ):
-            return measure(plan, cluster, before, listeners, run, begin)
-
-
-def _begins(
-    plan: ConsumePlan, message: Callable[[str], None]
-) -> AbstractContextManager[Begin[ConsumeOutcome]]:
-    if plan.on_spark:
-        return on_spark(plan, message)
-    return nullcontext(OnThisMachine(plan.record))
+            return measure(plan, cluster, before, listeners, run, start)
 
 
 def check_assignment(cluster: Cluster, spec: ConsumeSpec, before: Snapshot) -> None:
@@ -162,7 +147,9 @@ def rack_warning(rack: str, racks: Mapping[int, str | None], alive: Collection[i
         )
     known = sorted({its_rack for its_rack in racks.values() if its_rack})
     return f"Warning: no broker is in rack {rack!r}, so leaders are read. " + (
-        f"Racks of this cluster: {', '.join(known)}." if known else "None has a rack."
+        f"Racks of this cluster: {', '.join(known)}.{did_you_mean(rack, known)}"
+        if known
+        else "None has a rack."
     )
 
 
@@ -172,7 +159,7 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin[ConsumeOutcome] | None = None,
+    start: Starter | None = None,
 ) -> ConsumeResult:
     """Run the consumer, with the plan's actions meanwhile.
 
@@ -183,20 +170,18 @@ def measure(
     version = kafka_version(cluster)
     how = consume_settings(spec) | plan.asked | {"kafka_version": version}
     recorder = Recorder(run, "perf consume", spec.topic, how, asdict(before)) if run else None
-    await_settled(cluster, spec.topic, plan, listeners.message)
-    with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
+    await_settled_leaders(cluster, spec.topic, plan, listeners.message)
+    with (start or OnThisMachine(run.folder if run else None))(spec) as probe:
         if recorder:
             recorder.begin()
         with cut_in_order() as cut:
             with _watched(probe, plan, listeners):
-                conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
-            outcome, actions = conducted.outcome, conducted.actions
+                executed = execute(probe, cluster, spec.topic, plan, listeners, cut)
+            outcome, actions = executed.outcome, executed.actions
             is_recorded = bool(outcome.records or outcome.failure)
             if recorder and is_recorded:
-                recorder.write_rows(outcome.start_us, probe.results, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
-                done = {"actions": actions, "kafka_version": version}
-                recorder.close(outcome, probe.results, done, after)
+                recorder.write(outcome, probe.results, executed.events, actions, after)
             measurement = measured_consume(outcome, probe.results)
             document = summarize_consume(measurement, actions, version)
             lag = document["loop_lag_ms"]
@@ -205,7 +190,7 @@ def measure(
                     Observed(
                         measured_p99_ms=document["fetches"]["took_ms"]["p99"],
                         loop_lag_ms=lag["p99"] if lag else None,
-                        busy=None if plan.on_spark else conducted.busy,
+                        busy=None if plan.on_spark else executed.busy,
                         moves=document["redirects"]["moves"]["met"] if plan.during else None,
                     )
                 )
@@ -214,16 +199,16 @@ def measure(
                 recorder.evaluated(document)
     if outcome.failure:
         what = f"{outcome.failure} {outcome.records} records were read."
-        raise broken_off(plan, what, run, undo(plan, spec.topic, actions))
+        raise failed_run(plan, what, run, undo(plan, spec.topic, actions))
     if outcome.stopped:
         raise interrupted_run(
             f"Interrupted: {outcome.records:,} records were read.",
             [result_line(measurement)],
-            conducted,
+            executed,
             run,
             undo(plan, spec.topic, actions),
         )
-    report_missing(len(actions), plan, listeners.message)
+    report_missing_actions(len(actions), plan, listeners.message)
     return ConsumeResult(measurement, document)
 
 
@@ -249,46 +234,38 @@ def local_time(wall_us: int) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}:{local.microsecond // 1000:03d}"
 
 
-@contextmanager
 def _watched(
     probe: Probe[ConsumeOutcome], plan: ConsumePlan, listeners: Listeners
-) -> Iterator[None]:
-    """While the block runs, from a thread: tell Kafka's interval lines, and end workers together.
-
-    None of them knows what the others have read.
-    """
+) -> AbstractContextManager[None]:
+    """While the block runs: show how far it is, or tell Kafka's interval lines; and end workers
+    together, as none of them knows what the others have read."""
+    if listeners.screen:
+        title, records = f"perf consume of {plan.probe.topic}", plan.probe.num_records
+        screen = Screen(
+            title, "Fetch", probe.schedule, records, listeners.performed, listeners.screen
+        )
+        return screen.follow(probe, ConsumerTotals())
     if not plan.show_detailed_stats and not plan.on_spark:
-        yield
-        return
-    over = threading.Event()
+        return nullcontext()
     if plan.show_detailed_stats:
         listeners.interval(DETAILED_HEADER)
+    records = size = 0
+    reported_us, rows = now_us(), probe.new_rows("reads")
 
     def watch() -> None:
-        records = size = 0
-        interval_us = round(plan.reporting_interval_s * 1e6)
-        told_us = now_us()
-        rows = probe.new_rows("reads")
-        while not over.wait(_LOOK_S):
-            rows = np.concatenate([rows, probe.new_rows("reads")])
-            if plan.on_spark and records + read(rows) >= plan.probe.num_records:
-                probe.stop()
-            if now_us() - told_us < interval_us:
-                continue
-            line, records, size = interval_line(
-                rows, records, size, (now_us() - told_us) / 1e6, local_time
-            )
-            told_us, rows = now_us(), rows[:0]
-            if plan.show_detailed_stats:
-                listeners.interval(line)
+        nonlocal records, size, reported_us, rows
+        rows = np.concatenate([rows, probe.new_rows("reads")])
+        if plan.on_spark and records + read(rows) >= plan.probe.num_records:
+            probe.stop()
+        passed_us = now_us() - reported_us
+        if passed_us < round(plan.reporting_interval_s * 1e6):
+            return
+        line, records, size = interval_line(rows, records, size, passed_us / 1e6, local_time)
+        reported_us, rows = now_us(), rows[:0]
+        if plan.show_detailed_stats:
+            listeners.interval(line)
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return every(_LOOK_S, watch)
 
 
 def read(rows: IntRows) -> int:

@@ -1,7 +1,7 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Generic
@@ -18,7 +18,7 @@ from kipctl.measure.consumer_summary import (
 )
 from kipctl.measure.delivery import Delivery, match_delivery
 from kipctl.measure.doubts import Observed, doubts
-from kipctl.measure.live_totals import CONSUMER, PRODUCER, LiveTotals
+from kipctl.measure.live_totals import CONSUMER, PRODUCER, EndToEndTotals
 from kipctl.measure.probe_results import ProbeResult, in_time_order
 from kipctl.measure.producer_summary import (
     MeasuredProduce,
@@ -35,20 +35,20 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.run import AnyOutcome, Outcome
 from kipctl.runs.actions import check_action
-from kipctl.runs.begin import BeginAll, OnThisMachine, Probe, on_spark
 from kipctl.runs.consume import warn_of_rack
 from kipctl.runs.execute import (
-    Conducted,
+    Executed,
     Listeners,
-    await_settled,
-    broken_off,
-    conduct,
+    await_settled_leaders,
+    execute,
+    failed_run,
     interrupted_run,
-    report_missing,
+    report_missing_actions,
     settled,
     undo,
 )
-from kipctl.runs.long_watch import Served, Watch, Watched, served
+from kipctl.runs.live import Screen
+from kipctl.runs.long_watch import MetricsServer, Watch, WatchOptions, serving_metrics
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import (
     PerfPlan,
@@ -59,6 +59,7 @@ from kipctl.runs.produce import (
 )
 from kipctl.runs.read_to_end import acknowledged_ends, await_offsets
 from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
@@ -96,7 +97,7 @@ class EndToEndPlan:
     produce: PerfPlan
     consumer: ConsumerConfig = field(default_factory=ConsumerConfig)
     quiet_s: float = 10.0
-    watched: Watched = field(default_factory=Watched)
+    watched: WatchOptions = field(default_factory=WatchOptions)
 
     def __post_init__(self) -> None:
         """Raises UsageError for what makes no sense."""
@@ -146,7 +147,7 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
     spec = plan.produce.probe
     with (
         recording(plan.produce.record) as run,
-        served(plan.watched.metrics, listeners.message) as server,
+        serving_metrics(plan.watched.metrics, listeners.message) as server,
         Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
     ):
         if plan.produce.during:
@@ -156,20 +157,11 @@ def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
                 spec.topic, len(take_snapshot(cluster, [spec.topic]).partitions)
             )
         with (
-            _begins(plan.produce, listeners.message) as begin_all,
+            starter(plan.produce, listeners.message, runs=2) as start,
             topic_of(plan.produce, cluster, listeners.message) as before,
         ):
             warn_of_rack(plan.consumer.client_rack, cluster, before, listeners.message)
-            return measure(plan, cluster, before, listeners, run, begin_all, server)
-
-
-@contextmanager
-def _begins(plan: PerfPlan, message: Callable[[str], None]) -> Iterator[BeginAll]:
-    if not plan.on_spark:
-        yield OnThisMachine(plan.record).begin_all
-        return
-    with on_spark(plan, message, runs=2) as workers:
-        yield workers.begin_all
+            return measure(plan, cluster, before, listeners, run, start, server)
 
 
 def measure(
@@ -178,8 +170,8 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin_all: BeginAll | None = None,
-    server: Served | None = None,
+    start: Starter | None = None,
+    server: MetricsServer | None = None,
 ) -> EndToEndResult:
     """Run both on a topic that is there and ready, with the plan's actions meanwhile.
 
@@ -199,9 +191,9 @@ def measure(
         rotate_us=plan.watched.rotate_us,
     )
     version = kafka_version(cluster)
-    await_settled(cluster, spec.topic, plan.produce, listeners.message)
-    begin_all = begin_all or OnThisMachine(run.folder if run else None).begin_all
-    with begin_all(reading, spec) as (reader, writer):
+    await_settled_leaders(cluster, spec.topic, plan.produce, listeners.message)
+    start = start or OnThisMachine(run.folder if run else None)
+    with start.start(reading, spec) as (reader, writer):
         how = produce_settings(spec, writer.schedule.interval_ns) | {
             "consumer": without_secrets(as_properties(plan.consumer)),
             **plan.produce.asked,
@@ -209,15 +201,16 @@ def measure(
             "arm": plan.produce.arm or spec.discovery.value,
             **plan.watched.asked,
         }
-        watch = _watch(plan, reader, writer, server) if plan.is_watched else None
+        is_watched = plan.is_watched or listeners.screen
+        watch = _watch(plan, reader, writer, server, listeners) if is_watched else None
         recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
         if recorder:
             recorder.begin()
         with cut_in_order() as cut:
             with watch.at_work() if watch else nullcontext():
-                load = WhileRead(writer, reader, watch)
-                conducted = conduct(load, cluster, spec.topic, plan.produce, listeners.message, cut)
-                outcome, actions = conducted.outcome, conducted.actions
+                load = ProducerWithConsumer(writer, reader, watch)
+                executed = execute(load, cluster, spec.topic, plan.produce, listeners, cut)
+                outcome, actions = executed.outcome, executed.actions
                 if watch:
                     watch.load_is_over()
                 report_unconnected(outcome, listeners.message)
@@ -232,21 +225,19 @@ def measure(
                 stopped=cut.again or (outcome.stopped and not forever),
                 failure=outcome.failure or reading_outcome.failure,
             )
-            if forever and not conducted.cut_off and not outcome.failure:
+            if forever and not executed.cut_off and not outcome.failure:
                 outcome = replace(outcome, failure="The consumer ended, though nobody asked it to.")
             was_awaited = was_awaited and not reading_outcome.failure
             parts = together(outcome, writer.results, reader.results)
             is_recorded = bool(outcome.generated or outcome.failure)
             whole_run = watch.whole_run(outcome) if watch and forever else None
             if recorder and is_recorded:
-                recorder.write_rows(outcome.start_us, parts, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
-                done = {"actions": actions, "kafka_version": version}
                 if whole_run:
-                    recorder = recorder.that_kept(
+                    recorder = recorder.limited_to(
                         outcome.generated, whole_run["kept_from_seconds"], whole_run["seconds"]
                     )
-                recorder.close(outcome, parts, done, after)
+                recorder.write(outcome, parts, executed.events, actions, after)
             produced = measured_produce(outcome, writer.results)
             consumed = measured_consume(reading_outcome, reader.results)
             if watch and forever:
@@ -255,7 +246,7 @@ def measure(
             else:
                 delivery = follow(outcome, writer.results, reading_outcome, reader.results)
             document = summarize(produced, consumed, delivery, actions, version, was_awaited)
-            document["doubts"] = _doubts(plan.produce, document, writer.results, conducted)
+            document["doubts"] = _doubts(plan.produce, document, writer.results, executed)
             if whole_run:
                 document["whole_run"] = whole_run
             if recorder and is_recorded:
@@ -263,7 +254,7 @@ def measure(
     result = EndToEndResult(produced, consumed, delivery, document)
     asked_for = outcome.generated if forever else spec.num_records
     if outcome.failure:
-        raise broken_off(
+        raise failed_run(
             plan.produce,
             f"{outcome.failure} Of {asked_for} records {outcome.acknowledged} are known to "
             f"be acknowledged, {delivery.delivered} to have come.",
@@ -275,11 +266,11 @@ def measure(
             f"Interrupted: of {asked_for:,} records {outcome.generated:,} were "
             f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
             result.kafka_lines,
-            conducted,
+            executed,
             run,
             undo(plan.produce, spec.topic, actions),
         )
-    report_missing(len(actions), plan.produce, listeners.message)
+    report_missing_actions(len(actions), plan.produce, listeners.message)
     return result
 
 
@@ -287,11 +278,12 @@ def _watch(
     plan: EndToEndPlan,
     reader: Probe[ConsumeOutcome],
     writer: Probe[ProduceOutcome],
-    server: Served | None,
+    server: MetricsServer | None,
+    listeners: Listeners,
 ) -> Watch:
     assert isinstance(reader, RunningProbe)
     assert isinstance(writer, RunningProbe)
-    totals = LiveTotals(
+    totals = EndToEndTotals(
         writer.schedule.start_us,
         writer.schedule.interval_ns,
         plan.produce.probe.warmup_records,
@@ -300,10 +292,15 @@ def _watch(
         _FORGET_US,
     )
     folders = {PRODUCER: writer.directory, CONSUMER: reader.directory}
-    return Watch(plan.watched, totals, writer.schedule, folders, server)
+    title, spec = f"perf e2e on {plan.produce.probe.topic}", plan.produce.probe
+    records = None if plan.watched.forever else spec.num_records
+    screen = listeners.screen and Screen(
+        title, "e2e", writer.schedule, records, listeners.performed, listeners.screen
+    )
+    return Watch(plan.watched, totals, writer.schedule, folders, server, screen)
 
 
-class WhileRead(Generic[AnyOutcome]):
+class ProducerWithConsumer(Generic[AnyOutcome]):
     """A producer at work that is stopped when its consumer ends, which none does unasked, or when
     who watches them has failed.
 
@@ -393,11 +390,11 @@ def _doubts(
     plan: PerfPlan,
     document: Mapping[str, Any],
     written: Sequence[ProbeResult[ProduceOutcome]],
-    conducted: Conducted[ProduceOutcome],
+    executed: Executed[ProduceOutcome],
 ) -> list[str]:
     """What spoils the run: of the producer's leaders, and of either client's lateness."""
     lags = [of["loop_lag_ms"] for of in document["health"].values()]
-    first, last = service_times_at_ends(conducted.outcome, written)
+    first, last = service_times_at_ends(executed.outcome, written)
     return list(
         doubts(
             Observed(
@@ -405,7 +402,7 @@ def _doubts(
                 loop_lag_ms=max((lag["p99"] for lag in lags if lag), default=None),
                 first=first,
                 last=last,
-                busy=None if plan.on_spark else conducted.busy,
+                busy=None if plan.on_spark else executed.busy,
                 moves=document["redirects"]["produce"]["moves"]["met"] if plan.during else None,
                 is_answered=plan.probe.config.acks != 0,
             )

@@ -1,12 +1,16 @@
 """A run under way: actions on the cluster on time, until its load is done or Ctrl-C ends it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from kipctl.cluster.metadata_convergence import ClusterEvent
+from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journaled_action import journaled_action
+from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import await_topics
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -17,10 +21,11 @@ from kipctl.errors import (
 )
 from kipctl.probe.run import AnyOutcome
 from kipctl.probe.schedule import Schedule
-from kipctl.runs.actions import Performed, Performer
-from kipctl.runs.begin import Probe
+from kipctl.runs.actions import Performed, Performer, describe
+from kipctl.runs.live import RunProgress
 from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
+from kipctl.runs.start import Probe
 from kipctl.signals import Cut
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
@@ -35,7 +40,7 @@ AnyResult = TypeVar("AnyResult")
 AnyResult_co = TypeVar("AnyResult_co", covariant=True)
 
 
-class UnderWay(Protocol[AnyResult_co]):
+class RunningLoad(Protocol[AnyResult_co]):
     """A load at work: a probe, or another client."""
 
     def outcome(self) -> AnyResult_co:
@@ -50,14 +55,20 @@ class UnderWay(Protocol[AnyResult_co]):
 
 @dataclass(slots=True)
 class Listeners:
-    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines."""
+    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines.
+
+    Where there is a `screen` it shows how far the run is, its intervals and actions instead.
+    """
 
     message: Callable[[str], None] = field(default=lambda _: None)
     interval: Callable[[str], None] = field(default=lambda _: None)
+    screen: Callable[[RunProgress], None] | None = None
+    performed: list[Performed] = field(default_factory=list)
+    """Actions of the run so far; the last one may be under way."""
 
 
 @dataclass(frozen=True, slots=True)
-class Conducted(Generic[AnyResult]):
+class Executed(Generic[AnyResult]):
     """A run that is over: what the load came to, and what was done and seen meanwhile.
 
     `cut_off`: Ctrl-C ended it. `interrupted` says how far the action came that it cut off.
@@ -78,7 +89,20 @@ class Conducted(Generic[AnyResult]):
         return [action.as_document(self.start_us) for action in self.performed]
 
 
-def await_settled(
+@contextmanager
+def actions_can_be_undone(
+    plan: RunPlan, cluster: Cluster, before: Snapshot, message: Callable[[str], None]
+) -> Iterator[None]:
+    """Keep in the journal where the topic's partitions are, if the plan's actions move them."""
+    if not plan.moves_leaders:
+        yield
+        return
+    plan_rollback = journal(before.cluster_id)
+    with journaled_action(cluster, plan_rollback, before, message, copies=plan.copies_data):
+        yield
+
+
+def await_settled_leaders(
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
@@ -98,25 +122,25 @@ def await_settled(
         message(f"The run begins while leaders may still move: {unsettled.what}")
 
 
-def conduct(
+def execute(
     probe: Probe[AnyOutcome],
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
     cut: Cut,
-) -> Conducted[AnyOutcome]:
+) -> Executed[AnyOutcome]:
     """Perform the plan's actions on time until the probe is done.
 
     Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
     second one does not wait for what is under way.
     """
-    report_rate(probe.schedule, message)
+    report_rate(probe.schedule, listeners.message)
     stopped = partial(settled, probe, cut)
-    conducted = conduct_load(probe, probe.schedule, cluster, topic, plan, message, stopped, cut)
-    if not conducted.cut_off:
-        return conducted
-    return replace(conducted, outcome=replace(conducted.outcome, stopped=True))
+    executed = execute_load(probe, probe.schedule, cluster, topic, plan, listeners, stopped, cut)
+    if not executed.cut_off:
+        return executed
+    return replace(executed, outcome=replace(executed.outcome, stopped=True))
 
 
 def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
@@ -131,27 +155,28 @@ def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
         return probe.give_up()
 
 
-def conduct_load(
-    load: UnderWay[AnyResult],
+def execute_load(
+    load: RunningLoad[AnyResult],
     schedule: Schedule,
     cluster: Cluster,
     topic: str,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
     stopped: Callable[[], AnyResult] | None = None,
     cut: Cut | None = None,
-) -> Conducted[AnyResult]:
+) -> Executed[AnyResult]:
     """Perform the plan's actions on time until a load that follows this schedule is done.
 
     Ctrl-C stops it in good order, by `stopped` if that is given. With `cut` one that comes later
     is put off.
     """
-    performer = Performer(cluster, topic, plan.during) if plan.during else None
+    performed = listeners.performed
+    performer = Performer(cluster, topic, plan.during, performed) if plan.during else None
     cut_off, interrupted = False, ""
     began = cpu_times()
     try:
         if performer:
-            _perform(performer, load, schedule, plan, message)
+            _perform(performer, load, schedule, plan, listeners)
         outcome = load.outcome()
         if cut:
             cut.put_off()
@@ -159,30 +184,30 @@ def conduct_load(
         cut_off = True
         if isinstance(ctrl_c, InterruptedRunError):
             interrupted = ctrl_c.what.removeprefix("Interrupted. ")
-        message("Stopping: what is under way is waited for.")
+        listeners.message("Stopping: what is under way is waited for.")
         outcome = (stopped or partial(_stopped, load))()
-    return Conducted(
+    return Executed(
         outcome,
         cut_off,
         interrupted,
-        performer.performed if performer else [],
+        performed,
         performer.events if performer else [],
         schedule.start_us,
         busy_share(began, cpu_times()),
     )
 
 
-def _stopped(load: UnderWay[AnyResult]) -> AnyResult:
+def _stopped(load: RunningLoad[AnyResult]) -> AnyResult:
     load.stop()
     return load.outcome()
 
 
 def _perform(
     performer: Performer,
-    load: UnderWay[object],
+    load: RunningLoad[object],
     schedule: Schedule,
     plan: RunPlan,
-    message: Callable[[str], None],
+    listeners: Listeners,
 ) -> None:
     number, free_us = 0, schedule.start_us
     while not plan.count or number < plan.count:
@@ -190,7 +215,9 @@ def _perform(
         begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
         if begins_us is None or load.is_done_by(begins_us):
             return
-        message(_reported(number, performer.perform()))
+        done = performer.perform()
+        if not listeners.screen:
+            listeners.message(describe(number, done))
         free_us = now_us()
 
 
@@ -207,17 +234,6 @@ def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: i
     return begins_us
 
 
-def _reported(number: int, done: Performed) -> str:
-    if done.error:
-        return f"{done.action} {number}: {done.error}"
-    took_ms = (done.answered_us - done.called_us) / 1000
-    spread_ms = (done.converged_us - done.answered_us) / 1000
-    return (
-        f"{done.action} {number}: {done.partitions} partitions in {took_ms:.0f} ms, "
-        f"known to every broker {spread_ms:.0f} ms later."
-    )
-
-
 def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
     """Say so when whole nanoseconds between records make another rate than the one asked for."""
     asked, paced = schedule.rate, schedule.paced_rate
@@ -228,7 +244,7 @@ def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
         )
 
 
-def report_missing(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
+def report_missing_actions(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
     """Say so when fewer actions happened than were asked for."""
     wanted = (plan.count or 1) if plan.during else 0
     if happened < wanted:
@@ -241,7 +257,7 @@ def report_missing(happened: int, plan: RunPlan, message: Callable[[str], None])
 def interrupted_run(
     how_far: str,
     figures: Sequence[str],
-    conducted: Conducted[Any],
+    executed: Executed[Any],
     run: Run | None,
     next_step: str,
 ) -> InterruptedRunError:
@@ -249,11 +265,11 @@ def interrupted_run(
     lines = [how_far, *figures]
     if run:
         lines.append(f"What was measured: kipctl runs show {run.folder}")
-    steps = filter(None, (conducted.interrupted.strip(), next_step))
+    steps = filter(None, (executed.interrupted.strip(), next_step))
     return InterruptedRunError("\n".join(lines), "\n".join(steps))
 
 
-def broken_off(plan: RunPlan, what: str, run: Run | None, next_step: str) -> KipctlError:
+def failed_run(plan: RunPlan, what: str, run: Run | None, next_step: str) -> KipctlError:
     """The error of a run that came to no good end; what was measured until then is recorded."""
     kept = f" What is known is in {run.folder}." if run else ""
     error = PipelineError if plan.on_spark else PartlyDoneError

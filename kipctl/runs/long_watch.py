@@ -4,7 +4,6 @@ A thread reads what both clients write, once a second. With `keep_s` it removes 
 are older (`kipctl.trace.row_writer.RowWriter.rotate`), when it has read them.
 """
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -14,20 +13,21 @@ from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIServer
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.registry import Collector
 
+from kipctl.background import every
 from kipctl.errors import UsageError
-from kipctl.measure.live_totals import DATASETS, LiveTotals
+from kipctl.measure.live_totals import DATASETS, EndToEndTotals
 from kipctl.measure.prometheus_metrics import families
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address, host_port
+from kipctl.runs.live import Screen
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import file_of
-from kipctl.trace.rows import IntRows, RowReader
+from kipctl.trace.rows import IntRows, RowReader, read_all
 from kipctl.transport.access import parse_address
 
 FILES_KEPT = 10
@@ -38,7 +38,7 @@ _WRITTEN_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchOptions:
     """How a run is watched. Times are in seconds.
 
     `forever`: it lasts until a signal ends it, and `keep_s` of its rows are kept. `metrics` is
@@ -86,7 +86,7 @@ class _Published(Collector):
         return self.metrics
 
 
-class Served:
+class MetricsServer:
     """Prometheus text at an address, until it is closed."""
 
     def __init__(self, address: Address) -> None:
@@ -114,12 +114,14 @@ class Served:
 
 
 @contextmanager
-def served(address: Address | None, message: Callable[[str], None]) -> Iterator[Served | None]:
+def serving_metrics(
+    address: Address | None, message: Callable[[str], None]
+) -> Iterator[MetricsServer | None]:
     """Metrics at that address, if any, while inside. Raises UsageError."""
     if address is None:
         yield None
         return
-    server = Served(address)
+    server = MetricsServer(address)
     message(f"Metrics: {server.url}")
     try:
         yield server
@@ -128,7 +130,7 @@ def served(address: Address | None, message: Callable[[str], None]) -> Iterator[
 
 
 @dataclass(slots=True)
-class _Followed:
+class _DatasetFiles:
     """A dataset that a client writes, as far as it was read."""
 
     path: Path
@@ -139,12 +141,10 @@ class _Followed:
 
     def new_rows(self) -> IntRows:
         """All that was written since the last call."""
-        found: list[IntRows] = []
-        while not found or len(found[-1]):
-            before = self.reader.number
-            found.append(self.reader.new_rows())
-            self.over.extend((number, now_us()) for number in range(before, self.reader.number))
-        return np.concatenate(found)
+        before = self.reader.number
+        found = read_all(self.reader.new_rows)
+        self.over.extend((number, now_us()) for number in range(before, self.reader.number))
+        return found
 
     def remove_before(self, moment_us: int) -> None:
         """Remove files that were over by then."""
@@ -158,15 +158,16 @@ class Watch:
 
     def __init__(
         self,
-        how: Watched,
-        totals: LiveTotals,
+        how: WatchOptions,
+        totals: EndToEndTotals,
         schedule: Schedule,
         folders: Mapping[str, Path],
-        server: Served | None,
+        server: MetricsServer | None,
+        screen: Screen | None = None,
     ) -> None:
         self._how, self.totals, self._schedule = how, totals, schedule
         self._followed = {
-            (client, dataset): _Followed(
+            (client, dataset): _DatasetFiles(
                 path,
                 RowReader(path, len(COLUMNS[dataset])),
             )
@@ -174,7 +175,7 @@ class Watch:
             for dataset in datasets
             for path in [raw_path(folders[client], dataset)]
         }
-        self._server = server
+        self._server, self._screen = server, screen
         self._wall_offset_us = time.time_ns() // 1000 - now_us()
         self._is_over = False
         self.fault: BaseException | None = None
@@ -205,6 +206,8 @@ class Watch:
             self._server.publish(
                 list(families(self.totals, due, self._wall_offset_us, not self._is_over))
             )
+        if self._screen:
+            self._screen.show(self.totals, until_us)
 
     def finish(self) -> None:
         """Both clients have ended: count the rest."""
@@ -238,22 +241,16 @@ class Watch:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Look every second, in a thread, while inside. Raises what went wrong there."""
-        over = threading.Event()
 
         def work() -> None:
             try:
-                while not over.wait(_LOOK_S):
+                if not self.fault:
                     self.look()
             except BaseException as fault:
                 self.fault = fault
 
         self.look()
-        thread = threading.Thread(target=work, name="kipctl-watch", daemon=True)
-        thread.start()
-        try:
+        with every(_LOOK_S, work):
             yield
-        finally:
-            over.set()
-            thread.join()
         if self.fault:
             raise self.fault

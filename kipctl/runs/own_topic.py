@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from kipctl import process
-from kipctl.cluster.inspect.doctor_findings import some
+from kipctl.cluster.inspect.findings.finding import some
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import (
     await_no_topics,
@@ -56,7 +56,7 @@ def own_topics(
     be removed is left behind, and is told after the result (`LeftBehind`). What other runs have
     left is told and stays. Raises KipctlError when they cannot be made.
     """
-    if said := what_others_left(cluster, names):
+    if said := left_by_others(cluster, names):
         message(said)
     await_no_topics(cluster, names)  # this process may have had, and removed, them before
     which = f"topic {names[0]}" if len(names) == 1 else f"{len(names):,} topics"
@@ -74,7 +74,7 @@ def own_topics(
         _remove(cluster, [name for name in names if name in may_exist], ids)
 
 
-def what_others_left(cluster: Cluster, names: Sequence[str]) -> str:
+def left_by_others(cluster: Cluster, names: Sequence[str]) -> str:
     """A sentence on topics that other runs of kipctl have left, and what to do; "" of none."""
     left = leftovers(
         set(topics_named(cluster, "kipctl-.*")) - set(names), own_host(), process.is_running

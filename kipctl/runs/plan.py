@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 
 from kipctl.errors import UsageError
@@ -34,11 +35,11 @@ def usual_records(throughput: float) -> tuple[int, int]:
     return max(1, records), records * USUAL_WARMUP_SECONDS // USUAL_SECONDS
 
 
-def fitting_every_s(num_records: int, throughput: float) -> float:
-    """Seconds between two actions where nobody says: the first falls into the load's first half."""
+def default_every_s(num_records: int, throughput: float, count: int = 0) -> float:
+    """Seconds between two actions where nobody says: `count` of them fit into the load, or two."""
     if throughput <= 0:
         return USUAL_EVERY_S
-    return min(USUAL_EVERY_S, num_records / throughput / 2)
+    return min(USUAL_EVERY_S, num_records / throughput / max(2, count + 1))
 
 
 def check_topic(name: str) -> None:
@@ -107,6 +108,27 @@ class RunPlan:
                 raise UsageError(f"{name} is {value}; it must be at least {least}.")
         if self.every_s <= 0 or self.reporting_interval_s <= 0:
             raise UsageError("--every and --reporting-interval must be above 0.")
+
+    def check_actions(self, lasts_s: float) -> None:
+        """Raise UsageError when the load is over before its actions are due.
+
+        An action takes time of its own, which nobody knows before: fewer may happen.
+        """
+        if not self.during:
+            return
+        if self.every_s >= lasts_s:
+            raise UsageError(
+                f"The load lasts {lasts_s:g} s, and the first {self.during} is due after "
+                f"{self.every_s:g} s.",
+                "Give a shorter --every, or more records.",
+            )
+        if self.count * self.every_s >= lasts_s:
+            fitting = ceil(lasts_s / self.every_s) - 1
+            raise UsageError(
+                f"The load lasts {lasts_s:g} s, and --count {self.count} with one {self.during} "
+                f"every {self.every_s:g} s takes {self.count * self.every_s:g} s: {fitting} fit.",
+                f"Give --count {fitting}, a shorter --every, or more records.",
+            )
 
     def check_partitions(self, topic: str, partitions: int) -> None:
         """Raise UsageError when there are too few for every worker to have one."""

@@ -1,18 +1,17 @@
 """`perf produce`: the probe on a topic, actions on the cluster meanwhile, the record of both."""
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.saved_meanwhile import saved_meanwhile
+from kipctl.background import every
+from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.topics import records_held
-from kipctl.cluster.versions import kafka_release
+from kipctl.cluster.topics import record_count
 from kipctl.errors import RefusedError, UsageError
 from kipctl.measure.doubts import Observed, doubts
+from kipctl.measure.live_totals import ProducerTotals
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import (
     MeasuredProduce,
@@ -31,23 +30,25 @@ from kipctl.runs.actions import (
     check_action,
     lab_of,
 )
-from kipctl.runs.begin import Begin, OnThisMachine, Probe, on_spark
 from kipctl.runs.execute import (
-    Conducted,
+    Executed,
     Listeners,
-    await_settled,
-    broken_off,
-    conduct,
+    actions_can_be_undone,
+    await_settled_leaders,
+    execute,
+    failed_run,
     interrupted_run,
-    report_missing,
+    report_missing_actions,
     undo,
 )
+from kipctl.runs.live import Screen
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
-from kipctl.trace.rows import IntRows
+from kipctl.trace.rows import read_all
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
 
@@ -95,13 +96,8 @@ class PerfPlan(RunPlan):
             file_values(spec.payload_file, spec.payload_delimiter)
         if spec.warmup_records >= spec.num_records:
             raise UsageError("--warmup-records must be less than --num-records.")
-        lasts_s = spec.num_records / spec.throughput if spec.throughput > 0 else None
-        if self.during and lasts_s is not None and self.every_s >= lasts_s:
-            raise UsageError(
-                f"The load lasts {lasts_s:g} s, and the first {self.during} is due after "
-                f"{self.every_s:g} s.",
-                "Give a shorter --every, or more records.",
-            )
+        if spec.throughput > 0:
+            self.check_actions(spec.num_records / spec.throughput)
         if spec.topic == OWN_TOPIC:
             self.check_partitions(OWN_TOPIC, self.partitions)
 
@@ -122,14 +118,6 @@ class PerfResult:
         return (total, kafka_line(self.measured.steady, " steady state"))
 
 
-def _begins(
-    plan: PerfPlan, message: Callable[[str], None]
-) -> AbstractContextManager[Begin[ProduceOutcome]]:
-    if plan.on_spark:
-        return on_spark(plan, message)
-    return nullcontext(OnThisMachine(plan.record))
-
-
 def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
     """Run it on its topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
 
@@ -145,10 +133,10 @@ def produce(plan: PerfPlan, listeners: Listeners) -> PerfResult:
         if spec.topic != OWN_TOPIC:
             plan.check_partitions(spec.topic, len(take_snapshot(cluster, [spec.topic]).partitions))
         with (
-            _begins(plan, listeners.message) as begin,
+            starter(plan, listeners.message) as start,
             topic_of(plan, cluster, listeners.message) as before,
         ):
-            return measure(plan, cluster, before, listeners, run, begin)
+            return measure(plan, cluster, before, listeners, run, start)
 
 
 def measure(
@@ -157,7 +145,7 @@ def measure(
     before: Snapshot,
     listeners: Listeners,
     run: Run | None = None,
-    begin: Begin[ProduceOutcome] | None = None,
+    start: Starter | None = None,
 ) -> PerfResult:
     """Run the probe on a topic that is there and ready, with the plan's actions meanwhile.
 
@@ -166,8 +154,8 @@ def measure(
     """
     spec = plan.probe
     version = kafka_version(cluster)
-    await_settled(cluster, spec.topic, plan, listeners.message)
-    with (begin or OnThisMachine(run.folder if run else None))(spec) as probe:
+    await_settled_leaders(cluster, spec.topic, plan, listeners.message)
+    with (start or OnThisMachine(run.folder if run else None))(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | {
             **plan.asked,
             "kafka_version": version,
@@ -178,23 +166,21 @@ def measure(
             recorder.begin()
         with cut_in_order() as cut:
             with _intervals(probe, plan, listeners):
-                conducted = conduct(probe, cluster, spec.topic, plan, listeners.message, cut)
-            outcome, actions = conducted.outcome, conducted.actions
+                executed = execute(probe, cluster, spec.topic, plan, listeners, cut)
+            outcome, actions = executed.outcome, executed.actions
             report_unconnected(outcome, listeners.message)
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
-                recorder.write_rows(outcome.start_us, probe.results, conducted.events)
                 after = snapshot_after(cluster, spec.topic, listeners.message)
-                done = {"actions": actions, "kafka_version": version}
-                recorder.close(outcome, probe.results, done, after)
+                recorder.write(outcome, probe.results, executed.events, actions, after)
             measurement = measured_produce(outcome, probe.results)
             document = summarize_produce(measurement, actions, version)
-            document["doubts"] = produce_doubts(plan, document, probe.results, outcome, conducted)
+            document["doubts"] = produce_doubts(plan, document, probe.results, outcome, executed)
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
     if outcome.failure:
-        raise broken_off(
+        raise failed_run(
             plan,
             f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
             f"be acknowledged, {outcome.failed} failed.",
@@ -206,11 +192,11 @@ def measure(
             f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
             f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
             result.kafka_lines[:1],
-            conducted,
+            executed,
             run,
             undo(plan, spec.topic, actions),
         )
-    report_missing(len(actions), plan, listeners.message)
+    report_missing_actions(len(actions), plan, listeners.message)
     return result
 
 
@@ -219,7 +205,7 @@ def produce_doubts(
     document: Mapping[str, Any],
     parts: Sequence[ProbeResult[ProduceOutcome]],
     outcome: ProduceOutcome,
-    conducted: Conducted[ProduceOutcome],
+    executed: Executed[ProduceOutcome],
 ) -> list[str]:
     """What spoils the run of a producer, from the document that says what it came to."""
     first, last = service_times_at_ends(outcome, parts)
@@ -231,7 +217,7 @@ def produce_doubts(
                 loop_lag_ms=lag["p99"] if lag else None,
                 first=first,
                 last=last,
-                busy=None if plan.on_spark else conducted.busy,
+                busy=None if plan.on_spark else executed.busy,
                 moves=document["redirects"]["moves"]["met"] if plan.during else None,
                 is_answered=outcome.spec.config.acks != 0,
             )
@@ -263,7 +249,7 @@ def produce_settings(spec: ProduceSpec, interval_ns: int) -> dict[str, object]:
     }
 
 
-def measured_during(
+def measure_during(
     act: Callable[[], T], cluster: Cluster, listeners: Listeners
 ) -> tuple[T, PerfResult]:
     """Produce to kipctl's own topic while `act` runs, from a second before to a second after.
@@ -279,7 +265,7 @@ def measured_during(
         OnThisMachine()(plan.probe) as probe,
     ):
         probe.is_done_by(probe.schedule.start_us + _AROUND_US)
-        came_of_it = act()
+        result = act()
         with suppress(KeyboardInterrupt):  # what was to be done is done: only the wait is cut short
             probe.is_done_by(now_us() + _AROUND_US)
         probe.stop()
@@ -288,7 +274,7 @@ def measured_during(
             listeners.message(f"The producer broke off: {outcome.failure}")
         measurement = measured_produce(outcome, probe.results)
         document = summarize_produce(measurement, [], kafka_version(cluster))
-    return came_of_it, PerfResult(measurement, document)
+    return result, PerfResult(measurement, document)
 
 
 def kafka_version(cluster: Cluster) -> str | None:
@@ -308,23 +294,13 @@ def topic_of(
     name = spec.topic
     if name != OWN_TOPIC:
         snapshot = take_snapshot(cluster, [name])
-        held = records_held(cluster, name)
+        held = record_count(cluster, name)
         if held and not plan.force:
             raise RefusedError(
                 f"Topic {name!r} holds {held:,} records; a perf test would add its own to them.",
                 "Repeat with --force, or leave --topic out to use a topic of kipctl's own.",
             )
-        with (
-            saved_meanwhile(
-                cluster,
-                journal(snapshot.cluster_id),
-                snapshot,
-                message,
-                copies=plan.copies_data,
-            )
-            if plan.moves_leaders
-            else nullcontext()
-        ):
+        with actions_can_be_undone(plan, cluster, snapshot, message):
             yield snapshot
         return
     with own_topic(
@@ -344,28 +320,20 @@ def _factor(plan: PerfPlan, brokers: int) -> int:
     return 0
 
 
-@contextmanager
 def _intervals(
     probe: Probe[ProduceOutcome], plan: PerfPlan, listeners: Listeners
-) -> Iterator[None]:
-    """Print Kafka's interval lines from a thread while the block runs."""
-    over = threading.Event()
+) -> AbstractContextManager[None]:
+    """Show how far it is, or print Kafka's interval lines, while the block runs."""
     schedule = probe.schedule
-
-    def new_batches() -> Iterator[IntRows]:
-        while len(rows := probe.new_rows("batches")):
-            yield rows
+    if listeners.screen:
+        title, records = f"perf produce to {plan.probe.topic}", plan.probe.num_records
+        screen = Screen(title, "latency", schedule, records, listeners.performed, listeners.screen)
+        return screen.follow(probe, ProducerTotals(schedule.start_us, schedule.interval_ns))
 
     def report() -> None:
-        while not over.wait(plan.reporting_interval_s):
-            times = record_times(new_batches(), schedule.start_us, schedule.interval_ns)
-            if times.latency.total:
-                listeners.interval(interval_line(times, plan.reporting_interval_s))
+        rows = read_all(lambda: probe.new_rows("batches"))
+        times = record_times([rows], schedule.start_us, schedule.interval_ns)
+        if times.latency.total:
+            listeners.interval(interval_line(times, plan.reporting_interval_s))
 
-    thread = threading.Thread(target=report, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return every(plan.reporting_interval_s, report)

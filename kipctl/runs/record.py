@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kipctl import __version__
+from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
 from kipctl.measure.probe_results import ProbeResult
@@ -147,7 +147,20 @@ class Recorder:
             },
         )
 
-    def that_kept(self, records: int, from_s: float, of_s: float) -> "Recorder":
+    def write(
+        self,
+        outcome: Outcome,
+        parts: Sequence[ProbeResult[Any]],
+        events: Sequence[ClusterEvent],
+        actions: Sequence[Mapping[str, Any]],
+        after: Snapshot | None,
+    ) -> None:
+        """Write all of a run that is over; `evaluated` adds what it came to."""
+        self.write_rows(outcome.start_us, parts, events)
+        done = {"actions": actions, "kafka_version": self.how.get("kafka_version")}
+        self.close(outcome, parts, done, after)
+
+    def limited_to(self, records: int, from_s: float, of_s: float) -> "Recorder":
         """The same, of a run that lasted until it was ended: `of_s` seconds, of which the rows are
         kept from `from_s` on. It has sent so many records."""
         kept = {"kept_from_s": from_s, "lasted_s": of_s} if from_s else {}

@@ -72,21 +72,13 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
     how = {name: value for name, value in known.items() if name not in outside} | {"repaired": True}
     recorder = Recorder(run, known["command"], known["topic"], how, known["cluster_before"])
     is_recorded = (run.folder / RUN_FILE).exists()
-    done = (
-        run.description["summary"]
-        if is_recorded
-        else {
-            "actions": [],
-            "kafka_version": known.get("kafka_version"),
-        }
-    )
+    done = run.description["summary"] if is_recorded else {}
 
     def record(outcome: Outcome, parts: Sequence[ProbeResult[Any]]) -> None:
         if not is_recorded:
-            recorder.write_rows(outcome.start_us, parts, [])
-            recorder.close(outcome, parts, done, None)
+            recorder.write(outcome, parts, [], [], None)
 
-    actions, version = done["actions"], done["kafka_version"]
+    actions, version = done.get("actions", []), known.get("kafka_version")
     workers = int(known["workers"])
     match known["command"]:
         case "perf produce":
@@ -101,7 +93,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             reading_outcome, read = _whole(_consumer(known), rows, range(workers))
             outcome, written = _whole(_producer(known), rows, range(workers, 2 * workers))
             if known.get("forever"):
-                recorder = recorder.that_kept(
+                recorder = recorder.limited_to(
                     outcome.generated,
                     _kept_from_s(outcome, written),
                     (outcome.end_us - outcome.start_us) / 1e6,

@@ -15,6 +15,7 @@ from kipctl.tap.export import left_in, write
 from kipctl.tap.process import ClientSeen, RunningTap, TapDiedError, TapOutcome, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
+from kipctl.trace.codes import Decision
 from kipctl.trace.store import RUN_FILE, Run
 from kipctl.transport.access import Access
 
@@ -126,6 +127,7 @@ def described(
             client_document(seen, rate_s, before.get(seen.identity, 0))
             for seen in sorted_clients(outcome)
         ],
+        "leaders": {str(broker): count for broker, count in sorted(outcome.leading.items())},
         "dropped_connections": outcome.dropped,
         "dropped": list(outcome.messages),
         "cpu_seconds": round(outcome.cpu_s, 3),
@@ -164,6 +166,17 @@ def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[s
             "sent": counts.hints,
             "draft": counts.draft_hints,
             "dropped": counts.dropped_hints,
+        },
+        "refused_by_hint": {
+            Decision(decision).name.lower(): count
+            for decision, count in counts.decisions.most_common()
+        },
+        "moves": {
+            "met": counts.moves,
+            "wait_ms": {
+                name: wait_us / 1000
+                for name, wait_us in zip(("p50", "p99", "max"), seen.waits_us, strict=True)
+            },
         },
         "metadata_rpcs": {
             "total": counts.requests[int(ApiKey.METADATA)],

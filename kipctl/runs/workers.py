@@ -29,7 +29,7 @@ from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
 
 _START_TIMEOUT_S = 120.0
-_FAREWELL_S = 5.0
+_ORDERLY_END_S = 5.0
 """That the other workers get to finish in good order, when one has failed. Spark gives them 2."""
 _POLL_S = 0.02
 _WORKER_OF_FAILURE = re.compile(r"ResultTask\(\d+, (\d+)\)")
@@ -47,7 +47,7 @@ class WorkersJob:
         self._context = session.sparkContext
         self._over = threading.Event()
         self._failed: Exception | None = None
-        self._kept_from_beginning: list[KipctlError] = []
+        self._start_errors: list[KipctlError] = []
         self._job = threading.Thread(target=self._run, name="kipctl-workers", daemon=True)
         self._job.start()
         try:
@@ -66,9 +66,9 @@ class WorkersJob:
             for result in stage.mapPartitions(task).collect():
                 error = pickle.loads(result)
                 if isinstance(error, KipctlError):
-                    self._kept_from_beginning.append(error)
+                    self._start_errors.append(error)
                 elif error is not None:
-                    self._kept_from_beginning.append(_missing_module(*error))
+                    self._start_errors.append(_missing_module(*error))
         except (PySparkException, Py4JError, OSError) as failed:
             self._failed = failed
         finally:
@@ -83,17 +83,17 @@ class WorkersJob:
             if (wall_start_us := self.order.shared.start_wall_us()) is not None:
                 return wall_start_us
             if is_over:
-                raise self.why_not_begun()
+                raise self.start_error()
             if time.monotonic() > deadline:
                 raise PipelineError(
                     f"The workers did not start within {_START_TIMEOUT_S:.0f} s.",
                     f"Spark's own words are in {log_path()}.",
                 )
 
-    def why_not_begun(self) -> KipctlError:
+    def start_error(self) -> KipctlError:
         """What kept them from beginning."""
-        if self._kept_from_beginning:
-            return self._kept_from_beginning[0]
+        if self._start_errors:
+            return self._start_errors[0]
         return PipelineError(
             f"The workers could not begin. {self._failure()}",
             f"Spark's own words are in {log_path()} and in its executors' logs.",
@@ -103,10 +103,10 @@ class WorkersJob:
         """Which worker failed, and why."""
         for worker in range(self.order.workers):
             if why := self.order.shared.failure(worker):
-                return f"{self._called(worker)} failed: {why}"
+                return f"{self._worker_name(worker)} failed: {why}"
         text = str(self._failed)
         named = _WORKER_OF_FAILURE.search(text)
-        who = self._called(int(named[1])) if named else "A worker"
+        who = self._worker_name(int(named[1])) if named else "A worker"
         if "Python worker exited unexpectedly" in text:
             return f"{who} died: its process was killed, or crashed."
         if "ExecutorLostFailure" in text:
@@ -115,7 +115,7 @@ class WorkersJob:
             f"{who} failed: {error_text(self._failed) if self._failed else 'it left no outcome.'}"
         )
 
-    def _called(self, worker: int) -> str:
+    def _worker_name(self, worker: int) -> str:
         begun = self.order.shared.begun(worker)
         where = f", on {begun.host}," if begun else ""
         return f"Worker {worker} of {self.order.workers}{where}"
@@ -135,7 +135,7 @@ class WorkersJob:
         order = self.order
         if all(map(order.shared.is_finished, workers)) or self._failed is None:
             return tuple(part for worker in workers if (part := finished_result(order, worker)))
-        self._await_farewells()
+        self._await_orderly_ends()
         failure = self._failure()
         return tuple(
             part
@@ -143,10 +143,10 @@ class WorkersJob:
             if (part := finished_result(order, worker) or salvaged_result(order, worker, failure))
         )
 
-    def _await_farewells(self) -> None:
+    def _await_orderly_ends(self) -> None:
         """One has failed: give the others the time to end in good order."""
         shared, workers = self.order.shared, range(self.order.workers)
-        deadline = time.monotonic() + _FAREWELL_S
+        deadline = time.monotonic() + _ORDERLY_END_S
         while time.monotonic() < deadline:
             if sum(not shared.is_finished(worker) for worker in workers) <= 1:
                 return
@@ -201,7 +201,7 @@ class RunningWorkers(Generic[AnyOutcome]):
         self._job.await_end(self._workers)
         self.results = self._job.results(self._workers)
         if not self.results:
-            raise self._job.why_not_begun()
+            raise self._job.start_error()
         return combined_outcome(
             self._spec, [part.outcome for part in self.results], self.schedule.start_us
         )

@@ -30,19 +30,19 @@ _NO_SUITE = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"
 """Java lists it among the suites; OpenSSL always says it."""
 
 
-class Chosen(NamedTuple):
+class CipherSuites(NamedTuple):
     """What of `ssl.cipher.suites` can be done.
 
     `openssl` are the suites of TLS 1.2, in OpenSSL's names; `has_1_3` says whether one of TLS 1.3
-    is among them. `not_kept` are sentences on what cannot be done.
+    is among them. `warnings` are sentences on what cannot be done.
     """
 
     openssl: tuple[str, ...]
     has_1_3: bool
-    not_kept: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
-def chosen(suites: Sequence[str]) -> Chosen:
+def choose_suites(suites: Sequence[str]) -> CipherSuites:
     """Raises UsageError for what is no name of Java's, and if none of them can be spoken."""
     if wrong := [name for name in suites if not name.startswith(("TLS_", "SSL_"))]:
         raise UsageError(
@@ -52,21 +52,21 @@ def chosen(suites: Sequence[str]) -> Chosen:
     wanted = [name for name in suites if name != _NO_SUITE]
     of_1_3 = [name for name in wanted if name in _OF_TLS_1_3]
     known = {name: openssl_name(name) for name in wanted if name not in of_1_3}
-    spoken = {name: openssl for name, openssl in known.items() if openssl in _spoken()}
+    spoken = {name: openssl for name, openssl in known.items() if openssl in _supported()}
     if wanted and not (of_1_3 or spoken):
         raise UsageError(
             f"kipctl speaks none of ssl.cipher.suites={','.join(suites)}.",
             "Leave it out, or add one that OpenSSL has.",
         )
-    not_kept = []
+    warnings = []
     if lost := [name for name in known if name not in spoken]:
-        not_kept.append(f"Of ssl.cipher.suites kipctl does not speak {', '.join(lost)}.")
+        warnings.append(f"Of ssl.cipher.suites kipctl does not speak {', '.join(lost)}.")
     if of_1_3 and len(set(of_1_3)) < len(_OF_TLS_1_3):
-        not_kept.append(
+        warnings.append(
             "Of ssl.cipher.suites kipctl cannot choose among those of TLS 1.3: all are offered"
             f" ({', '.join(_OF_TLS_1_3)})."
         )
-    return Chosen(tuple(filter(None, spoken.values())), bool(of_1_3), tuple(not_kept))
+    return CipherSuites(tuple(filter(None, spoken.values())), bool(of_1_3), tuple(warnings))
 
 
 def openssl_name(suite: str) -> str | None:
@@ -89,7 +89,7 @@ def openssl_name(suite: str) -> str | None:
 
 
 @cache
-def _spoken() -> frozenset[str]:
+def _supported() -> frozenset[str]:
     """The suites that this machine's OpenSSL takes at its level of security, by its own names."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers("ALL:COMPLEMENTOFALL")

@@ -1,4 +1,4 @@
-"""How librdkafka is told to connect: the same as everybody else, in its own words."""
+"""The settings that librdkafka connects with, from those of Java's clients."""
 
 import time
 from collections.abc import Callable

@@ -89,8 +89,8 @@ class OAuthBearer(Exchange):
 
     def first(self) -> bytes:
         fields = {"auth": f"Bearer {self._token}", **self._extensions}
-        told = "".join(f"{name}={value}\x01" for name, value in fields.items())
-        return f"n,,\x01{told}\x01".encode()
+        pairs = "".join(f"{name}={value}\x01" for name, value in fields.items())
+        return f"n,,\x01{pairs}\x01".encode()
 
     def answer(self, challenge: bytes) -> bytes | None:
         return b"\x01" if challenge else None  # a challenge is an error; then the broker says no

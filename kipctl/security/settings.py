@@ -87,7 +87,7 @@ def is_about_security(name: str) -> bool:
     return name.startswith(_PREFIXES)
 
 
-def over_tls(properties: Mapping[str, str], authorities: str = "") -> dict[str, str]:
+def with_tls(properties: Mapping[str, str], authorities: str = "") -> dict[str, str]:
     """The same with TLS, whatever they say of it; a login stays.
 
     `authorities` is a PEM file whose certificates are trusted in place of theirs ("" for theirs).
@@ -104,18 +104,18 @@ def over_tls(properties: Mapping[str, str], authorities: str = "") -> dict[str, 
     return kept | (trusted if authorities else {}) | {"security.protocol": protocol}
 
 
-def without_effect(properties: Mapping[str, str]) -> list[str]:
+def ignored_properties(properties: Mapping[str, str]) -> list[str]:
     """Those about security that only Java's clients know, or nobody does."""
     return sorted(name for name in properties if is_about_security(name) and name not in _READ)
 
 
-def maybe_meant(name: str) -> str:
+def with_suggestion(name: str) -> str:
     """One that has no effect, with the one that it may be a misspelling of."""
     near = [] if name in _OF_JAVA_ALONE else get_close_matches(name, _READ, n=1, cutoff=0.92)
     return f"{name} ({near[0]}?)" if near else name
 
 
-def idle(properties: Mapping[str, str]) -> list[str]:
+def unused_by_protocol(properties: Mapping[str, str]) -> list[str]:
     """Those about TLS or a login where the protocol has none."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     without = [
@@ -140,7 +140,7 @@ def refused_by_java(properties: Mapping[str, str]) -> list[str]:
             or stores.is_pem(properties.get(f"ssl.{store}.location", ""))
         )
     ]
-    return [*found, *ciphers.chosen(_listed(properties, "ssl.cipher.suites")).not_kept]
+    return [*found, *ciphers.choose_suites(_listed(properties, "ssl.cipher.suites")).warnings]
 
 
 def security_of(properties: Mapping[str, str]) -> Security:
@@ -181,7 +181,7 @@ def tls_of(properties: Mapping[str, str]) -> Tls:
             f"ssl.endpoint.identification.algorithm={algorithm} is none of Java's.",
             "Leave it out for https, or empty where the certificate may be of another name.",
         )
-    suites = ciphers.chosen(_listed(properties, "ssl.cipher.suites"))
+    suites = ciphers.choose_suites(_listed(properties, "ssl.cipher.suites"))
     tls = Tls(
         authorities=_authorities_of(properties),
         chain=chain,
@@ -195,7 +195,7 @@ def tls_of(properties: Mapping[str, str]) -> Tls:
     return tls
 
 
-def _versions_of(properties: Mapping[str, str], suites: ciphers.Chosen) -> tuple[str, ...]:
+def _versions_of(properties: Mapping[str, str], suites: ciphers.CipherSuites) -> tuple[str, ...]:
     """Of TLS, as far as it has one of these cipher suites."""
     enabled = _listed(properties, "ssl.enabled.protocols") or DEFAULT_VERSIONS
     if unknown := [name for name in enabled if name not in _TLS_VERSIONS]:

@@ -8,7 +8,12 @@ from kipctl.tap.clients import Client
 from kipctl.tap.leaders import Leaders, PartitionId
 from kipctl.tap.produce_requests import Refusal, SentBatch
 from kipctl.tap.recorder import PRODUCE, Recorder
-from kipctl.tap.retries import failed_attempt, given_up, retried
+from kipctl.tap.retries import (
+    failed_attempt,
+    given_up,
+    retried,
+    settled,
+)
 from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
 
 _OLDEST_US = 120_000_000
@@ -243,6 +248,7 @@ class Batches:
         )
         if not batch.failures:
             return
+        settled(batch.client, batch.partition, batch.failures)
         shares = phases(batch.failures, batch.intended_us, batch.last_sent_us, now_us)
         for failed, share in zip(batch.failures, shares, strict=True):
             recorder.redirect(

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from kipctl.tap.leaders import PartitionId
 
 _REMEMBERED_ANSWERS = 32
+_REMEMBERED_WAITS = 250
+"""A summary of them is made once a second, for every client."""
 _FORGOTTEN_US = 300_000_000
 
 
@@ -54,6 +56,10 @@ class Counts:
     """Batches and fetches that were sent again after a leader error, and then succeeded."""
     metadata: Counter[str] = field(default_factory=Counter)
     """Metadata requests by cause."""
+    decisions: Counter[int] = field(default_factory=Counter)
+    """Answers that the leader is another, by what became of the hint (`Decision`)."""
+    moves: int = 0
+    """Moved leaders that batches and fetches of the client met, and found."""
 
 
 class Client:
@@ -78,8 +84,27 @@ class Client:
         """Metadata answers while something was waiting."""
         self.hinted: dict[PartitionId, int] = {}
         """The newest leader epoch that a hint has told it."""
+        self._waits: dict[tuple[PartitionId, int], int] = {}
+        """Of the leaders met last, by partition and epoch, in microseconds."""
         self._disconnected_us = 0
         """Since when it has had no connection; 0 while it has."""
+
+    def met(self, partition: PartitionId, epoch: int, wait_us: int) -> None:
+        """It met a leader that had moved, and took so long itself before it sent to the new one.
+
+        Of several batches that met it the longest counts.
+        """
+        key = partition, epoch
+        self.counts.moves += key not in self._waits
+        self._waits[key] = max(wait_us, self._waits.get(key, 0))
+        if len(self._waits) > _REMEMBERED_WAITS:
+            del self._waits[next(iter(self._waits))]
+
+    @property
+    def waits_us(self) -> tuple[int, int, int]:
+        """For the leaders met last: the median, p99 and the longest; zeros for none."""
+        waits = sorted(self._waits.values()) or [0]
+        return waits[(len(waits) - 1) // 2], waits[(99 * len(waits) - 1) // 100], waits[-1]
 
     def forget_if_gone(self, now_us: int) -> None:
         """Drop what it knew some minutes after its last connection: it begins anew then."""

@@ -13,7 +13,12 @@ from kipctl.tap.clients import Client
 from kipctl.tap.leaders import Leaders, PartitionId
 from kipctl.tap.produce_requests import Refusal
 from kipctl.tap.recorder import FETCH, Recorder
-from kipctl.tap.retries import failed_attempt, given_up, retried
+from kipctl.tap.retries import (
+    failed_attempt,
+    given_up,
+    retried,
+    settled,
+)
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import ReadRow
 from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
@@ -219,6 +224,7 @@ class Fetches:
         given_up(one.failures[-1])
         client.waiting -= not one.is_sent
         client.counts.redirects += is_read
+        settled(client, partition, one.failures)
         topic = self._recorder.topics.number(partition.topic)
         shares = phases(one.failures, one.sent_us, one.last_sent_us, now_us)
         for failed, share in zip(one.failures, shares, strict=True):

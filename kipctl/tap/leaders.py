@@ -1,5 +1,6 @@
 """Who leads, as far as what passed the tap has shown it, and what topics' ids mean."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -34,6 +35,8 @@ class Leaders:
     _generations: dict[str, dict[bytes, int]] = field(default_factory=dict)
     _generation: dict[str, int] = field(default_factory=dict)
     _known: dict[PartitionId, _Known] = field(default_factory=dict)
+    leading: Counter[int] = field(default_factory=Counter)
+    """How many partitions each broker leads, of those that are known."""
 
     def topic(self, said: str | bytes) -> str:
         """The name of a topic that is named, or given by its id (as text if that is not known)."""
@@ -61,7 +64,7 @@ class Leaders:
         generation = generations.setdefault(topic_id, len(generations))
         if generation != self._generation.get(name, 0):
             for partition in [one for one in self._known if one.topic == name]:
-                del self._known[partition]
+                self.leading[self._known.pop(partition).leader] -= 1
         self._generation[name] = generation
 
     def generation(self, topic: str) -> int:
@@ -73,6 +76,8 @@ class Leaders:
         """A leader of a newer epoch replaces the one that is known."""
         known = self._known.get(partition, _NOBODY)
         if leader >= 0 and epoch > known.epoch:
+            self.leading[leader] += 1
+            self.leading[known.leader] -= known.leader >= 0
             self._known[partition] = _Known(leader, epoch, known.leader, known.epoch)
 
     def leader(self, partition: PartitionId) -> int:

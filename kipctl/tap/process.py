@@ -9,7 +9,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -47,6 +47,8 @@ class ClientSeen:
     identity: Identity
     counts: Counts
     connections: int
+    waits_us: tuple[int, int, int] = (0, 0, 0)
+    """For moved leaders that it met: the median, p99 and the longest, of the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class TapOutcome:
     names: Mapping[str, tuple[str, ...]]
     failure: str = ""
     """Why it ended by itself: then it counts what was known of it."""
+    leading: Mapping[int, int] = field(default_factory=dict)
+    """Partitions by their leader, as far as what passed has shown it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,9 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
             usage.ru_utime + usage.ru_stime,
             usage.ru_maxrss * 1024,
             names,
+            leading={
+                broker: count for broker, count in tap.observer.leaders.leading.items() if count
+            },
         )
 
     async def show() -> None:
@@ -172,7 +179,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
 
 def _seen(clients: Iterable[Client]) -> tuple[ClientSeen, ...]:
     return tuple(
-        ClientSeen(client.identity, client.counts, client.open_connections)
+        ClientSeen(client.identity, client.counts, client.open_connections, client.waits_us)
         for client in clients
         if client.counts.connections
     )

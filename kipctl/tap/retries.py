@@ -1,5 +1,7 @@
 """What a client tries again after an error: what the wire shows of why, and where the time went."""
 
+from collections.abc import Sequence
+
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.tap.clients import Client
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
@@ -88,6 +90,15 @@ def retried(
         is_known = broker == failed.hint_leader and named_us <= failed.error_us
         failed.decision = Decision.KNOWN if is_known else Decision.IGNORED
     failed.wait = split_seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
+
+
+def settled(client: Client, partition: PartitionId, failures: Sequence[FailedAttempt]) -> None:
+    """A batch or fetch is over: count what became of the hints, and the leader that was found."""
+    if refused := [failed for failed in failures if failed.is_leader_error]:
+        client.counts.decisions.update(int(failed.decision) for failed in refused)
+        if failures[-1].to_broker != _NOWHERE:
+            waits = (failed.wait.backoff + failed.wait.metadata for failed in failures)
+            client.met(partition, failures[-1].to_epoch, sum(waits))
 
 
 def given_up(failed: FailedAttempt) -> None:

@@ -1,6 +1,6 @@
 """The rows that a `kipctl.trace.row_writer.RowWriter` has written, as arrays."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +53,14 @@ class RowReader:
         if file_of(self._path, self.number).exists():
             return None
         return next((number for number in _numbers(self._path) if number > self.number), None)
+
+
+def read_all(new_rows: Callable[[], IntRows]) -> IntRows:
+    """What is there of rows that come at most CHUNK_ROWS at a time."""
+    found = [new_rows()]
+    while len(found[-1]):
+        found.append(new_rows())
+    return np.concatenate(found)
 
 
 def read_rows(path: Path, width: int, skip: int = 0, count: int = -1) -> IntRows:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
-from kipctl.errors import UsageError, refusals_reported
+from kipctl.errors import UsageError, did_you_mean, refusals_reported
 from kipctl.state import state_folder
 from kipctl.trace.description import wrong_field
 from kipctl.trace.folder_lock import is_in_use
@@ -376,6 +376,7 @@ def _not_found(text: str, variables: Mapping[str, str]) -> UsageError:
     there = f"There are: {', '.join(names[-10:])}." if names else "There is none yet."
     more = f" ({len(names) - 10} older ones: kipctl runs list)" if len(names) > 10 else ""
     return UsageError(
-        f"There is no run {text!r}, neither in the store {runs_folder(variables)} nor here.",
+        f"There is no run {text!r}, neither in the store {runs_folder(variables)} nor here."
+        f"{did_you_mean(text, names)}",
         there + more,
     )

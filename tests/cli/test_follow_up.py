@@ -1,14 +1,14 @@
 """Commands that messages name go to the cluster that the message is about."""
 
 import io
-from collections.abc import Iterator
 
 import pytest
-from typer.core import TyperGroup
+from typer.core import TyperCommand
 
-from kipctl.cli.app import root_command
+from kipctl.cli.app import whole_command
 from kipctl.cli.environment import Environment
 from kipctl.cli.follow_up import FollowUp
+from kipctl.cli.help import commands
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
@@ -69,22 +69,13 @@ def test_only_commands_that_connect_get_them(text: str, expected: str) -> None:
     assert FollowUp("@").on_this_cluster(text) == expected
 
 
-def commands(group: TyperGroup, path: str = "kipctl") -> Iterator[tuple[str, bool]]:
-    """Every command, and whether it connects."""
-    for name, command in group.commands.items():
-        if isinstance(command, TyperGroup):
-            yield from commands(command, f"{path} {name}")
-        else:
-            names = {parameter.name for parameter in command.params}
-            yield f"{path} {name}", "bootstrap_server" in names
-
-
-@pytest.mark.parametrize(("command", "connects"), list(commands(root_command())))
-def test_each_command_that_connects_is_known(command: str, connects: bool) -> None:
+@pytest.mark.parametrize(("path", "command"), list(commands(whole_command())))
+def test_each_command_that_connects_is_known(path: str, command: TyperCommand) -> None:
     """Experiments make labs of their own, and `clusters test` has its cluster as an argument."""
-    own = command.startswith(("kipctl experiment ", "kipctl clusters "))
-    text = f"{command} --any"
-    expected = f"{command} @ --any" if connects and not own else text
+    own = path.startswith(("experiment ", "clusters "))
+    connects = "bootstrap_server" in {parameter.name for parameter in command.params}
+    text = f"kipctl {path} --any"
+    expected = f"kipctl {path} @ --any" if connects and not own else text
     assert FollowUp("@").on_this_cluster(text) == expected
 
 

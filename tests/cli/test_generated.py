@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.cli.generate import generated_files
+from kipctl.report.formats import OutputFormat
 
 REPOSITORY = Path(__file__).parents[2]
 AGAIN = "the commands have changed: run `make generate`, and commit man/ and completions/"
@@ -87,10 +88,10 @@ def complete(line: str, files: dict[str, str]) -> list[str]:
         ("kipctl --v", ["--version"]),
         ("kipctl --debug lab stat", ["status"]),
         ("kipctl lab status --out", ["--output"]),
-        ("kipctl lab status --output ", ["auto", "table", "plain", "json", "csv"]),
+        ("kipctl lab status --output ", [*OutputFormat]),
         ("kipctl lab status -o j", ["json"]),
         ("kipctl lab status --output=c", ["csv"]),
-        ("kipctl lab status --output=", ["auto", "table", "plain", "json", "csv"]),
+        ("kipctl lab status --output=", [*OutputFormat]),
         ("kipctl lab up --kafka-version ", []),
         ("kipctl no-such-command --x", []),
     ],

@@ -5,12 +5,13 @@ import shlex
 
 import pytest
 
-from kipctl.cli.app import root_command, run
+from kipctl.cli.app import COMMANDS as SUMMARIES
+from kipctl.cli.app import run, whole_command
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import EXAMPLES, PANELS, commands
-from kipctl.cli.perf import spread_pairs
+from kipctl.cli.pairs import spread_pairs
 
-COMMANDS = dict(commands(root_command()))
+COMMANDS = dict(commands(whole_command()))
 
 
 def test_every_command_has_examples() -> None:
@@ -27,6 +28,12 @@ def test_an_example_can_be_typed(path: str, example: str) -> None:
     COMMANDS[path].make_context("kipctl", words, obj=Environment())
 
 
+def test_each_summary_is_the_commands_own() -> None:
+    texts = {name: command.help or "" for name, command in whole_command().commands.items()}
+    own = {name: " ".join(text.partition("\n\n")[0].split()) for name, text in texts.items()}
+    assert own == SUMMARIES
+
+
 def test_each_option_that_a_panel_names_exists() -> None:
     for first, panels in PANELS.items():
         there = {
@@ -36,7 +43,7 @@ def test_each_option_that_a_panel_names_exists() -> None:
             for parameter in command.params
         }
         named = [name for names in panels.values() for name in names.split()]
-        assert set(named) <= there
+        assert set(named) <= there | {"help"}
         assert len(named) == len(set(named))
 
 
@@ -51,5 +58,5 @@ def test_values_are_named_and_flags_have_none(
 def test_a_page_of_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["perf", "produce", "--help"], Environment(io.StringIO())) == 0
     page = capsys.readouterr().out
-    for shown in ("While it runs", "Workers on Spark", "Examples:", "--during rotate --record"):
+    for shown in ("While it runs", "Spark", "Examples:", "--during rotate --record"):
         assert shown in page

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cli.overview import Health, Overview, next_commands, sentences
+from kipctl.cli.overview import Health, Overview, in_one_line, next_commands, sentences
 
 WELL = Health(3, 2, 24, 0, 0, 0, 0)
 UNWELL = Health(3, 2, 24, 1, 4, 5, 6)
@@ -50,6 +50,48 @@ def test_a_state_and_what_to_type_next(seen: Overview, said: list[str], first: s
     commands = [command for command, _ in next_commands(seen)]
     assert commands[0] == first
     assert len(set(commands)) == len(commands) <= 3
+
+
+def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
+    seen = Overview("a:1", "", WELL, "before", "7 records read", "entry 1", "1 of 3 brokers")
+    assert list(sentences(seen))[2:] == [
+        "A rolling restart has not ended: 1 of 3 brokers.",
+        "A change has not ended, or goes on: entry 1.",
+        "Last recorded run: before: 7 records read.",
+    ]
+    assert [command for command, _ in next_commands(seen)] == [
+        "kipctl roll --resume",
+        "kipctl reassign --resume --dry-run",
+        "kipctl runs show before",
+    ]
+
+
+MOVES = {"met": 63, "wait_ms": {"p50": 0.3, "p99": 1.24, "max": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("summary", "line"),
+    [
+        ({}, ""),
+        ({"records": 1000}, "1,000 records acknowledged"),
+        (
+            {
+                "records": {"acknowledged": 30_000, "failed": 2},
+                "records_per_second": 999.6,
+                "redirects": {"moves": MOVES},
+                "latency_ms": {"p99": 4.0},
+            },
+            "30,000 records acknowledged, 2 records failed, 1,000 records/s, 63 moved leaders met,"
+            " p50 0.3 ms and p99 1.2 ms waited for each",
+        ),
+        (
+            {"records": {"read": 5}, "latency_ms": {"p99": 4.0}, "redirects": {"moves": None}},
+            "5 records read, latency p99 4.0 ms",
+        ),
+    ],
+)
+def test_a_run_in_one_line(summary: dict[str, object], line: str) -> None:
+    assert in_one_line(summary) == line
 
 
 def test_the_last_run_is_among_what_to_type_next() -> None:

@@ -110,7 +110,7 @@ def test_the_list_has_a_line_for_each_run(store: Store) -> None:
     Run.create(store.folder / "cut")
     status, out, _ = store.kipctl("list")
     assert status == 0
-    lines = {line.split()[0]: line for line in out.splitlines()[2:]}
+    lines = {line.split()[0]: line for line in out.splitlines()[4:]}
     assert list(lines) == ["before", "dead", "halved", "cut"]
     shown = ("2026-01-02 03:04:05", "perf produce", "49990", "4988", "all", "kip951", "1 x rotate")
     for word in (*shown, "41.250", "whole"):
@@ -171,12 +171,11 @@ def test_show_of_a_run_cut_short_says_so_first(store: Store) -> None:
     store.record("dead", failed="worker 1 died", summary=None)
     status, out, _ = store.kipctl("show", "dead")
     assert status == 0
-    assert out.splitlines()[2].split(maxsplit=1) == ["state", "it failed: worker 1 died"]
+    assert out.startswith("Run dead: it failed: worker 1 died.\n")
     store.record("halved", stopped=True, num_records=80_000)
     status, out, _ = store.kipctl("show", "halved")
     assert status == 0
-    state = ["state", "interrupted: 50,000 of 80,000 records"]
-    assert out.splitlines()[2].split(maxsplit=1) == state
+    assert out.startswith("Run halved: interrupted: 50,000 of 80,000 records.\n")
     assert "Records to orders" in out
 
 
@@ -212,7 +211,8 @@ def test_remove_asks_first(store: Store) -> None:
     assert gone.folder.exists()
     status, out, _ = store.kipctl("remove", "gone", "gone", typed="y\n")
     assert status == 0
-    assert out.count("gone") == 2  # once by its name, once in its path
+    assert out.splitlines()[0].startswith("Removed gone, ")
+    assert out.count("gone") == 3  # also by its name in the table, and in its path
     assert not gone.folder.exists()
     assert kept.folder.exists()
 

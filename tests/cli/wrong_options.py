@@ -141,7 +141,6 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--certificate": _FILE,
     "--client": ("kafka-python", ""),
     "--cluster": ("never",),
-    "--clients": ("kafka-python", ""),
     "--command-config": ("{none}", "{run}"),
     "--command-property": _SETTINGS,
     "--config": ("num.io.threads", "=4", "node.id=7"),
@@ -257,7 +256,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("elect unclean", "--partition"): ("t", "t:x", "t:-1"),
     ("elect preferred", "--until"): ("soon", "", "balanced,"),
     ("wait", "--until"): ("soon", "", "in-sync,", "in-sync preferred"),
-    ("roll", "--brokers"): ("x", "-1", "1.5", "1,,2", "", "none"),
+    ("roll", "--broker"): ("x", "-1", "1.5", "1,2", "", "none"),
     ("runs compare", "--by"): (),
     **{
         (name, "--record"): ("a name", "*", "{broken}")
@@ -269,7 +268,7 @@ WRONG_HERE: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Of one command, in place of WRONG."""
 
-ANY = frozenset({"--client-rack", "--expect-cluster", "--group", "--id", "--leaders-off", "--rack"})
+ANY = frozenset({"--client-rack", "--expect-cluster", "--group", "--leaders-off"})
 """Options that take every text."""
 
 ARGUMENTS = {

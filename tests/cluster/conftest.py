@@ -17,7 +17,7 @@ from kipctl.transport.request import Cluster
 @pytest.fixture(autouse=True)
 def a_busy_broker_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that has stopped refuses at once; only a paused one is waited for."""
-    monkeypatch.setattr("kipctl.cluster.watch.CONNECTION_TIMEOUT_S", 15.0)
+    monkeypatch.setattr("kipctl.cluster.metadata_convergence.CONNECTION_TIMEOUT_S", 15.0)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.planners.placement import Known
+from kipctl.cluster.moves.planners.placement import PlanInputs
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
 
 DEAD = 9
@@ -45,9 +45,9 @@ def cluster_of(
     return Snapshot("cluster", known, tuple(partitions))
 
 
-def sized(*sizes: int) -> Known:
+def sized(*sizes: int) -> PlanInputs:
     """The bytes of t-0, t-1, ..."""
-    return Known({PartitionId("t", number): size for number, size in enumerate(sizes)})
+    return PlanInputs({PartitionId("t", number): size for number, size in enumerate(sizes)})
 
 
 def after(plan: Plan) -> dict[int, tuple[int, ...]]:
@@ -92,7 +92,7 @@ def clusters(draw: st.DrawFn, *, healthy: bool = False, most: int = 12) -> Snaps
 
 
 @st.composite
-def known_of(draw: st.DrawFn, snapshot: Snapshot) -> Known:
+def known_of(draw: st.DrawFn, snapshot: Snapshot) -> PlanInputs:
     """Sizes of none, some or all partitions; which may change; and min.insync.replicas or not."""
     size = st.one_of(st.just(0), st.integers(1, 10), st.integers(1, 10**12))
     sized_ones = draw(st.sampled_from(["none", "some", "all"]))
@@ -105,4 +105,4 @@ def known_of(draw: st.DrawFn, snapshot: Snapshot) -> Known:
     if draw(st.booleans()):
         chosen = frozenset(p.id for p in snapshot.partitions if draw(st.booleans()))
     min_insync = {"t": draw(st.integers(1, 3))} if draw(st.booleans()) else {}
-    return Known(sizes, min_insync, chosen)
+    return PlanInputs(sizes, min_insync, chosen)

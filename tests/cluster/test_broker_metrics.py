@@ -10,9 +10,7 @@ import pytest
 from kipctl.cluster.broker_metrics import (
     BrokerMetrics,
     at_once,
-    error_counts,
     parse,
-    request_counts,
     scrape,
 )
 from kipctl.errors import (
@@ -157,11 +155,10 @@ def serving(status: int, text: str, hold: threading.Event | None = None) -> Iter
 def test_counts_are_asked_for_over_http() -> None:
     with serving(200, BY_RULES) as one, serving(200, WITHOUT_RULES) as other:
         assert scrape(one).broker == 1
-        assert request_counts([one, other]) == {
-            one: {("Metadata", 12): 3, ("Metadata", 13): 12345678, ("Produce", 11): 9},
-            other: {("Metadata", 12): 3, ("Fetch", 17): 8},
-        }
-        assert error_counts([other]) == {other: {("Fetch", "FENCED_LEADER_EPOCH"): 2}}
+        by_rules = {("Metadata", 12): 3, ("Metadata", 13): 12345678, ("Produce", 11): 9}
+        assert scrape(one).requests == by_rules
+        assert scrape(other).requests == {("Metadata", 12): 3, ("Fetch", 17): 8}
+        assert scrape(other).errors == {("Fetch", "FENCED_LEADER_EPOCH"): 2}
 
 
 def test_an_http_error_is_told_by_its_number() -> None:

@@ -9,15 +9,15 @@ import pytest
 from kipctl.cluster.request_log import (
     LoggerLevel,
     chosen_brokers,
-    demand_all_back,
     demand_all_reported,
+    demand_all_restored,
     is_on,
     levels_of,
-    look,
-    stay_on,
-    switch_back,
+    read_levels,
+    restore_levels,
     switch_off,
     switch_on,
+    wait_while_on,
 )
 from kipctl.errors import (
     InterruptedRunError,
@@ -139,7 +139,7 @@ def test_on_and_back_leave_those_alone_that_were_on() -> None:
     brokers = Brokers(before)
     switched = switch_on(as_cluster(brokers), before, lambda _: False)
     assert brokers.levels == {1: "DEBUG", 2: "TRACE", 3: "DEBUG", 4: "DEBUG"}
-    back = switch_back(as_cluster(brokers), switched)
+    back = restore_levels(as_cluster(brokers), switched)
     assert brokers.levels == before
     assert [(one.broker, one.before, one.level) for one in back] == [
         (1, "WARN", "WARN"),
@@ -147,7 +147,7 @@ def test_on_and_back_leave_those_alone_that_were_on() -> None:
         (3, "INFO", "INFO"),
         (4, "DEBUG", "DEBUG"),
     ]
-    demand_all_back(back)
+    demand_all_restored(back)
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,11 @@ def test_a_broker_that_cannot_be_switched_off_is_named_and_stops_no_other() -> N
 
     brokers = Brokers({1: "WARN", 2: "WARN"}, fails)
     switched = switch_on(as_cluster(brokers), dict(brokers.levels), lambda _: False)
-    back = switch_back(as_cluster(brokers), switched)
+    back = restore_levels(as_cluster(brokers), switched)
     assert sorted(brokers.set[2:]) == [(1, "WARN"), (1, "WARN"), (2, "WARN")]
     assert brokers.levels == {1: "DEBUG", 2: "WARN"}
     with pytest.raises(PartlyDoneError) as failed:
-        demand_all_back(back)
+        demand_all_restored(back)
     assert str(failed.value) == (
         "The request log is STILL ON at broker 1, unless restarted since. Broker b:1 hangs.\n"
         "Switch it off: kipctl request-log off --broker 1"
@@ -221,14 +221,14 @@ def test_brokers_are_switched_back_at_the_same_time() -> None:
         return None
 
     brokers = Brokers(dict.fromkeys(range(20), "DEBUG"), fails)
-    back = switch_back(as_cluster(brokers), [LoggerLevel(b, "WARN", "DEBUG") for b in range(20)])
+    back = restore_levels(as_cluster(brokers), [LoggerLevel(b, "WARN", "DEBUG") for b in range(20)])
     assert [one.level for one in back] == ["WARN"] * 20
 
 
 def test_one_answer_lost_is_no_failure() -> None:
     lost = iter([TimedOutError("silent")])
     brokers = Brokers({1: "DEBUG"}, lambda broker, level: next(lost, None))
-    (back,) = switch_back(as_cluster(brokers), [LoggerLevel(1, "WARN", "DEBUG")])
+    (back,) = restore_levels(as_cluster(brokers), [LoggerLevel(1, "WARN", "DEBUG")])
     assert (back.level, back.error, brokers.levels) == ("WARN", None, {1: "WARN"})
 
 
@@ -237,7 +237,7 @@ def test_off_is_the_level_kafka_comes_with_and_quieter_levels_stay() -> None:
     switched = switch_off(as_cluster(brokers), brokers.levels)
     assert brokers.levels == {1: "WARN", 2: "ERROR", 3: "WARN", 4: "INFO"}
     assert [one.before for one in switched] == ["DEBUG", "ERROR", "TRACE", "INFO"]
-    assert [one.level for one in look(as_cluster(brokers), (1, 2))] == ["WARN", "ERROR"]
+    assert [one.level for one in read_levels(as_cluster(brokers), (1, 2))] == ["WARN", "ERROR"]
 
 
 def test_a_level_that_is_not_told_is_an_error() -> None:
@@ -257,7 +257,7 @@ def test_a_level_that_is_not_told_is_an_error() -> None:
 def test_of_some_brokers_that_refuse_it_is_said_what_grants_the_right() -> None:
     brokers = Brokers({1: "INFO"})
     with pytest.raises(PartlyDoneError) as partly:
-        demand_all_reported(look(as_cluster(brokers), (1, 3)), "status")
+        demand_all_reported(read_levels(as_cluster(brokers), (1, 3)), "status")
     grant, again = partly.value.next_step.splitlines()
     assert grant.startswith("Grant it: kafka-acls ")
     assert again == "Try again: kipctl request-log status --broker 3"
@@ -288,7 +288,7 @@ def test_waiting_ends_when_asked_to_and_when_the_time_is_over() -> None:
         return len(asked) == 3
 
     levels = [LoggerLevel(1, "WARN", "DEBUG"), LoggerLevel(2, "WARN", "DEBUG")]
-    assert stay_on(levels, 300.0, third_time, told.append)
+    assert wait_while_on(levels, 300.0, third_time, told.append)
     assert asked == [30.0] * 3
     assert told[0] == "The request log is on at brokers 1, 2, for 300 s"
-    assert not stay_on(levels, 1e-9, third_time, told.append)
+    assert not wait_while_on(levels, 1e-9, third_time, told.append)

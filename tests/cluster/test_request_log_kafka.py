@@ -14,8 +14,8 @@ from on_lab import Kipctl
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.request_log import level_at, look, set_level
-from kipctl.cluster.request_log_state import forget, on_record
+from kipctl.cluster.request_log import levels_of, read_levels, set_level
+from kipctl.cluster.request_log_record import read_records, record_switched_off
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -27,11 +27,11 @@ def off_afterwards(lab: Lab, cluster: Cluster) -> Iterator[None]:
     yield
     for broker in (1, 2, 3):
         set_level(cluster, broker, "WARN")
-    forget({lab.cluster_id}, (1, 2, 3))
+    record_switched_off({lab.cluster_id}, (1, 2, 3))
 
 
 def levels(cluster: Cluster) -> list[str | None]:
-    return [one.level for one in look(cluster, (1, 2, 3))]
+    return [one.level for one in read_levels(cluster, (1, 2, 3))]
 
 
 def ask(lab: Lab, broker: int, client_id: str) -> None:
@@ -165,7 +165,7 @@ def on_for_an_hour(lab: Lab, *more: str) -> subprocess.Popen[str]:
 def test_a_signal_to_end_switches_it_off(lab: Lab, cluster: Cluster, sent: signal.Signals) -> None:
     with on_for_an_hour(lab, "-o", "json") as process:
         assert levels(cluster) == ["DEBUG"] * 3
-        assert [one.brokers for one in on_record({lab.cluster_id})] == [(1, 2, 3)]
+        assert [one.brokers for one in read_records({lab.cluster_id})] == [(1, 2, 3)]
         process.send_signal(sent)
         out, err = process.communicate()
     assert process.returncode == 128 + sent
@@ -173,7 +173,7 @@ def test_a_signal_to_end_switches_it_off(lab: Lab, cluster: Cluster, sent: signa
     assert err.endswith("The request log is off again at brokers 1, 2, 3.\n")
     assert [b["on"] for b in json.loads(out)["brokers"]] == [False] * 3
     assert levels(cluster) == ["WARN"] * 3
-    assert on_record({lab.cluster_id}) == ()
+    assert read_records({lab.cluster_id}) == ()
 
 
 def test_after_a_kipctl_that_was_killed_later_ones_say_that_it_is_on_until_it_is_off(
@@ -191,7 +191,7 @@ def test_after_a_kipctl_that_was_killed_later_ones_say_that_it_is_on_until_it_is
     err = on_its_own(lab, "request-log off --broker 2")
     assert "was switched on at brokers 1, 3 of this cluster" in err
     assert "request log was switched on" not in on_its_own(lab, "request-log off")
-    assert on_record({lab.cluster_id}) == ()
+    assert read_records({lab.cluster_id}) == ()
 
 
 def on_its_own(lab: Lab, command: str) -> str:
@@ -233,8 +233,8 @@ def test_a_broker_that_went_away_is_named_and_the_others_are_switched_off(
             assert "The request log is STILL ON at broker 3, unless restarted since." in err
             assert err.endswith("Switch it off: kipctl request-log off --broker 3\n")
             assert [b["on"] for b in json.loads(out)["brokers"]] == [False, False, None]
-            assert [level_at(cluster, broker) for broker in (1, 2)] == ["WARN", "WARN"]
+            assert levels_of(cluster, (1, 2)) == {1: "WARN", 2: "WARN"}
         finally:
             lab.start(3)
     cluster.metadata(())
-    assert level_at(cluster, 3) == "WARN"
+    assert levels_of(cluster, [3]) == {3: "WARN"}

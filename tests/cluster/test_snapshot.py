@@ -9,7 +9,7 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     from_metadata,
-    look_again,
+    refresh_snapshot,
     select,
     take_snapshot,
 )
@@ -141,8 +141,8 @@ def test_a_topic_that_is_not_shown_is_an_error(
 def test_a_topic_that_is_gone_is_left_out_when_it_is_looked_at_again() -> None:
     cluster = ElectingCluster.of(partition("t", 0, (1, 2), 1), partition("u", 0, (1, 2), 1))
     with cluster.start() as broker, Cluster(broker.address) as reached:
-        assert look_again(reached, ["u", "t"]).topics == ("t", "u")
+        assert refresh_snapshot(reached, ["u", "t"]).topics == ("t", "u")
         cluster.delete("u")
-        assert look_again(reached, ["u", "t"]).topics == ("t",)
+        assert refresh_snapshot(reached, ["u", "t"]).topics == ("t",)
         with pytest.raises(UsageError, match="There is no topic 'u'"):
             take_snapshot(reached, ["u", "t"])

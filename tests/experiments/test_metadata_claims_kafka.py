@@ -27,8 +27,8 @@ def test_new_topics_alone_and_idle_ones_forgotten(lab: Lab, tmp_path: Path) -> N
         variables=os.environ | {"KIPCTL_RUNS": str(tmp_path)},
     )
     words = (
-        "experiment metadata --clients probe-legacy,probe-preload,java-4.3.1"
-        f" --topics {TOPICS} --seconds 2 --phase idle-return --throughput 100"
+        "experiment metadata --arms probe-legacy,probe-preload,java-4.3.1"
+        f" --topics {TOPICS} --for 2 --phase idle-return --throughput 100"
         " --record metadata --output json"
         f" --bootstrap-server {lab.bootstrap_server}"
     )

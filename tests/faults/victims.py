@@ -58,7 +58,7 @@ class Steps:
 
 def inject(steps: Steps) -> None:
     """Let each step be counted; this process does nothing else afterwards."""
-    from kipctl.cluster.moves import entry, journal
+    from kipctl.cluster.moves import journal, journal_entry
     from kipctl.transport.blocking_connection import BlockingConnection
 
     def before(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., Any]:
@@ -78,8 +78,8 @@ def inject(steps: Steps) -> None:
 
         return counted
 
-    whole = before(entry.write_whole, steps.write)
-    for module in (entry, journal):
+    whole = before(journal_entry.write_whole, steps.write)
+    for module in (journal_entry, journal):
         setattr(module, "write_whole", whole)  # noqa: B010
     os.fsync = before(os.fsync, steps.write)
     setattr(Path, "replace", after(Path.replace, steps.request))  # noqa: B010
@@ -110,11 +110,11 @@ def carry_out(order: Order, steps: Steps) -> int:
 
 def main() -> None:
     from kipctl.cli import app, reassign_resume, reassign_rollback, reassign_ways
-    from kipctl.cluster.moves import change, log_sizes, resume, throttled
-    from kipctl.cluster.moves.planners import ways
+    from kipctl.cluster.moves import log_sizes, plan_execution, resume, throttled_change
+    from kipctl.cluster.moves.planners import options
 
-    assert all((app, reassign_resume, reassign_rollback, reassign_ways, change, log_sizes))
-    assert all((resume, throttled, ways))
+    assert all((app, reassign_resume, reassign_rollback, reassign_ways, plan_execution, log_sizes))
+    assert all((resume, throttled_change, options))
     for line in sys.stdin:
         order = Order(**json.loads(line))
         read_end, write_end = os.pipe()

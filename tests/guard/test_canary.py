@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kipctl.guard.canary import MOVES_WINDOW_US, WINDOW_US, Felt
-from kipctl.guard.guard import parse_guard
+from kipctl.guard.canary import MOVES_WINDOW_US, WINDOW_US, RecentLatencies
+from kipctl.guard.conditions import parse_guard
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
@@ -65,14 +65,14 @@ NONE_B, NONE_R = batches(), moved()
 def test_what_was_felt_lately(
     added: list[tuple[int, IntRows, IntRows]], values: tuple[float | None, ...]
 ) -> None:
-    felt = Felt()
+    felt = RecentLatencies()
     for seen_us, settled, redirects in added:
         felt.add(settled, redirects, seen_us)
     assert tuple(felt.values([P50, P99, MOVED]).values()) == values
 
 
 def test_a_record_that_was_given_up_is_longer_than_any_limit() -> None:
-    felt = Felt()
+    felt = RecentLatencies()
     felt.add(batches(1, 1, error=7), moved(), 0)
     value = felt.values([P99])[P99.text]
     assert value is not None

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from test_delivery import INTERVAL_NS, START_US, batch, read, rows
 
 from kipctl.measure.live_moves import LiveMoves, WholeBatches
-from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, LiveTotals
+from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, EndToEndTotals
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.measure.prometheus_metrics import families
 from kipctl.measure.time_histogram import BUCKETS_US, TimeHistogram
@@ -53,7 +53,7 @@ def metadata(cause: MetadataCause) -> dict[str, int]:
     return {"api_key": ApiKey.METADATA, "cause": cause}
 
 
-def taken(totals: LiveTotals, until_s: float, **given: list[Any]) -> None:
+def taken(totals: EndToEndTotals, until_s: float, **given: list[Any]) -> None:
     """Rows by `client_dataset`."""
     named = {
         (client, dataset): rows(dataset, *given.get(f"{client}_{dataset}", []))
@@ -64,9 +64,9 @@ def taken(totals: LiveTotals, until_s: float, **given: list[Any]) -> None:
 
 
 @pytest.fixture
-def totals() -> LiveTotals:
+def totals() -> EndToEndTotals:
     """A run in which something of everything was met."""
-    found = LiveTotals(START_US, INTERVAL_NS, 1, 60 * S, 150 * S, 3600 * S)
+    found = EndToEndTotals(START_US, INTERVAL_NS, 1, 60 * S, 150 * S, 3600 * S)
     taken(
         found,
         1,
@@ -100,7 +100,7 @@ def exposed(metrics: list[Metric], generate: Any = generate_latest) -> str:
     return str(generate(registry).decode())
 
 
-def text_of(totals: LiveTotals) -> str:
+def text_of(totals: EndToEndTotals) -> str:
     return exposed(list(families(totals, 8, WALL_US - START_US, True)))
 
 
@@ -137,7 +137,7 @@ def parsed(text: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def test_all_that_was_counted_is_told_to_prometheus(totals: LiveTotals) -> None:
+def test_all_that_was_counted_is_told_to_prometheus(totals: EndToEndTotals) -> None:
     found = parsed(text_of(totals))
     assert all(name.startswith("kipctl_") for name in found)
     one = {name: of[""] for name, of in found.items() if list(of) == [""]}
@@ -183,21 +183,21 @@ def test_all_that_was_counted_is_told_to_prometheus(totals: LiveTotals) -> None:
     ]
 
 
-def test_prometheus_own_parser_reads_it(totals: LiveTotals) -> None:
+def test_prometheus_own_parser_reads_it(totals: EndToEndTotals) -> None:
     kinds = {family.name: family.type for family in text_string_to_metric_families(text_of(totals))}
     assert kinds["kipctl_records_lost"] == "counter"
     assert kinds["kipctl_move_wait_seconds"] == "histogram"
     assert kinds["kipctl_build_info"] == "gauge"
 
 
-def test_it_is_right_as_openmetrics_too_which_prometheus_asks_for(totals: LiveTotals) -> None:
+def test_it_is_right_as_openmetrics_too_which_prometheus_asks_for(totals: EndToEndTotals) -> None:
     text = exposed(list(families(totals, 8, 0, True)), as_openmetrics)
     found = {family.name: family.type for family in openmetrics_families(text)}
     assert found["kipctl_records_lost"] == "counter"
     assert found["kipctl_end_to_end_seconds"] == "histogram"
 
 
-def test_the_page_names_each_metric_and_no_other(totals: LiveTotals) -> None:
+def test_the_page_names_each_metric_and_no_other(totals: EndToEndTotals) -> None:
     page = (Path(__file__).parents[2] / "docs" / "consuming.md").read_text()
     rows_ = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `kipctl_")]
     named = re.findall(r"`(kipctl_\w+)`", "".join(rows_))
@@ -275,7 +275,7 @@ def test_a_batch_whose_rows_are_read_in_two_halves_is_one() -> None:
     assert found == [0, 0, 3, 1, 0]
 
 
-def test_both_clients_are_told_apart(totals: LiveTotals) -> None:
+def test_both_clients_are_told_apart(totals: EndToEndTotals) -> None:
     taken(totals, 91, consumer_redirects=[refused(0, 3, 9000, Decision.FOLLOWED)])
     totals.finish()
     assert totals.clients[CONSUMER].as_document()["moves"]["wait_ms"]["max"] == 9.0

@@ -18,7 +18,7 @@ from test_delivery import (
 )
 
 from kipctl.measure.delivery import Delivery, match_delivery
-from kipctl.measure.live_totals import CONSUMER, PRODUCER, LiveTotals
+from kipctl.measure.live_totals import CONSUMER, PRODUCER, EndToEndTotals
 from kipctl.measure.lost_and_late import LiveMatcher, LostOffsets
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -27,8 +27,8 @@ EVER_US = 1 << 61
 ACKED, TIME = COLUMNS["batches"].index("acked_us"), COLUMNS["reads"].index("time_us")
 
 
-def totals(lost_after_us: int = EVER_US, late_us: int = EVER_US) -> LiveTotals:
-    return LiveTotals(START_US, INTERVAL_NS, 0, lost_after_us, late_us, EVER_US)
+def totals(lost_after_us: int = EVER_US, late_us: int = EVER_US) -> EndToEndTotals:
+    return EndToEndTotals(START_US, INTERVAL_NS, 0, lost_after_us, late_us, EVER_US)
 
 
 def given_rows(batches: IntRows, reads: IntRows) -> dict[tuple[str, str], IntRows]:

@@ -166,7 +166,7 @@ def test_while_one_starts_another_start_waits_and_a_stop_ends_it() -> None:
 def awaited_start() -> warm.Holder:
     """The holder that starts, before it can be asked."""
     deadline = time.monotonic() + _TIMEOUT_S
-    while (holder := warm.found()) is None:
+    while (holder := warm.running_holder()) is None:
         assert time.monotonic() < deadline
         select.select([], [], [], 0.01)
     assert holder.port == 0
@@ -176,12 +176,12 @@ def awaited_start() -> warm.Holder:
 def test_a_process_that_has_a_holders_number_is_left_alone(
     running: warm.WarmStatus,
 ) -> None:
-    holder = warm.found()
+    holder = warm.running_holder()
     assert holder is not None
     with subprocess.Popen(["sleep", "1000"]) as other:
         # As where the holder's number was given to another process, and its JVM still ends.
         warm.record(replace(holder, pid=other.pid, port=0))
-        assert warm.found() is None
+        assert warm.running_holder() is None
         os.kill(running.pid, signal.SIGKILL)
         assert warm.stop()
         assert other.poll() is None

@@ -18,7 +18,7 @@ from real_reads import (
 )
 from rows import read_back
 
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, delete_topic, offsets
 from kipctl.lab.cluster import Lab
@@ -151,7 +151,7 @@ def test_rotations_cost_no_record(
         watch.until_read_from(2)
         with Cluster(on_lab.bootstrap_server) as cluster:
             for _ in range(3):
-                assert rotate_once(cluster, [TOPIC]).failures == ()
+                assert rotate_own_topics(cluster, [TOPIC]).failures == ()
                 watch.until_read_from(2)
 
     ran, written = read_while(

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from fake_run import BASELINE, KIP951, REFRESH, Ran, read_ran
 
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.errors import RefusedError
@@ -95,7 +95,7 @@ def test_idempotent_records_are_in_the_log_exactly_once_through_rotations(
 ) -> None:
     def rotate() -> None:
         for _ in range(3):
-            assert rotate_once(cluster, [TOPIC]).failures == ()
+            assert rotate_own_topics(cluster, [TOPIC]).failures == ()
 
     ran = measured_during(spec_for(lab, discovery), tmp_path, cluster, rotate)
     assert ran.outcome.failed == 0
@@ -110,7 +110,7 @@ def test_each_arm_waits_for_what_it_says(lab: Lab, cluster: Cluster, tmp_path: P
         folder = tmp_path / discovery
         folder.mkdir()
         spec = spec_for(lab, discovery, acks=1, enable_idempotence=False)
-        ran = measured_during(spec, folder, cluster, lambda: rotate_once(cluster, [TOPIC]))
+        ran = measured_during(spec, folder, cluster, lambda: rotate_own_topics(cluster, [TOPIC]))
         assert ran.outcome.failed == 0
         leader_errors[discovery] = [
             row for row in ran.redirects if row["error"] == ErrorCode.NOT_LEADER_OR_FOLLOWER

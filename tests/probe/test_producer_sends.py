@@ -518,7 +518,7 @@ ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from fake_broker import FakeCluster
-from kipctl.runs.begin import OnThisMachine
+from kipctl.runs.start import OnThisMachine
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.transport.access import Access

@@ -78,7 +78,7 @@ def test_it_is_well_formed_and_every_reference_leads_somewhere(one: str, many: s
 
 def test_every_picture_has_its_words(one: str) -> None:
     drawn = svgs(one)
-    # Wide and narrow: the course, waits, latency, Metadata, racks; and a waterfall.
+    # Wide and narrow: the timeline, waits, latency, Metadata, racks; and a waterfall.
     assert len(drawn) == 2 * 5 + 1
     for svg in drawn:
         assert svg.get("role") == "img"
@@ -128,7 +128,7 @@ def test_it_stays_small_however_much_was_measured(many: str) -> None:
     assert len(many.encode()) <= MOST_BYTES
     said = " ".join(Elements(many).words)
     assert f"{80 - MOST_LINES} further lines are not drawn" in said
-    assert "The course of 76 further runs is not drawn" in said
+    assert "The timeline of 76 further runs is not drawn" in said
     assert "7 further rows of 2,000 partitions are left out" in said
     assert "100 of 400 rows are shown" in said
     assert "400 of 10,000 rows" in said

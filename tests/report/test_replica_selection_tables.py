@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from kipctl.report.layout import for_people
+from kipctl.report.leader_tables import with_most_rows
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
@@ -9,6 +11,7 @@ from kipctl.report.replica_selection_tables import (
     selection_tables,
     walk_tables,
 )
+from kipctl.report.tables import Report
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -88,10 +91,11 @@ def test_reads_alike_are_one_row_those_that_leave_their_rack_first() -> None:
 
 def test_people_are_shown_a_few_partitions_and_programs_all() -> None:
     many = document(partitions=[row(partition=number) for number in range(30)])
-    *_, few = selection_tables(many, every_row=False)
-    assert len(few.for_people.rows) == 20
-    assert few.for_people.notes == ("And 10 more: --partitions shows them all.",)
-    assert len(few.rows) == 30
+    report = with_most_rows(Report("", {}, selection_tables(many)))
+    few = for_people(report.tables[-1], None)
+    assert len(few.rows) == 20
+    assert few.notes == ("And 10 more: -o wide shows them all.",)
+    assert len(report.tables[-1].rows) == 30
 
 
 def test_an_answer_that_the_rules_do_not_explain_is_told() -> None:

@@ -13,20 +13,20 @@ from typing import TextIO
 
 from plan_worlds import cluster_of
 
-from kipctl.cluster.moves.entry import Origin
 from kipctl.cluster.moves.journal import Journal
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.guard.gauges import GivenUpError, Guarding
-from kipctl.guard.guard import Guard
-from kipctl.guard.metrics import Exporters
+from kipctl.guard.conditions import Guard
+from kipctl.guard.exporters import Exporters
+from kipctl.guard.monitor import GivenUpError, GuardMonitor
 from kipctl.protocol.address import Address
-from kipctl.roll.carry_out import Roll
-from kipctl.roll.leaders import Leaders
-from kipctl.roll.marks import BLOCK, Mark
+from kipctl.roll.execution import Roll
+from kipctl.roll.move_leaders import LeaderMover
+from kipctl.roll.node_watch import ClusterWatch, ControllerWatch, NodeWatch
 from kipctl.roll.plan import Facts, plan_roll
-from kipctl.roll.quorum import Quorum, Voter, unmet_of
-from kipctl.roll.record import How, RollRecord, Rolls, read_roll
-from kipctl.roll.watch import ControllerWatcher, Watched, Watcher
+from kipctl.roll.process_identity import BLOCK, ProcessMark
+from kipctl.roll.quorum import Quorum, Voter, quorum_problem
+from kipctl.roll.record import RollOptions, RollRecord, Rolls, read_roll
 from kipctl.transport.request import Cluster
 
 SCRIPT = 'echo "$1" >> "$2"; exit "$3"'
@@ -121,7 +121,7 @@ class World:
         """Write a roll down, of all three brokers or of these (None: none), and of the controllers;
         `command` is one that restarts, or this."""
         words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
-        how = How(way, command or words, timeout_s=timeout_s, guard_action=guard_action)
+        how = RollOptions(way, command or words, timeout_s=timeout_s, guard_action=guard_action)
         steps = plan_roll(self.facts, brokers, controllers=controllers).steps
         return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)
 
@@ -161,7 +161,7 @@ class World:
 
 
 @dataclass(slots=True)
-class SeenWorld(Watcher):
+class SeenWorld(ClusterWatch):
     """Looks at the world instead of brokers."""
 
     world: World = field(kw_only=True)
@@ -171,12 +171,12 @@ class SeenWorld(Watcher):
         self.was_away = False
         self.known = len(self.world.restarts)
 
-    def is_there(self, broker: int) -> bool:
+    def is_up(self, broker: int) -> bool:
         self.world.moment()
         self.was_away = len(self.world.restarts) > self.known
         return True
 
-    def whole(self) -> tuple[Snapshot, str]:
+    def cluster_state(self) -> tuple[Snapshot, str]:
         self.world.moment()
         return self.world.snapshot, ""
 
@@ -190,23 +190,23 @@ class SeenWorld(Watcher):
         if self.world.late_looks:
             self.world.late_looks -= 1
             quorum = replace(quorum, voters=(*quorum.voters[:2], Voter(103)))
-        return unmet_of(quorum)
+        return quorum_problem(quorum)
 
     def active_controller(self) -> int | None:
         self.world.moment()
         return self.world.quorum.active
 
-    def controller(self, place: Address | None) -> Watched:
+    def controller(self, place: Address | None) -> NodeWatch:
         return SeenController(self.cluster, self.exporters, place, world=self.world)
 
-    def mark(self, broker: int) -> Mark:
+    def mark(self, broker: int) -> ProcessMark:
         self.world.moment()
         lives = self.world.restarts.count(broker)
-        return Mark((10 * lives + broker) * BLOCK if self.world.tells_ids else None)
+        return ProcessMark((10 * lives + broker) * BLOCK if self.world.tells_ids else None)
 
 
 @dataclass(slots=True)
-class SeenController(ControllerWatcher):
+class SeenController(ControllerWatch):
     """Looks at a controller of the world, as at a broker, but that it gives no producer ids."""
 
     world: World = field(kw_only=True)
@@ -216,20 +216,20 @@ class SeenController(ControllerWatcher):
         self.was_away = False
         self.known = len(self.world.restarts)
 
-    def is_there(self, node: int) -> bool:
+    def is_up(self, node: int) -> bool:
         self.world.moment()
         self.was_away = len(self.world.restarts) > self.known
         return True
 
-    def mark(self, node: int) -> Mark:
+    def mark(self, node: int) -> ProcessMark:
         self.world.moment()
         quorum = self.world.quorum
         started = 1000.0 * self.world.restarts.count(node) if self.world.tells_starts else None
-        return Mark(None, started, quorum.epoch if quorum.active == node else None)
+        return ProcessMark(None, started, quorum.epoch if quorum.active == node else None)
 
 
 @dataclass(frozen=True, slots=True)
-class LedWorld(Leaders):
+class LedWorld(LeaderMover):
     """Moves the world's leaders; it is killed before it does, or before it can say so."""
 
     world: World = field(kw_only=True)
@@ -255,7 +255,7 @@ class LedWorld(Leaders):
 
 
 @dataclass(slots=True)
-class GuardingWorld(Guarding):
+class GuardingWorld(GuardMonitor):
     """Gives up when the world says so."""
 
     world: World = field(kw_only=True)

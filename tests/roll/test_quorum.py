@@ -11,7 +11,7 @@ from kipctl.protocol.describe_quorum import (
     QuorumTopic,
     ReplicaState,
 )
-from kipctl.roll.quorum import Voter, quorum_of, unmet_of
+from kipctl.roll.quorum import Voter, quorum_of, quorum_problem
 
 NOW = 1_700_000_000_000
 
@@ -67,7 +67,7 @@ def test_before_kafka_3_9_nobody_tells_where_they_listen() -> None:
 def test_what_keeps_controllers_from_being_restarted(
     answer: DescribeQuorumResponse, unmet: str
 ) -> None:
-    said = unmet_of(quorum_of(answer))
+    said = quorum_problem(quorum_of(answer))
     assert unmet in said
     assert bool(said) == bool(unmet)
 

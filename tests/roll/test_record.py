@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from plan_worlds import cluster_of
 
-from kipctl.cluster.moves.entry import Origin
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.errors import UsageError
 from kipctl.process import Process
-from kipctl.roll.marks import Mark
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Facts, plan_roll
-from kipctl.roll.record import How, RollRecord, Rolls, RollState, Step, read_roll, rolls
+from kipctl.roll.process_identity import ProcessMark
+from kipctl.roll.record import RollOptions, RollRecord, Rolls, RollState, Step, read_roll, rolls
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def kept(tmp_path: Path) -> Rolls:
 
 def begun(kept: Rolls) -> RollRecord:
     plan = plan_roll(Facts(cluster_of((1, 2, 3), racks="abab")))
-    how = How("exec", ("ssh", "{host}"), guards=("urp > 1",), metrics_urls=("http://a/",))
+    how = RollOptions("exec", ("ssh", "{host}"), guards=("urp > 1",), metrics_urls=("http://a/",))
     return kept.begin(Origin(("roll",), "me", "here"), how, plan.steps)
 
 
@@ -33,24 +33,24 @@ def test_it_is_read_as_it_was_written(kept: Rolls) -> None:
     step = record.steps[1].begin(
         Phase.RESTARTING,
         since="20260101T000000.000000Z",
-        mark=Mark(17, 1.5),
+        mark=ProcessMark(17, 1.5),
         process=Process(12, "345"),
         output="a.log",
         moved=7,
     )
     record = record.with_step(step).mark(RollState.STOPPED, "broker 3 is away")
-    assert kept.unended() == record
+    assert kept.unfinished_roll() == record
     assert record.step(3) == step
     assert [one.broker for one in record.left] == [1, 3, 2, 4]
 
 
 def test_one_that_has_ended_is_not_resumed(kept: Rolls) -> None:
-    assert kept.unended() is None
+    assert kept.unfinished_roll() is None
     record = begun(kept)
-    assert kept.unended() == record
+    assert kept.unfinished_roll() == record
     for ended in (RollState.DONE, RollState.ABANDONED):
         record.mark(ended)
-        assert kept.unended() is None
+        assert kept.unfinished_roll() is None
 
 
 def test_it_is_its_owners_alone_and_in_the_state_folder(kept: Rolls, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from rolled_lab import rolled
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.entry import EntryState
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import EntryState
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.record import RollRecord, Rolls, RollState, rolls
 from kipctl.transport.request import Cluster
 
@@ -109,7 +109,7 @@ def test_killed_in_the_middle_it_is_resumed(
 ) -> None:
     before, order = starts(lab), replicas_of(cluster, topic)
     earlier = kept(lab).last()
-    words = ["roll", "--lab", "--brokers", "2", "--bootstrap-server", lab.bootstrap_server]
+    words = ["roll", "--lab", "--broker", "2", "--bootstrap-server", lab.bootstrap_server]
     with subprocess.Popen(
         [sys.executable, "-m", "kipctl", *words],
         stdin=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def test_killed_in_the_middle_it_is_resumed(
             assert killed.poll() is None, killed.stdout and killed.stdout.read()
         killed.send_signal(signal.SIGKILL)
     assert last(lab).state is RollState.UNDER_WAY
-    status, _, said = rolled(lab, "--lab", "--brokers", "1")
+    status, _, said = rolled(lab, "--lab", "--broker", "1")
     assert status == 4, said
     assert "kipctl roll --resume" in said
 
@@ -147,7 +147,7 @@ def test_a_command_that_does_nothing_is_not_believed_and_another_goes_on(
 ) -> None:
     before = starts(lab)
     status, report, said = rolled(
-        lab, "--exec", "echo restarting {broker} of {rack}", "--brokers", "3", "--timeout", "2"
+        lab, "--exec", "echo restarting {broker} of {rack}", "--broker", "3", "--timeout", "2"
     )
     assert status == 6, said
     assert "  restarting 3 of rack-3" in said
@@ -156,7 +156,7 @@ def test_a_command_that_does_nothing_is_not_believed_and_another_goes_on(
     assert report["state"] == "stopped"
     assert 3 not in leaders_of(cluster, topic)
 
-    status, report, said = rolled(lab, "--exec", "false", "--brokers", "3")
+    status, report, said = rolled(lab, "--exec", "false", "--broker", "3")
     assert status == 4, said  # the other one has not ended
     status, report, said = rolled(lab, "--resume", "--lab")
     assert status == 0, said
@@ -166,7 +166,7 @@ def test_a_command_that_does_nothing_is_not_believed_and_another_goes_on(
 
 def test_a_command_that_fails_stops_it(lab: Lab, cluster: Cluster, topic: str) -> None:
     status, report, said = rolled(
-        lab, "--exec", "sh -c 'echo no such unit >&2; exit 5'", "--brokers", "1"
+        lab, "--exec", "sh -c 'echo no such unit >&2; exit 5'", "--broker", "1"
     )
     assert status == 5, said
     assert "no such unit" in said
@@ -205,7 +205,7 @@ def test_a_guard_that_is_crossed_stops_it_before_anything_is_done(
 
 def test_a_canary_feels_the_roll(lab: Lab, cluster: Cluster, topic: str) -> None:
     guards = ("--guard", "p99 > 60s", "--guard", "moved-wait p50 > 60s")
-    status, report, said = rolled(lab, "--lab", "--brokers", "1", *guards)
+    status, report, said = rolled(lab, "--lab", "--broker", "1", *guards)
     assert status == 0, said
     latency, waited = report["guard"]["conditions"]
     assert min(latency["looks"], waited["looks"]) > 3
@@ -242,6 +242,6 @@ def test_a_topic_of_one_replica_refuses_the_roll(lab: Lab, cluster: Cluster) -> 
         status, report, said = rolled(lab, "--dry-run")
         assert status == 0, said
         assert [step["no_other_replica"] for step in report["order"]] == [0, 1, 0]
-        assert kept(lab).unended() is None
+        assert kept(lab).unfinished_roll() is None
     finally:
         admin.delete_topics(["alone"])["alone"].result()

@@ -48,7 +48,7 @@ def test_brokers_and_controllers_are_restarted_under_load_and_nothing_is_lost(
         status, report, said = rolled(
             lab,
             *("--exec", "echo {role} {broker} at {host}:{port}", "--timeout", "3"),
-            *("--brokers", "none", "--controllers"),
+            *("--broker", "none", "--controllers"),
         )
         assert status == 6, said
         standby = min(set(CONTROLLERS) - {first.active})

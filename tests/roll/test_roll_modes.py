@@ -12,12 +12,12 @@ from scripted_broker import ScriptedBroker
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.entry import Origin
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.metadata import MetadataRequest
-from kipctl.roll.next_act import Phase
+from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Risk
-from kipctl.roll.record import How, RollRecord, Rolls, RollState, read_roll, rolls
+from kipctl.roll.record import RollOptions, RollRecord, Rolls, RollState, read_roll, rolls
 
 T0 = PartitionId("t", 0)
 
@@ -66,7 +66,7 @@ class World:
 
     def begun(self) -> RollRecord:
         steps = [Risk(id, "127.0.0.1", 9, None, "broker", 1, 1) for id in (1, 2, 3)]
-        how = How("exec", self.command, timeout_s=3)
+        how = RollOptions("exec", self.command, timeout_s=3)
         return self.kept.begin(Origin(("roll",), "u", "h"), how, steps)
 
     def kipctl(self, *words: str, meanwhile: Callable[[], object] = lambda: None) -> Ran:

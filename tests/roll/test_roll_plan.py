@@ -134,7 +134,7 @@ def test_what_is_not_known_is_said() -> None:
 
 def test_controllers_that_are_no_brokers_are_left_alone() -> None:
     plan = plan_roll(Facts(cluster_of((1, 2)), frozenset({1, 101, 102}), 101))
-    assert plan.apart == (101, 102)
+    assert plan.controllers_only == (101, 102)
     assert [step.role for step in plan.steps] == [
         "broker",
         "broker",
@@ -177,9 +177,9 @@ def test_controllers_that_are_no_brokers_come_last_where_it_was_asked_for(
 ) -> None:
     plan = plan_roll(with_controllers(*ids, active=active), chosen, controllers=True)
     assert order(plan) == expected
-    assert plan.apart == ()
+    assert plan.controllers_only == ()
     last = plan.steps[-1]
-    assert (last.host, last.port, last.is_apart) == (f"c{last.broker}", 9093, True)
+    assert (last.host, last.port, last.is_controller_only) == (f"c{last.broker}", 9093, True)
     assert (last.role == "active controller") == (last.broker == active)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 import pytest
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
-from kipctl.guard.metrics import Exporters
+from kipctl.guard.exporters import Exporters
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
 )
-from kipctl.roll.watch import Watcher
+from kipctl.roll.node_watch import ClusterWatch
 from kipctl.transport.request import Cluster
 
 HANGS = None
@@ -68,15 +68,15 @@ def brokers(*ids: int) -> Iterator[Brokers]:
 
 
 @contextmanager
-def watching(cluster: Brokers) -> Iterator[Watcher]:
+def watching(cluster: Brokers) -> Iterator[ClusterWatch]:
     servers = ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values())
     with Cluster(servers, timeout_s=0.5) as connected:
-        yield Watcher(connected, Exporters())
+        yield ClusterWatch(connected, Exporters())
 
 
 def test_a_broker_that_answers_and_is_listed_is_there() -> None:
     with brokers(1, 2) as cluster, watching(cluster) as watcher:
-        assert watcher.is_there(2)
+        assert watcher.is_up(2)
         assert not watcher.was_away
 
 
@@ -84,30 +84,30 @@ def test_a_broker_that_answers_and_is_listed_is_there() -> None:
 def test_one_that_refuses_connections_was_away_if_others_answer(others: tuple[int, ...]) -> None:
     """Of a cluster of one broker nobody else can answer."""
     with brokers(2, *others) as cluster, watching(cluster) as watcher:
-        assert watcher.is_there(2)
+        assert watcher.is_up(2)
         cluster.end(2)
-        assert not watcher.is_there(2)
+        assert not watcher.is_up(2)
         assert watcher.was_away
 
 
 def test_one_that_others_do_not_list_was_away() -> None:
     with brokers(1, 2, 3) as cluster, watching(cluster) as watcher:
-        assert watcher.is_there(2)
+        assert watcher.is_up(2)
         cluster.shown = {1: (1, 3), 2: (1, 3), 3: (1, 3)}
-        assert not watcher.is_there(2)
+        assert not watcher.is_up(2)
         assert watcher.was_away
 
 
 def test_where_nobody_answers_it_is_kipctls_own_network_that_may_be_lost() -> None:
     with brokers(1, 2) as cluster, watching(cluster) as watcher:
-        assert watcher.is_there(2)
+        assert watcher.is_up(2)
         cluster.stumbles = {1: HANGS, 2: HANGS}
-        assert not watcher.is_there(2)
+        assert not watcher.is_up(2)
         cluster.stumbles = {1: HANG_UP, 2: HANG_UP}
-        assert not watcher.is_there(2)
+        assert not watcher.is_up(2)
         cluster.end(1)
         cluster.end(2)  # as when a tunnel to all of them ends
-        assert not watcher.is_there(2)
+        assert not watcher.is_up(2)
         assert not watcher.was_away
 
 
@@ -116,9 +116,9 @@ def test_one_that_hangs_or_hangs_up_is_not_there_and_need_not_have_been_restarte
     stumble: bytes | None,
 ) -> None:
     with brokers(1, 2) as cluster, watching(cluster) as watcher:
-        assert watcher.is_there(2)
+        assert watcher.is_up(2)
         cluster.stumbles = {2: stumble}
-        assert not watcher.is_there(2)
+        assert not watcher.is_up(2)
         assert not watcher.was_away
 
 
@@ -127,8 +127,8 @@ def test_what_it_says_of_itself_alone_is_not_enough() -> None:
     with brokers(1, 2) as cluster, watching(cluster) as watcher:
         cluster.shown = {2: (1,)}
         cluster.stumbles = {1: HANGS}
-        assert not watcher.is_there(2)
+        assert not watcher.is_up(2)
         assert not watcher.was_away
         cluster.stumbles = {}  # the other one lists it
-        watcher.is_there(2)
+        watcher.is_up(2)
         assert not watcher.was_away

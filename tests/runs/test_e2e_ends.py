@@ -18,12 +18,13 @@ from kipctl.probe.health import Health
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.run import Outcome, Spec
 from kipctl.protocol.address import Address
-from kipctl.report.e2e_tables import e2e_tables, times_table
+from kipctl.report.e2e_tables import e2e_answer, e2e_tables, times_table
 from kipctl.runs import e2e
 from kipctl.runs.e2e import EndToEndPlan, measure
 from kipctl.runs.execute import Listeners
-from kipctl.runs.long_watch import Watched
+from kipctl.runs.long_watch import WatchOptions
 from kipctl.runs.produce import PerfPlan
+from kipctl.runs.start import Starter
 from kipctl.signals import Cut
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows
@@ -33,7 +34,7 @@ from kipctl.transport.access import Access
 
 BEGUN = RunStart("h", 5_000_000, 1_700_000_000_000_000)
 SPEC = ProduceSpec(Access("h:1"), "t", 1000, throughput=1000)
-FOREVER = Watched(forever=True, lost_after_s=1e9)
+FOREVER = WatchOptions(forever=True, lost_after_s=1e9)
 """Rows are of a time long ago, by the clock."""
 TOLD = {"health": Health(lag_p99_us=1), "cpu_s": 1.0, "stopped": False}
 
@@ -145,7 +146,7 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         failure: str = "",
         comes: int = 10,
         again: bool = False,
-        watched: Watched | None = None,
+        watched: WatchOptions | None = None,
     ) -> dict[str, Any]:
         cut, documents = Cut(), []
         monkeypatch.setattr(e2e, "kafka_version", lambda cluster: None)
@@ -159,24 +160,25 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         def cut_in_order() -> Iterator[Cut]:
             yield cut
 
-        @contextmanager
-        def begin_all(*specs: Spec[Any]) -> Iterator[tuple[Client, ...]]:
-            reading, spec = specs
-            two = [reads(first, first + 2) for first in range(0, comes, 2)]
-            writer = Client(spec, tmp_path / "1", "batches", [batches(10)], cut)
-            writer.failure, writer.is_interrupted = failure, is_interrupted
-            writer.new_rows("batches")
-            reader = Client(reading, tmp_path / "0", "reads", two, cut, second_cut=again)
-            yield reader, writer
+        class Scripted(Starter):
+            @contextmanager
+            def start(self, *specs: Spec[Any]) -> Iterator[tuple[Any, ...]]:
+                reading, spec = specs
+                two = [reads(first, first + 2) for first in range(0, comes, 2)]
+                writer = Client(spec, tmp_path / "1", "batches", [batches(10)], cut)
+                writer.failure, writer.is_interrupted = failure, is_interrupted
+                writer.new_rows("batches")
+                reader = Client(reading, tmp_path / "0", "reads", two, cut, second_cut=again)
+                yield reader, writer
 
         monkeypatch.setattr(e2e, "cut_in_order", cut_in_order)
         monkeypatch.setattr(e2e, "RunningProbe", Client)
-        plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05, watched=watched or Watched())
+        plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05, watched=watched or WatchOptions())
         cluster: Any = SimpleNamespace()
         before = Snapshot("cluster", (), ())
         run_folder: Run | None = None
         try:
-            measure(plan, cluster, before, Listeners(), run_folder, begin_all)
+            measure(plan, cluster, before, Listeners(), run_folder, Scripted())
         except (InterruptedRunError, PartlyDoneError) as ended:
             assert is_interrupted or failure or again or watched
             documents[0]["ended"] = ended
@@ -208,10 +210,9 @@ def test_of_a_producer_that_did_not_come_to_tell_nothing_is_said_to_be_known(ran
     assert document["health"]["producer"] == health
     assert document["health"]["consumer"]["throttle_ms"] == 0
     assert document["cpu_seconds"] == {"producer": None, "consumer": 1.0}
-    notes = times_table(document).notes
-    assert notes[0].startswith("10 records settled, 10 acknowledged")
-    assert notes[1].startswith("What quotas, and topics made anew, did to the producer")
-    assert len(notes) == 2
+    assert e2e_answer(document)[0].first.startswith("10 of 10 records settled were acknowledged")
+    [note] = times_table(document).notes
+    assert note.startswith("What quotas, and topics made anew, did to the producer")
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
@@ -220,7 +221,7 @@ def test_what_did_not_come_though_it_was_waited_for_is_missing(
 ) -> None:
     document = ran(is_interrupted=is_interrupted, comes=6)
     assert (document["records"]["delivered"], document["records"]["missing"]) == (6, 4)
-    assert "4 were acknowledged and did not come." in times_table(document).notes
+    assert "4 were acknowledged and did not come." in e2e_answer(document)[0].others
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
@@ -229,7 +230,7 @@ def test_whether_any_is_missing_is_not_known_when_ctrl_c_ends_the_wait(
 ) -> None:
     document = ran(is_interrupted=is_interrupted, comes=6, again=True)
     assert (document["records"]["delivered"], document["records"]["missing"]) == (6, None)
-    notes = " ".join(times_table(document).notes)
+    notes = " ".join(e2e_answer(document)[0].others)
     assert "missing is not known" in notes
     assert "did not come" not in notes
 
@@ -239,13 +240,13 @@ def test_it_says_how_well_either_client_went_on(ran: Any) -> None:
     assert document["health"] == dict.fromkeys(
         ("producer", "consumer"), Health(lag_p99_us=1).as_document()
     )
-    assert len(times_table(document).notes) == 1
+    assert times_table(document).notes == ()
     recreated = "Topic t was deleted and made anew, as Metadata showed after"
     document["health"] = {
         "producer": Health(1500, (f"{recreated} 1.2 s.",)).as_document(),
         "consumer": Health(2500, (f"{recreated} 1.3 s.",), 0, 9000, 9500).as_document(),
     }
-    assert times_table(document).notes[1:] == (
+    assert times_table(document).notes == (
         f"{recreated} 1.2 s.",
         "Brokers throttled the producer for 1.5 s in all (quotas).",
         "Brokers throttled the consumer for 2.5 s in all (quotas).",
@@ -253,7 +254,7 @@ def test_it_says_how_well_either_client_went_on(ran: Any) -> None:
         "do, or the machine had.",
     )
     del document["health"]  # of an older run
-    assert len(times_table(document).notes) == 1
+    assert times_table(document).notes == ()
 
 
 def test_ctrl_c_is_the_end_of_a_run_that_lasts_until_then(ran: Any) -> None:
@@ -288,6 +289,6 @@ def test_that_it_ended_though_nobody_asked_it_to_is_told(ran: Any) -> None:
 
 
 def test_a_run_with_an_end_that_is_watched_comes_to_the_same(ran: Any) -> None:
-    document = ran(watched=Watched(metrics=Address("127.0.0.1", 0)))
+    document = ran(watched=WatchOptions(metrics=Address("127.0.0.1", 0)))
     assert "whole_run" not in document
     assert document["records"]["delivered"] == 10

@@ -12,17 +12,17 @@ from fake_broker import TOPIC, FakeCluster
 from prometheus_client.parser import text_string_to_metric_families
 
 from kipctl.errors import UsageError
-from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, LiveTotals
+from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, EndToEndTotals
 from kipctl.probe.health import Health
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address
 from kipctl.runs import long_watch
-from kipctl.runs.begin import OnThisMachine
 from kipctl.runs.e2e import FOREVER_RECORDS, EndToEndPlan
-from kipctl.runs.long_watch import Served, Watch, Watched, parse_listen, served
+from kipctl.runs.long_watch import MetricsServer, Watch, WatchOptions, parse_listen, serving_metrics
 from kipctl.runs.produce import PerfPlan
+from kipctl.runs.start import OnThisMachine
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.rows import chunks
@@ -82,8 +82,8 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         writer.close()
 
 
-def watch(clients: Clients, how: Watched, server: Served | None = None) -> Watch:
-    totals = LiveTotals(START_US, 1_000_000, 0, round(how.lost_after_s * S), 150 * S, 3600 * S)
+def watch(clients: Clients, how: WatchOptions, server: MetricsServer | None = None) -> Watch:
+    totals = EndToEndTotals(START_US, 1_000_000, 0, round(how.lost_after_s * S), 150 * S, 3600 * S)
     schedule = Schedule(START_US, FOREVER_RECORDS, 1000)
     return Watch(how, totals, schedule, clients.folders, server)
 
@@ -91,7 +91,7 @@ def watch(clients: Clients, how: Watched, server: Served | None = None) -> Watch
 def test_files_are_removed_when_they_are_read_and_older_than_what_is_kept(
     clients: Clients,
 ) -> None:
-    watching = watch(clients, Watched(forever=True, keep_s=60))
+    watching = watch(clients, WatchOptions(forever=True, keep_s=60))
     for _ in range(5):
         clients.send(10)
         clients.now_us += 6 * S
@@ -129,7 +129,7 @@ def test_files_are_removed_when_they_are_read_and_older_than_what_is_kept(
 
 
 def test_a_run_with_an_end_keeps_all_of_its_rows(clients: Clients) -> None:
-    watching = watch(clients, Watched(metrics=Address("127.0.0.1", 0)))
+    watching = watch(clients, WatchOptions(metrics=Address("127.0.0.1", 0)))
     clients.send(10)
     clients.rotate()
     watching.look()
@@ -139,7 +139,7 @@ def test_a_run_with_an_end_keeps_all_of_its_rows(clients: Clients) -> None:
 
 
 def test_files_that_were_not_read_yet_stay(clients: Clients) -> None:
-    watching = watch(clients, Watched(forever=True, keep_s=10))
+    watching = watch(clients, WatchOptions(forever=True, keep_s=10))
     clients.send(10)
     clients.rotate()
     clients.now_us += 3600 * S
@@ -155,10 +155,10 @@ def test_files_that_were_not_read_yet_stay(clients: Clients) -> None:
 
 def test_what_was_counted_last_is_served_until_the_end(clients: Clients) -> None:
     told: list[str] = []
-    with served(Address("127.0.0.1", 0), told.append) as server:
+    with serving_metrics(Address("127.0.0.1", 0), told.append) as server:
         assert server
         assert told == [f"Metrics: {server.url}"]
-        watching = watch(clients, Watched(metrics=Address("127.0.0.1", 0)), server)
+        watching = watch(clients, WatchOptions(metrics=Address("127.0.0.1", 0)), server)
         clients.send(10)
         clients.send(5, came=False)
         clients.now_us += 3 * S
@@ -195,13 +195,13 @@ def test_where_nobody_can_listen_is_said_before_anything_begins() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"--metrics 127.0.0.1:{port} cannot be listened at"):
-            Served(Address("127.0.0.1", port))
+            MetricsServer(Address("127.0.0.1", port))
 
 
 def test_what_went_wrong_while_it_looked_is_raised_at_the_end(
     clients: Clients, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watching = watch(clients, Watched(forever=True, keep_s=60))
+    watching = watch(clients, WatchOptions(forever=True, keep_s=60))
     monkeypatch.setattr(long_watch, "_LOOK_S", 0.001)
     looks = 0
 
@@ -254,13 +254,13 @@ def test_what_is_no_address(text: str) -> None:
 def test_what_cannot_be_watched(watched: Any, produce: Any, what: str) -> None:
     spec = replace(SPEC, throughput=produce.pop("throughput", 1000))
     with pytest.raises(UsageError, match=what):
-        EndToEndPlan(PerfPlan(probe=spec, **produce), watched=Watched(**watched))
+        EndToEndPlan(PerfPlan(probe=spec, **produce), watched=WatchOptions(**watched))
 
 
 def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
     clients: Clients,
 ) -> None:
-    watching = watch(clients, Watched(forever=True))
+    watching = watch(clients, WatchOptions(forever=True))
     clients.send(10)
     clients.write(PRODUCER, "batches", {"records": 3, "error": 7, "seq_stride": 1})
     clients.now_us += 10 * S

@@ -68,7 +68,7 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
 
     changes, librdkafka = perf_metadata(
         lab,
-        *("--phase", "steady", "--phase", "leader-changes", "--seconds", "6"),
+        *("--phase", "steady", "--phase", "leader-changes", "--for", "6"),
         *("--client", "probe", "--policy", "kip526", "--client", "librdkafka"),
     )
     _, steady, moved = changes["phases"]

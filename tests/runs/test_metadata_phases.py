@@ -1,4 +1,4 @@
-"""The course of `perf metadata`, and what is made of requests, by table."""
+"""The phases of `perf metadata`, and what is made of requests, by table."""
 
 from dataclasses import replace
 from typing import Any

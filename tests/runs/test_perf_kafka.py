@@ -31,11 +31,11 @@ from kipctl.cluster.topics import (
 from kipctl.lab.cluster import Lab
 from kipctl.own_names import own_host
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.runs.begin import OnThisMachine
 from kipctl.runs.execute import Listeners
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import PerfPlan, produce
+from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import PHASES
 from kipctl.trace.store import Run

@@ -23,7 +23,7 @@ def write_row(run: Run, dataset: str) -> None:
     run.write(dataset, [pa.RecordBatch.from_pylist([row], schema=schema)])
 
 
-def broken_off(folder: Path, write: Callable[[Run], object]) -> None:
+def failed_run(folder: Path, write: Callable[[Run], object]) -> None:
     """A recording that Ctrl-C ends after workers have ended without rows, and `write`."""
 
     def broken() -> None:
@@ -43,15 +43,15 @@ def ask_for_metadata(run: Run) -> None:
 
 
 def test_of_a_run_that_sent_nothing_nothing_is_left(tmp_path: Path) -> None:
-    broken_off(tmp_path / "store" / "run", ask_for_metadata)
+    failed_run(tmp_path / "store" / "run", ask_for_metadata)
     assert list((tmp_path / "store").iterdir()) == []
 
 
 def test_what_is_not_the_runs_own_is_left(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    broken_off(tmp_path / "mine", ask_for_metadata)
+    failed_run(tmp_path / "mine", ask_for_metadata)
     assert list((tmp_path / "mine").iterdir()) == []
-    broken_off(tmp_path / "noted", lambda run: (run.folder / "notes.txt").touch())
+    failed_run(tmp_path / "noted", lambda run: (run.folder / "notes.txt").touch())
     assert [path.name for path in (tmp_path / "noted").iterdir()] == ["notes.txt"]
 
 
@@ -66,7 +66,7 @@ def test_what_is_not_the_runs_own_is_left(tmp_path: Path) -> None:
     ids=["batches", "a file cut short", "rows", "run.json"],
 )
 def test_what_was_recorded_is_kept(write: Callable[[Run], object], tmp_path: Path) -> None:
-    broken_off(tmp_path / "run", write)
+    failed_run(tmp_path / "run", write)
     assert {path.name for path in (tmp_path / "run").iterdir()} >= set(DATASETS)
 
 

@@ -17,14 +17,14 @@ from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.report.perf_tables import perf_tables
+from kipctl.report.perf_tables import perf_answer, perf_tables
 from kipctl.runs import produce as perf
-from kipctl.runs.begin import OnThisMachine
 from kipctl.runs.consume import consume_settings
 from kipctl.runs.execute import Listeners
 from kipctl.runs.produce import PerfPlan, produce_settings
 from kipctl.runs.record import Recorder
 from kipctl.runs.repair import _consumer, _producer, left_undone, repair
+from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.trace.settings import actions_in_short
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
@@ -78,9 +78,10 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path)
         "cpu_seconds",
     )
     assert [document[name] for name in not_known] == [None] * len(not_known)
-    notes = perf_tables(document)[0].notes
-    assert notes[0].startswith(f"{sent:,} records settled, {sent:,} acknowledged")
-    assert notes[1].endswith("is not known: it did not come to tell.")
+    [answer] = perf_answer(document)
+    assert answer.first.startswith(f"{sent:,} of {sent:,} records settled were acknowledged")
+    [note] = perf_tables(document)[0].notes
+    assert note.endswith("is not known: it did not come to tell.")
     assert {batch["topic"] for batch in batches} == {TOPIC}
     assert read_stored_run(folder).flaw.startswith("it failed: kipctl was killed")
     described = run.description

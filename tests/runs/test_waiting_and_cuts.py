@@ -12,12 +12,12 @@ from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import parse_action
-from kipctl.runs.e2e import WhileRead
+from kipctl.runs.e2e import ProducerWithConsumer
 from kipctl.runs.execute import (
     Listeners,
-    await_settled,
-    conduct,
-    conduct_load,
+    await_settled_leaders,
+    execute,
+    execute_load,
     report_rate,
 )
 from kipctl.runs.plan import RunPlan
@@ -180,9 +180,9 @@ class Load:
 )
 def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cut_by, cut_off, interrupted, calls):
     load = Load(cut_by)
-    conducted = conduct_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), lambda _: None)
-    assert (conducted.outcome, conducted.cut_off) == ("what was done", cut_off)
-    assert (conducted.interrupted, load.calls) == (interrupted, calls)
+    executed = execute_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), Listeners())
+    assert (executed.outcome, executed.cut_off) == ("what was done", cut_off)
+    assert (executed.interrupted, load.calls) == (interrupted, calls)
 
 
 @dataclass
@@ -225,8 +225,8 @@ class Stopped:
 )
 def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, outcome, calls):
     probe = Probe(cuts)
-    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None, Cut())
-    assert (conducted.outcome, conducted.cut_off) == (outcome, True)
+    executed = execute(probe, None, "t", RunPlan(), Listeners(), Cut())
+    assert (executed.outcome, executed.cut_off) == (outcome, True)
     assert probe.calls == calls
 
 
@@ -235,8 +235,8 @@ def test_nor_does_one_that_comes_before_it_is_waited_for():
     probe = Probe(cuts=1)
     probe.is_done_by = lambda time_us: False
     cut.again = True
-    conducted = conduct(probe, None, "t", RunPlan(), lambda _: None, cut)
-    assert conducted.outcome == Stopped("what was settled", True)
+    executed = execute(probe, None, "t", RunPlan(), Listeners(), cut)
+    assert executed.outcome == Stopped("what was settled", True)
     assert probe.calls == ["outcome", "stop", "give up"]
 
 
@@ -263,7 +263,7 @@ class Worker:
 
 @pytest.mark.parametrize(("writer", "reader", "stopped"), [(3, 99, False), (99, 3, True)])
 def test_nothing_is_produced_for_a_consumer_that_is_gone(writer, reader, stopped):
-    load = WhileRead(Worker(writer), Worker(reader))
+    load = ProducerWithConsumer(Worker(writer), Worker(reader))
     assert load.outcome() == Stopped("all", stopped)
 
 
@@ -325,7 +325,7 @@ def test_a_run_that_moves_leaders_begins_when_those_of_before_have_settled() -> 
 
     brokers.before_metadata = catch_up
     with brokers.start() as broker, Cluster(broker.address) as cluster:
-        await_settled(cluster, "t", ROTATING, told.append)
+        await_settled_leaders(cluster, "t", ROTATING, told.append)
     assert brokers.metadata_asked > 6
     assert told == []
 
@@ -333,7 +333,7 @@ def test_a_run_that_moves_leaders_begins_when_those_of_before_have_settled() -> 
 def test_a_topic_that_does_not_settle_is_told_of_and_measured_as_it_is() -> None:
     told: list[str] = []
     with lagging().start() as broker, Cluster(broker.address) as cluster:
-        await_settled(cluster, "t", ROTATING, told.append, timeout_s=0.2)
+        await_settled_leaders(cluster, "t", ROTATING, told.append, timeout_s=0.2)
     assert told == [
         "The run begins while leaders may still move: Topic 't' is not in sync on all brokers "
         "after 0.2 s."
@@ -344,5 +344,5 @@ def test_where_nothing_is_done_to_leaders_nobody_waits_for_them() -> None:
     brokers = lagging()
     with brokers.start() as broker, Cluster(broker.address) as cluster:
         asked = brokers.metadata_asked
-        await_settled(cluster, "t", RunPlan(), pytest.fail)
+        await_settled_leaders(cluster, "t", RunPlan(), pytest.fail)
     assert brokers.metadata_asked == asked

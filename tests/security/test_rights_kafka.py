@@ -14,7 +14,7 @@ from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 MANY = "kipctl-metadata"
-FEW = ("--topics", "2", "--seconds", "0.5", "--throughput", "20", "--phase", "steady", "--yes")
+FEW = ("--topics", "2", "--for", "0.5", "--throughput", "20", "--phase", "steady", "--yes")
 JSON = ("-o", "json")
 
 

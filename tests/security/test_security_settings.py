@@ -28,10 +28,10 @@ from kipctl.security.jaas import jaas_options
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import (
     Security,
+    ignored_properties,
     is_about_security,
-    over_tls,
     security_of,
-    without_effect,
+    with_tls,
 )
 from kipctl.security.tls import Tls
 from kipctl.security.tokens import ClientCredentials, FileToken, UnsignedToken
@@ -282,7 +282,7 @@ def test_what_has_no_effect_is_named() -> None:
         "ssl.keystore.location": "x",
         "sasl.kerberos.service.name": "kafka",
     }
-    assert without_effect(given) == [
+    assert ignored_properties(given) == [
         "sasl.kerberos.service.name",
         "security.providers",
         "ssl.protocol",
@@ -631,4 +631,4 @@ def test_with_tls_a_login_stays(
 ) -> None:
     login = {"sasl.mechanism": "PLAIN"}
     expected = login | {"security.protocol": protocol} | truststore
-    assert over_tls(properties | login, authorities) == expected
+    assert with_tls(properties | login, authorities) == expected

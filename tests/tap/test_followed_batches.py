@@ -6,7 +6,10 @@ import pytest
 from one_connection import START_US, TOPIC, ask_metadata, metadata, produce, produced, records
 from record_batches import Record, encode_batch
 
+from kipctl.tap.clients import Identity
+from kipctl.tap.leaders import PartitionId
 from kipctl.tap.retries import split_seen_wait
+from kipctl.trace.codes import Decision
 from kipctl.trace.redirect_phases import Wait
 
 NOT_LEADER = 6
@@ -55,6 +58,18 @@ def test_a_followed_hint(wire):
     (batch,) = wire.rows("batches")
     assert (batch["attempts"], batch["error"], batch["broker"]) == (2, 0, 2)
     assert batch["acked_us"] - batch["sent_us"] == 2800
+    (client,) = wire.observer.clients.values()
+    assert client.counts.decisions == {Decision.FOLLOWED: 1}
+    assert (client.counts.moves, client.waits_us) == (1, (2000, 2000, 2000))
+    assert +wire.observer.leaders.leading == {2: 1}
+
+
+def test_of_batches_that_met_the_same_moved_leader_the_longest_wait_counts(wire):
+    client = wire.observer.client(Identity("c", "", ""))
+    for wait_us in (10, 30, 20):
+        client.met(PartitionId(TOPIC, 0), 1, wait_us)
+    client.met(PartitionId(TOPIC, 0), 2, 5)
+    assert (client.counts.moves, client.waits_us) == (2, (5, 30, 30))
 
 
 def test_without_a_hint_metadata_has_its_share(wire):

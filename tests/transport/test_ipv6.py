@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from scripted_broker import Asked, ScriptedBroker, a_loopback
 
-from kipctl.cluster.reach import steps_to
+from kipctl.cluster.connection_steps import connection_steps
 from kipctl.protocol.address import Address, host_port
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.message import Response
@@ -51,7 +51,7 @@ def test_a_cluster_is_asked_where_its_metadata_says() -> None:
             assert cluster.metadata(()).cluster_id == "c"
             assert cluster.broker(1).address == Address(HOST, broker.port)
             assert cluster.broker(1).api_versions
-        assert {one.name: one.is_good for one in steps_to(Access(broker.address))} == {
+        assert {one.name: one.is_good for one in connection_steps(Access(broker.address))} == {
             "name": True,
             "TCP": True,
             "versions": True,

@@ -1,6 +1,7 @@
 """The tree of commands with their options, as the man pages and the completions need it."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -8,8 +9,11 @@ from enum import Enum
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from kipctl.cli.app import root_command
+from kipctl.cli.app import whole_command
+from kipctl.cli.complete import values_of
 from kipctl.cli.help import EXAMPLES, VALUE_NAMES
+
+_WORD = re.compile("[a-z0-9-]+")
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Parameter:
     names: tuple[str, ...]
     value: str
     choices: tuple[str, ...]
+    is_known: bool
+    """Whether `kipctl __complete` knows its values."""
     is_path: bool
     repeatable: bool
     required: bool
@@ -62,7 +68,7 @@ class Command:
 
 def command_tree() -> Command:
     """Return `kipctl` with everything below it; what is hidden is left out."""
-    return _command(root_command(), "kipctl", None)
+    return _command(whole_command(), "kipctl", None)
 
 
 def _command(source: TyperCommand | TyperGroup, name: str, parent: typer.Context | None) -> Command:
@@ -98,11 +104,13 @@ def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> P
     is_flag = isinstance(source, TyperOption) and source.is_flag
     kind = source.type_descriptor
     choices = tuple(_text(choice) for choice in kind.choices or ())
+    value = "" if is_flag else _value_name(source, choices)
     variables = source.envvar or ()
     return Parameter(
         names=names,
-        value="" if is_flag else _value_name(source, choices),
-        choices=choices,
+        value=value,
+        choices=choices or _alternatives(value),
+        is_known=bool(value) and bool(values_of(value)),
         is_path=kind.is_path or kind.is_file,
         repeatable=source.multiple or source.nargs == -1,
         required=source.required,
@@ -110,6 +118,11 @@ def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> P
         variables=(variables,) if isinstance(variables, str) else tuple(variables),
         help=inspect.cleandoc(source.help or ""),
     )
+
+
+def _alternatives(value: str) -> tuple[str, ...]:
+    """The words to choose from, of a value such as `all|1` or `rotate|restart:BROKER`."""
+    return tuple(word for word in value.split("|") if _WORD.fullmatch(word)) if "|" in value else ()
 
 
 def _value_name(source: TyperOption | TyperArgument, choices: tuple[str, ...]) -> str:

@@ -1,6 +1,7 @@
-"""The completion scripts: subcommands, options, and the values that an option knows.
+"""The completion scripts: subcommands, options, and their values.
 
-They are static: a key press starts no Python.
+They are static: a key press starts no Python. But for values that only a cluster or a folder knows,
+such as topics and runs: these `kipctl __complete` is asked for.
 """
 
 import shlex
@@ -41,6 +42,10 @@ _kipctl() {{
 complete -F _kipctl kipctl
 """
 
+_BASH_KNOWN = (
+    "mapfile -t COMPREPLY < <("
+    '"${COMP_WORDS[0]}" __complete %s "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null)'
+)
 _BASH_FILES = 'compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return'
 
 
@@ -70,6 +75,8 @@ def _bash_values(option: Parameter) -> str:
     if option.choices:
         words = _quote(" ".join(option.choices))
         return f'COMPREPLY=($(compgen -W {words} -- "$current")); return'
+    if option.is_known:
+        return f"{_BASH_KNOWN % _quote(option.value)}; return"
     return _BASH_FILES if option.is_path else "return"
 
 
@@ -80,6 +87,10 @@ def _bash_words(command: Command) -> str:
     line = f"words={_quote(' '.join(words))} options={_quote(' '.join(options))}"
     if any(argument.is_path for argument in command.arguments):
         line += f"; [[ $current == -* ]] || {{ {_BASH_FILES}; }}"
+    for argument in command.arguments:
+        if argument.is_known:
+            known = _BASH_KNOWN % _quote(argument.value)
+            line += f"; [[ $current == -* ]] || {{ {known}; return; }}"
     return line
 
 
@@ -89,6 +100,10 @@ def zsh(root: Command) -> str:
     for command in root.walk():
         lines += ["", *_zsh_function(command)]
     lines += [
+        "",
+        "_kipctl_values() {",
+        '    compadd -- ${(f)"$(kipctl __complete $1 $LBUFFER 2>/dev/null </dev/null)"}',
+        "}",
         "",
         "# Autoloaded, this file is the function's body; sourced, it has to register it.",
         'if [[ $funcstack[1] == _kipctl ]]; then _kipctl "$@"; else compdef _kipctl kipctl; fi',
@@ -145,6 +160,8 @@ def _zsh_option(option: Parameter) -> Iterator[str]:
 def _zsh_action(parameter: Parameter) -> str:
     if parameter.choices:
         return f"({' '.join(parameter.choices)})"
+    if parameter.is_known:
+        return f" _kipctl_values {_quote(parameter.value)}"
     return "_files" if parameter.is_path else " "
 
 
@@ -166,8 +183,15 @@ function __kipctl_at --description 'Whether the command line has come to the com
     test "$command" = "$argv"
 end
 
+function __kipctl_values --description 'Values that kipctl knows'
+    kipctl __complete $argv[1] (commandline -cp) 2>/dev/null </dev/null
+end
+
 complete -c kipctl -f
 """
+
+
+_FISH_KNOWN = '(__kipctl_values "%s")'
 
 
 def fish(root: Command) -> str:
@@ -184,6 +208,8 @@ def _fish_lines(command: Command) -> Iterator[str]:
     for argument in command.arguments:
         if argument.choices:
             yield f"{at} -a {_fish_quote(' '.join(argument.choices))}"
+        elif argument.is_known:
+            yield f"{at} -a {_fish_quote(_FISH_KNOWN % argument.value)}"
         elif argument.is_path:
             yield f"{at} -F"
     for option in command.options:
@@ -196,6 +222,8 @@ def _fish_option(option: Parameter) -> str:
     ]
     if option.choices:
         parts.append(f"-x -a {_fish_quote(' '.join(option.choices))}")
+    elif option.is_known:
+        parts.append(f"-x -a {_fish_quote(_FISH_KNOWN % option.value)}")
     elif option.is_path:
         parts.append("-r -F")
     elif option.value:

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from kipctl.cluster.snapshot import Broker
+from kipctl.cluster.snapshot import Broker, metadata_request
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.primitives import INT32
 from kipctl.transport.access import Access
 from kipctl.transport.blocking_connection import BlockingConnection
@@ -64,10 +64,7 @@ def costs(
 
 
 def _cost(cluster: Cluster, broker: Broker, asked: str | None, samples: int) -> Cost:
-    request = MetadataRequest(
-        topics=None if asked is None else (MetadataRequestTopic(name=asked),),
-        allow_auto_topic_creation=False,
-    )
+    request = metadata_request(None if asked is None else [asked])
     try:
         highest = cluster.broker(broker.id).api_versions[ApiKey.METADATA][1]
         version = min(highest, request.api.versions[1])

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.snapshot import (
     Broker,
     Partition,
     PartitionId,
     Snapshot,
     from_metadata,
+    metadata_request,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
@@ -54,7 +55,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ViewOfBroker:
     """How a broker's view stands to the newest. `snapshot` is None when it did not answer.
 
     `unseen` are brokers that most others show and it does not, `extra` those only it shows.
@@ -77,10 +78,10 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedViews:
     """How the brokers that were asked stand, after so many looks: another while they differ."""
 
-    standings: tuple[Standing, ...]
+    standings: tuple[ViewOfBroker, ...]
     looks: int
 
     @property
@@ -115,16 +116,12 @@ def sampled(brokers: Sequence[Broker], answer_bytes: int, most_bytes: int) -> tu
     They are spread evenly over racks and ids.
     """
     number = max(_LEAST_ASKED, most_bytes // max(1, answer_bytes))
-    if number >= len(brokers):
-        return tuple(brokers)
-    in_order = sorted(brokers, key=lambda broker: (broker.rack or "", broker.id))
-    chosen = (in_order[(2 * i + 1) * len(in_order) // (2 * number)] for i in range(number))
-    return tuple(sorted(chosen, key=lambda broker: broker.id))
+    return tuple(brokers) if number >= len(brokers) else sample_brokers(brokers, number)
 
 
 def compare_views(
     cluster: Cluster, brokers: Sequence[Broker], topics: Sequence[str] | None = None
-) -> Compared:
+) -> ComparedViews:
     """Ask brokers until they agree on these topics (None: on all), at most three times.
 
     Those that do not answer are not asked again.
@@ -132,7 +129,7 @@ def compare_views(
     views = _views(cluster, brokers, topics)
     looks = 1
     while True:
-        compared = Compared(compare(brokers, views), looks)
+        compared = ComparedViews(compare(brokers, views), looks)
         if looks == LOOKS or not compared.may_agree:
             return compared
         looks += 1
@@ -144,12 +141,7 @@ def compare_views(
 def _views(
     cluster: Cluster, brokers: Sequence[Broker], topics: Sequence[str] | None
 ) -> dict[int, Snapshot | KipctlError]:
-    request = MetadataRequest(
-        topics=None
-        if topics is None
-        else tuple(MetadataRequestTopic(name=topic) for topic in topics),
-        allow_auto_topic_creation=False,
-    )
+    request = metadata_request(topics)
 
     def view(broker: int, connection: BrokerConnection) -> Snapshot:
         answer = connection.request(request)
@@ -162,7 +154,7 @@ def _views(
 
 def compare(
     brokers: Sequence[Broker], views: Mapping[int, Snapshot | KipctlError]
-) -> tuple[Standing, ...]:
+) -> tuple[ViewOfBroker, ...]:
     """How each broker's view stands to the newest that any broker has.
 
     A partition's newest view is that of the highest leader epoch, among those what most brokers
@@ -175,7 +167,7 @@ def compare(
     for broker in brokers:
         view = views[broker.id]
         if not isinstance(view, Snapshot):
-            standings.append(Standing(broker, None, error=view))
+            standings.append(ViewOfBroker(broker, None, error=view))
             continue
         shown = view.by_id
         differences = tuple(
@@ -185,7 +177,7 @@ def compare(
         )
         unseen = tuple(sorted(set(alive) - set(view.broker_ids)))
         extra = tuple(sorted(set(view.broker_ids) - set(alive)))
-        standings.append(Standing(broker, view, differences, unseen, extra))
+        standings.append(ViewOfBroker(broker, view, differences, unseen, extra))
     return tuple(standings)
 
 

@@ -4,7 +4,7 @@ The rules are those of Kafka's `ReplicaManager.findPreferredReadReplica` and of 
 `RackAwareReplicaSelector`. A broker's own answer is what counts; these foresee and explain it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -76,7 +76,7 @@ class PartitionFacts:
         return found.rack if found else None
 
     def records_behind(self, replica: Replica) -> int | None:
-        """How many records the replica's log is shorter than the leader's; None when not told."""
+        """How many records the replica's log is shorter than the leader's; None when not known."""
         leader = self.replica(self.leader)
         if leader is None or leader.log_end is None or replica.log_end is None:
             return None
@@ -136,71 +136,73 @@ class Choice:
         return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
 
 
-def walk(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
+def apply_rules(facts: PartitionFacts, rack: str) -> tuple[Step, ...]:
     """The rules one by one, until one broker is left, or none when they cannot tell.
 
-    Several are left only when they cannot be told apart: the broker then takes the one that was
-    caught up last, by a clock of its own, and of those the highest id.
+    Several are left only where nothing else distinguishes them: the broker then takes the one that
+    was caught up last, by a clock of its own, and of those the highest id.
     """
-    leader = facts.leader
+    return tuple(_steps(facts, rack))
+
+
+def _steps(facts: PartitionFacts, rack: str) -> Iterator[Step]:
+    leader, left = facts.leader, facts.replicas
     if leader == NO_LEADER:
-        return (Step("the leader chooses", "there is no leader", ()),)
-    left = tuple(r for r in facts.replicas)
-    steps = [Step("the leader chooses", f"leader {leader} in {facts.leader_rack}", _ids(left))]
-
-    def step(rule: str, reported: str, brokers: tuple[int, ...]) -> bool:
-        steps.append(Step(rule, reported, brokers))
-        return len(brokers) < 2
-
-    rule = f"replica.selector.class of broker {leader}"
+        yield Step("the leader chooses", "there is no leader", ())
+        return
+    yield Step("the leader chooses", f"leader {leader} in {facts.leader_rack}", _ids(left))
+    selector = f"replica.selector.class of broker {leader}"
     if facts.selector == NO_SELECTOR:
-        step(f"{rule}; without it, the leader", "not set", (leader,))
-        return tuple(steps)
+        yield Step(f"{selector}; without it, the leader", "not set", (leader,))
+        return
     if facts.selector != RACK_AWARE:
-        reported = "not told" if facts.selector is None else facts.selector
-        step(f"{rule}; its rules are its own", reported, ())
-        return tuple(steps)
-    steps.append(Step(rule, RACK_AWARE.rpartition(".")[2], _ids(left)))
-
-    left = tuple(r for r in left if r.broker == leader or r.in_sync)
-    reported = _reported(facts, lambda r: "in sync" if r.in_sync else "not in sync")
-    if step("the leader, and replicas in sync", reported, _ids(left)):
-        return tuple(steps)
-    left = tuple(r for r in left if r.broker == leader or _reaches(r, facts.offset))
-    reported = f"offset {facts.offset}; log ends: " + _reported(facts, lambda r: _number(r.log_end))
-    if step("the log reaches the offset", reported, _ids(left)):
-        return tuple(steps)
-    left = tuple(r for r in left if r.broker == leader or _starts_before(r, facts.offset))
-    reported = f"offset {facts.offset}; log starts: " + _reported(
-        facts, lambda r: _number(r.log_start)
+        yield Step(f"{selector}; its rules are its own", facts.selector or "not told", ())
+        return
+    yield Step(selector, RACK_AWARE.rpartition(".")[2], _ids(left))
+    ends = "log ends: " + _reported(facts, lambda r: _number(r.log_end))
+    starts = "log starts: " + _reported(facts, lambda r: _number(r.log_start))
+    rules: tuple[tuple[str, str, Callable[[Replica], bool]], ...] = (
+        (
+            "the leader, and replicas in sync",
+            _reported(facts, lambda r: "in sync" if r.in_sync else "not in sync"),
+            lambda r: r.in_sync,
+        ),
+        (
+            "the log reaches the offset",
+            f"offset {facts.offset}; {ends}",
+            lambda r: _reaches(r, facts.offset),
+        ),
+        (
+            "the log starts at or before the offset",
+            f"offset {facts.offset}; {starts}",
+            lambda r: _starts_before(r, facts.offset),
+        ),
     )
-    if step("the log starts at or before the offset", reported, _ids(left)):
-        return tuple(steps)
+    for rule, reported, holds in rules:
+        left = tuple(r for r in left if r.broker == leader or holds(r))
+        yield Step(rule, reported, _ids(left))
+        if len(left) < 2:
+            return
     left = tuple(r for r in left if r.rack == rack)
     reported = _reported(facts, lambda r: r.rack or "no rack")
     if not left:
-        step(f"in {rack}; without any, the leader", reported, (leader,))
-        return tuple(steps)
-    if step(f"in {rack}", reported, _ids(left)):
-        return tuple(steps)
+        yield Step(f"in {rack}; without any, the leader", reported, (leader,))
+        return
+    yield Step(f"in {rack}", reported, _ids(left))
+    if len(left) < 2:
+        return
     if leader in _ids(left):
-        step("the leader, where it is in the rack", f"leader {leader} in {rack}", (leader,))
-        return tuple(steps)
+        yield Step("the leader, where it is in the rack", f"leader {leader} in {rack}", (leader,))
+        return
     longest = max(-1 if r.log_end is None else r.log_end for r in left)
     left = tuple(r for r in left if r.log_end is None or r.log_end == longest)
-    reported = "log ends: " + _reported(facts, lambda r: _number(r.log_end))
-    if not step("the longest log", reported, _ids(left)):
-        steps.append(
-            Step(
-                "the one caught up last, then the highest id",
-                "when a replica was caught up is known to the leader alone",
-                _ids(left),
-            )
-        )
-    return tuple(steps)
+    yield Step("the longest log", ends, _ids(left))
+    if len(left) > 1:
+        unknown = "when a replica was caught up is known to the leader alone"
+        yield Step("the one caught up last, then the highest id", unknown, _ids(left))
 
 
-def judge(
+def explain_choice(
     facts: PartitionFacts,
     rack: str,
     answer: Answer,
@@ -212,7 +214,7 @@ def judge(
     The reason is the first rule that kept them from a replica in their rack.
     """
     serving = None if answer.reads_from is None else facts.replica(answer.reads_from)
-    expected = walk(facts, rack)[-1].left
+    expected = apply_rules(facts, rack)[-1].left
     reason, detail = _reason(facts, rack, answer, racks, silent, expected)
     served_there = serving is not None and serving.rack == rack and reason is not Reason.SILENT
     return Choice(
@@ -265,7 +267,8 @@ def _reason(
         return Reason.BEHIND, "; ".join(_lag(facts, r, silent) for r in in_sync)
     if not any(_starts_before(r, facts.offset) for r in in_sync):
         return Reason.STARTS_LATER, _brokers(in_sync)
-    return Reason.UNFORESEEN, f"they say broker {_or(expected)}, if its followers have fetched yet"
+    said = " or ".join(map(str, expected)) or "nothing"
+    return Reason.UNFORESEEN, f"they say broker {said}, if its followers have fetched yet"
 
 
 def _unreported(facts: PartitionFacts) -> str:
@@ -321,10 +324,6 @@ def _ids(replicas: Iterable[Replica]) -> tuple[int, ...]:
 
 def _brokers(replicas: Iterable[Replica]) -> str:
     return ", ".join(f"broker {r.broker}" for r in replicas)
-
-
-def _or(brokers: tuple[int, ...]) -> str:
-    return " or ".join(map(str, brokers)) or "nothing"
 
 
 def _number(offset: int | None) -> str:

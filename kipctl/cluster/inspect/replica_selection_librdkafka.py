@@ -1,4 +1,4 @@
-"""Which broker librdkafka's bytes really come from: a stock client, told its rack and watched.
+"""Which broker librdkafka's bytes really come from: a stock client with a `client.rack`, watched.
 
 It is given its partitions (no group is joined, no offset committed), reads the last few records of
 each, and says in its statistics which broker each partition is fetched from.
@@ -86,7 +86,7 @@ def read(
         while time.monotonic() < deadline:
             consumer.poll(_POLL_S)
             found = fetched_from(statistics, (one.id for one in facts), rack)
-            if has_come(statistics, found, ends):
+            if has_received(statistics, found, ends):
                 break
         return found
     finally:
@@ -107,7 +107,7 @@ def fetched_from(
     return tuple(found)
 
 
-def has_come(
+def has_received(
     statistics: Mapping[str, Any], found: Iterable[ClientRead], ends: Mapping[PartitionId, int]
 ) -> bool:
     """Whether bytes of each of these partitions have come, or all there is until its end.

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from kipctl.cluster.inspect.replica_facts import observe
 from kipctl.cluster.inspect.replica_selection import Choice, Flip, flips
+from kipctl.cluster.inspect.replica_selection_facts import observe
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.transport.request import Cluster
 
 POLL_S = 0.25
 SETTLE_S = 0.5
-"""Seconds: a change is told soon, though its reason may not be known yet."""
+"""Seconds: a change is reported soon, though its reason may not be known yet."""
 
 
 def watch(

@@ -9,20 +9,19 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from kipctl.cluster.moves.entry import Entry, EntryState
-from kipctl.cluster.moves.guards import BUSY
-from kipctl.cluster.moves.plan import Plan, reach
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
+from kipctl.cluster.moves.plan import Plan, plan_to
 from kipctl.cluster.moves.reassign import (
     Failure,
     LeftOut,
-    Ongoing,
     await_finished,
-    ongoing,
-    patiently,
-    pauses,
+    poll_pauses,
+    retry_until,
     submit,
 )
-from kipctl.cluster.snapshot import PartitionId, Snapshot, look_again
+from kipctl.cluster.moves.safety_checks import BUSY
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
+from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -37,7 +36,7 @@ _AT_ONCE = 1000
 _LOOK = "See: kipctl reassign --list, kipctl inspect leaders"
 
 
-def started_by(entry: Entry, one: Ongoing) -> bool:
+def started_by(entry: Entry, one: Reassignment) -> bool:
     """True when the reassignment is the one that the entry tells of: from there, and to there."""
     before, after = entry.before.get(one.id), entry.after.get(one.id)
     return (
@@ -48,7 +47,7 @@ def started_by(entry: Entry, one: Ongoing) -> bool:
     )
 
 
-def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[PartitionId, Entry]:
+def starters(busy: Iterable[Reassignment], entries: Iterable[Entry]) -> dict[PartitionId, Entry]:
     """Of reassignments in progress, the entries that they were started with.
 
     `entries` are the newest first. Of each partition only the newest change counts: an older one
@@ -73,13 +72,13 @@ def starters(busy: Iterable[Ongoing], entries: Iterable[Entry]) -> dict[Partitio
 class Chosen:
     """What is to be cancelled, and what is left alone; `started` has the entries of the former."""
 
-    stop: tuple[Ongoing, ...]
-    left_alone: tuple[Ongoing, ...]
+    stop: tuple[Reassignment, ...]
+    left_alone: tuple[Reassignment, ...]
     started: Mapping[PartitionId, Entry]
 
 
 def choose(
-    busy: Sequence[Ongoing],
+    busy: Sequence[Reassignment],
     started: Mapping[PartitionId, Entry],
     wanted: Collection[PartitionId] | None,
     entry_id: str = "",
@@ -121,7 +120,7 @@ def cancel(cluster: Cluster, chosen: Chosen, timeout_s: float) -> Cancelled:
     PartlyDoneError, TimedOutError, and InterruptedRunError.
     """
     deadline = time.monotonic() + timeout_s
-    now = {one.id: one for one in ongoing(cluster, [one.id for one in chosen.stop])}
+    now = {one.id: one for one in list_reassignments(cluster, [one.id for one in chosen.stop])}
     failures: list[Failure] = [
         LeftOut(one.id, "it has ended, or has another target by now")
         for one in chosen.stop
@@ -168,10 +167,10 @@ def _restored(
     cancelled = sorted(done)
     orders = {p: chosen.started[p].before[p] for p in cancelled if p in chosen.started}
     snapshot = _await_replicas(cluster, {p: originals[p] for p in cancelled}, deadline)
-    restored = reach(snapshot, orders)
+    restored = plan_to(snapshot, orders)
     if restored.moves:
         # Somebody may have started anew what was cancelled.
-        busy = patiently(lambda: ongoing(cluster, restored.target), deadline)
+        busy = retry_until(lambda: list_reassignments(cluster, restored.target), deadline)
         failures += (LeftOut(one.id, f"its order is not put back: {BUSY}") for one in busy)
         restored = restored.without(one.id for one in busy)
     for batch in restored.batches(_AT_ONCE):
@@ -203,7 +202,7 @@ def is_as_before(entry: Entry, now: Snapshot) -> bool:
 
 def _look(cluster: Cluster, partitions: Iterable[PartitionId], deadline: float) -> Snapshot:
     topics = sorted({partition_id.topic for partition_id in partitions})
-    return patiently(lambda: look_again(cluster, topics), deadline)
+    return retry_until(lambda: refresh_snapshot(cluster, topics), deadline)
 
 
 def _batches(partitions: Iterable[PartitionId]) -> Iterable[tuple[PartitionId, ...]]:
@@ -216,7 +215,7 @@ def _await_replicas(
     cluster: Cluster, wanted: Mapping[PartitionId, frozenset[int]], deadline: float
 ) -> Snapshot:
     """Wait until Metadata shows these sets of replicas. Raises TimedOutError, UnreachableError."""
-    for pause_s in pauses():
+    for pause_s in poll_pauses():
         snapshot = _look(cluster, wanted, deadline)
         now = snapshot.assignment
         if all(frozenset(now.get(p, ids)) == ids for p, ids in wanted.items()):
@@ -230,23 +229,23 @@ def _await_replicas(
     raise AssertionError("pauses() ends")
 
 
-def stop_strays(
-    cluster: Cluster, strays: Mapping[PartitionId, Ongoing], deadline: float
+def cancel_unplanned(
+    cluster: Cluster, unplanned_moves: Mapping[PartitionId, Reassignment], deadline: float
 ) -> list[LeftOut]:
     """Cancel at once what turned out not to do what was confirmed; what came of each.
 
     While the controller moves it is asked again until `deadline` (of time.monotonic). What could
-    not be cancelled is told so, and moves on.
+    not be cancelled goes on; that is in its text.
     """
-    if not strays:
+    if not unplanned_moves:
         return []
-    target = dict.fromkeys(strays)
+    target = dict.fromkeys(unplanned_moves)
     refused: dict[PartitionId, object]
     try:
         answers = submit(cluster, target, may_change_replication_factor=True, deadline=deadline)
         refused = {refusal.id: refusal for refusal in answers}
     except KipctlError as error:
-        refused = dict.fromkeys(strays, error.what.rstrip("."))
+        refused = dict.fromkeys(unplanned_moves, error.what.rstrip("."))
     return [
         LeftOut(
             partition_id,
@@ -259,5 +258,5 @@ def stop_strays(
                 else "so it was cancelled at once"
             ),
         )
-        for partition_id, one in strays.items()
+        for partition_id, one in unplanned_moves.items()
     ]

@@ -1,8 +1,8 @@
 """The journal: what kipctl changed in which cluster, written down before it is submitted.
 
 Of an entry there are two files, named for its id, the time (UTC) it was made. `ID.entry.json` says
-what was changed, by whom and how far it came (`kipctl.cluster.moves.entry`). `ID.json` beside it is
-the assignment of before in Kafka's own reassignment JSON, which kafka-reassign-partitions can play
+what was changed, by whom and how far it came (see `journal_entry`). `ID.json` beside it is the
+assignment of before in Kafka's own reassignment JSON, which kafka-reassign-partitions can play
 back. An empty `ID.unfinished` is there until the change has ended, so that what was cut off is
 found without reading all. Journals of earlier kipctls have `ID.json` alone, or `ID.undone.json`
 once it was rolled back.
@@ -18,20 +18,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-from kipctl.cluster.moves.entry import (
-    ENTRY,
+from kipctl.cluster.moves.journal_entry import (
+    ENTRY_SUFFIX,
     ID,
-    KAFKAS,
+    KAFKA_SUFFIX,
     PAUSE,
-    UNFINISHED,
+    UNFINISHED_SUFFIX,
     Entry,
     EntryState,
-    How,
+    ExecutionOptions,
     Origin,
+    created_at,
+    explain_write_errors,
     id_of,
     read_entry,
-    time_of,
-    writing,
 )
 from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.throttle import Throttle
@@ -71,7 +71,7 @@ class Journal:
         origin: Origin | None = None,
         topic_ids: Mapping[str, str] | None = None,
         undoes: str = "",
-        how: How | None = None,
+        how: ExecutionOptions | None = None,
         throttle: Throttle | None = None,
     ) -> Entry:
         """Write a new entry to disk, and return when it is there for good.
@@ -79,12 +79,12 @@ class Journal:
         Its state is PREPARED. Without `after` it is saved for whatever is done next: SUBMITTED.
         `throttle` is about to be set. Raises UsageError when it cannot be written.
         """
-        with writing(self.folder):
+        with explain_write_errors(self.folder):
             self._make_folder()
             entry_id = self._new_id()
             state = EntryState.SUBMITTED if after is None else EntryState.PREPARED
             entry = Entry(
-                self.folder / f"{entry_id}{ENTRY}",
+                self.folder / f"{entry_id}{ENTRY_SUFFIX}",
                 entry_id,
                 self.cluster_id,
                 dict(before),
@@ -97,7 +97,7 @@ class Journal:
                 how,
                 throttle,
             )
-            mark = self.folder / f"{entry_id}{UNFINISHED}"
+            mark = self.folder / f"{entry_id}{UNFINISHED_SUFFIX}"
             try:
                 if how is not None:
                     mark.touch(0o600)  # synced with the folder
@@ -142,8 +142,8 @@ class Journal:
 
     def unfinished(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
         """What was cut off, or still goes on: the newest first."""
-        for path in sorted(self.folder.glob(f"*{UNFINISHED}"), reverse=True):
-            file = path.with_name(path.name.removesuffix(UNFINISHED) + ENTRY)
+        for path in sorted(self.folder.glob(f"*{UNFINISHED_SUFFIX}"), reverse=True):
+            file = path.with_name(path.name.removesuffix(UNFINISHED_SUFFIX) + ENTRY_SUFFIX)
             if not file.exists():
                 continue  # it was cut off before anything else was written
             try:
@@ -183,16 +183,14 @@ class Journal:
         Raises RefusedError, which names the other, when there is one. The kernel lets go of the
         lock when this process ends, however it ends.
         """
-        with writing(self.folder):
-            self._make_folder()
-            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        with explain_write_errors(self.folder):
+            handle = self._open_lock()
         try:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                other = os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
                 raise RefusedError(
-                    f"Another kipctl is changing this cluster: {other}.",
+                    f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
                     "Wait until it has ended, or stop it. Look: kipctl reassign --list",
                 ) from None
             with suppress(OSError):
@@ -209,14 +207,13 @@ class Journal:
 
         Raises RefusedError when nobody does, and UsageError when it cannot be written.
         """
-        with writing(self.folder):
-            self._make_folder()
-            handle = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        with explain_write_errors(self.folder):
+            handle = self._open_lock()
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 (self.folder / PAUSE).touch(0o600)
-                return os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
+                return _lock_owner(handle)
             finally:
                 os.close(handle)
         raise RefusedError(
@@ -228,6 +225,10 @@ class Journal:
         """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
         return (self.folder / PAUSE).exists()
 
+    def _open_lock(self) -> int:
+        self._make_folder()
+        return os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+
     def _make_folder(self) -> None:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         make_private(self.folder)
@@ -237,15 +238,15 @@ class Journal:
     def _paths(self) -> list[Path]:
         """The file of each entry, the newest first."""
         by_id: dict[str, Path] = {}
-        for path in self.folder.glob(f"*{KAFKAS}"):
-            if path.name.endswith(ENTRY) or id_of(path) not in by_id:
+        for path in self.folder.glob(f"*{KAFKA_SUFFIX}"):
+            if path.name.endswith(ENTRY_SUFFIX) or id_of(path) not in by_id:
                 by_id[id_of(path)] = path
         return [by_id[entry_id] for entry_id in sorted(by_id, reverse=True)]
 
     def _new_id(self) -> str:
         """The time, but later than all ids that there are: clocks go back at times."""
         now = datetime.now(UTC)
-        newest = max(filter(None, (time_of(id_of(path)) for path in self._paths())), default=now)
+        newest = max(filter(None, (created_at(id_of(path)) for path in self._paths())), default=now)
         at = max(now, newest)
         while any(self.folder.glob(f"{at.strftime(ID)}.*")):
             at += timedelta(microseconds=1)
@@ -272,6 +273,10 @@ def folder_name(cluster_id: str) -> str:
     if len(encoded) > _LONGEST_NAME:
         return "%" + hashlib.sha256(cluster_id.encode(errors="surrogatepass")).hexdigest()
     return encoded
+
+
+def _lock_owner(handle: int) -> str:
+    return os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
 
 
 def _why(error: UsageError, path: Path) -> str:

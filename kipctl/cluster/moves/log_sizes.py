@@ -48,7 +48,7 @@ def log_sizes(
     answers: Mapping[int, DescribeLogDirsResponse],
     missing: Mapping[int, str],
 ) -> LogSizes:
-    """Of each partition the leader's size, or else the largest that a broker told."""
+    """Of each partition the leader's size, or else the largest that a broker reports."""
     held: dict[int, dict[PartitionId, int]] = {}
     silent = dict(missing)
     for broker, answer in answers.items():
@@ -58,13 +58,13 @@ def log_sizes(
     sizes = {}
     for partition in snapshot.partitions:
         at_leader = held.get(partition.leader, {}).get(partition.id)
-        told = [
+        reported = [
             held[r][partition.id] for r in partition.replicas if partition.id in held.get(r, ())
         ]
         if at_leader is not None:
             sizes[partition.id] = at_leader
-        elif told:
-            sizes[partition.id] = max(told)
+        elif reported:
+            sizes[partition.id] = max(reported)
     disks = {
         broker: disk for broker, answer in answers.items() if (disk := disk_of(answer)) is not None
     }

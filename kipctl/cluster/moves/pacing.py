@@ -1,4 +1,4 @@
-"""How fast a change goes on, and how often it is told of: pure rules."""
+"""How fast a change goes on, and how often its progress is reported: pure rules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ class Pace:
     concurrent: int | None = None
 
 
-AT_ONCE = Pace()
+ONE_BATCH = Pace()
 
 
 @dataclass(slots=True)
-class Seldom:
-    """When to tell again how far something has come: a second after the first time, then whenever a
-    tenth more time has gone by, and every half minute at last. Times are of one monotonic clock."""
+class ReportInterval:
+    """When to report progress again: a second after the first time, then whenever a tenth more time
+    has passed, and every half minute at most. Times are of one monotonic clock."""
 
     began_s: float | None = None
     _next_s: float = 0.0
 
     def is_due(self, now_s: float, at_least_s: float = 0.0) -> bool:
-        """Whether it is time; if it is, not again for a pause, or for `at_least_s`."""
+        """Whether a report is due; if it is, the next one is after a pause, or `at_least_s`."""
         if self.began_s is None:
             self.began_s = self._next_s = now_s
         if now_s < self._next_s:
@@ -47,7 +47,7 @@ class Seldom:
         return True
 
     def rest(self, now_s: float, at_least_s: float = 0.0) -> None:
-        """Not again for a pause from now, or for `at_least_s`."""
+        """Put the next report off by a pause from now, or by `at_least_s`."""
         passed_s = now_s - (now_s if self.began_s is None else self.began_s)
         pause_s = min(max(FIRST_PAUSE_S, passed_s * SHARE_OF_TIME), LAST_PAUSE_S)
         self._next_s = now_s + max(pause_s, at_least_s)

@@ -1,6 +1,6 @@
 """What a plan is: which partitions get which replicas, and which are left alone, and why.
 
-The planners make one; so do a given assignment and the way back (`reach`). Pure rules.
+The planners make one; so do a given assignment and the way back (`plan_to`). Pure rules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,7 +81,7 @@ class Plan:
         left_out = frozenset(partitions)
         return replace(self, moves=tuple(m for m in self.moves if m.id not in left_out))
 
-    def leaving_alone(self, reasons: Mapping[PartitionId, str]) -> "Plan":
+    def skipping(self, reasons: Mapping[PartitionId, str]) -> "Plan":
         """The plan less the moves of these partitions, which are among what is left alone."""
         skipped = tuple(Skipped(m.id, reasons[m.id]) for m in self.moves if m.id in reasons)
         return replace(self.without(reasons), skipped=(*self.skipped, *skipped))
@@ -92,22 +92,31 @@ class Plan:
             yield Plan(self.moves[first : first + size])
 
 
-def reach(snapshot: Snapshot, target: Assignment) -> Plan:
+def sorted_plan(steps: Iterable[Move | Skipped]) -> Plan:
+    """The plan of moves and of what is left alone, in whatever order they come."""
+    in_order = sorted(steps, key=lambda one: one.id)
+    return Plan(
+        tuple(one for one in in_order if isinstance(one, Move)),
+        tuple(one for one in in_order if isinstance(one, Skipped)),
+    )
+
+
+def plan_to(snapshot: Snapshot, target: Assignment) -> Plan:
     """The moves that bring these partitions to the assignment given.
 
     Partitions that are there already, or no longer exist, are left alone.
     """
     now = snapshot.by_id
-    moves, skipped = [], []
-    for partition_id, replicas in sorted(target.items()):
+    steps: list[Move | Skipped] = []
+    for partition_id, replicas in target.items():
         partition = now.get(partition_id)
         if partition is None:
-            skipped.append(Skipped(partition_id, "it does not exist any more"))
+            steps.append(Skipped(partition_id, "it does not exist any more"))
         elif partition.replicas == replicas:
-            skipped.append(Skipped(partition_id, "it is assigned so already"))
+            steps.append(Skipped(partition_id, "it is assigned so already"))
         else:
-            moves.append(Move(partition_id, partition.replicas, replicas, partition.leader))
-    return Plan(tuple(moves), tuple(skipped))
+            steps.append(Move(partition_id, partition.replicas, replicas, partition.leader))
+    return sorted_plan(steps)
 
 
 def demand_moves(plan: Plan, patterns: Sequence[str]) -> None:

@@ -9,19 +9,17 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 from typing import Protocol, TypeVar
 
-from kipctl.cluster.moves.pacing import Seldom
-from kipctl.cluster.moves.plan import Move, reach
-from kipctl.cluster.reassignments import SERVER_SHARE
-from kipctl.cluster.reassignments import Ongoing as Ongoing
-from kipctl.cluster.reassignments import ongoing as ongoing
+from kipctl.cluster.moves.pacing import ReportInterval
+from kipctl.cluster.moves.plan import Move, plan_to
+from kipctl.cluster.reassignments import SERVER_SHARE, list_reassignments
 from kipctl.cluster.snapshot import (
     Assignment,
     PartitionId,
     Snapshot,
-    look_again,
+    by_topic,
+    refresh_snapshot,
     take_snapshot,
 )
 from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
@@ -39,8 +37,8 @@ from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
 
 Progress = Callable[[str], None]
-Look = Callable[[Collection[PartitionId]], None]
-Later = Callable[[], float]
+OnPoll = Callable[[Collection[PartitionId]], None]
+LaterDeadline = Callable[[], float]
 """A later deadline (of time.monotonic), as far as there is one by now."""
 T = TypeVar("T")
 
@@ -49,20 +47,6 @@ LAST_POLL_S = 0.5
 METADATA_GRACE_S = 15.0
 """How long brokers may take to show in Metadata what the controller says is finished."""
 LOOK = "Look: kipctl reassign --list"
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A partition for which the cluster said no, with Kafka's error code and its message."""
-
-    id: PartitionId
-    code: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.id}: {error_name(self.code)}" + (
-            f" ({self.message})" if self.message else ""
-        )
 
 
 class Failure(Protocol):
@@ -76,7 +60,7 @@ class Failure(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A partition of the plan that kipctl itself did not submit, or cancelled again, and why."""
+    """A partition of the plan that was refused, not submitted, or cancelled again, and why."""
 
     id: PartitionId
     why: str
@@ -85,7 +69,7 @@ class LeftOut:
         return f"{self.id}: {self.why}"
 
 
-def pauses() -> Iterator[float]:
+def poll_pauses() -> Iterator[float]:
     """Seconds between one look and the next: doubled each time, up to a limit."""
     pause_s = FIRST_POLL_S
     while True:
@@ -93,13 +77,13 @@ def pauses() -> Iterator[float]:
         pause_s = min(pause_s * 2, LAST_POLL_S)
 
 
-def patiently(ask: Callable[[], T], deadline: float) -> T:
+def retry_until(ask: Callable[[], T], deadline: float) -> T:
     """What is asked for, asked again with backoff while nobody answers: only for what is read.
 
     `deadline` is on the clock of time.monotonic. Raises what `ask` does, UnreachableError and
     TimedOutError only when it has passed. Each time a broker that did not answer is passed over.
     """
-    for pause_s in pauses():
+    for pause_s in poll_pauses():
         try:
             return ask()
         except (UnreachableError, TimedOutError):
@@ -124,7 +108,7 @@ def submit(
     *,
     may_change_replication_factor: bool,
     deadline: float | None = None,
-) -> tuple[Refusal, ...]:
+) -> tuple[LeftOut, ...]:
     """Ask the controller for this assignment (None cancels), and return what it refused.
 
     While the controller is moving it is asked again, until `deadline` (of time.monotonic; None:
@@ -141,14 +125,16 @@ def submit(
             ReassignableTopic(
                 name=topic,
                 partitions=tuple(
-                    ReassignablePartition(partition_index=p.partition, replicas=target[p])
-                    for p in partitions
+                    ReassignablePartition(
+                        partition_index=number, replicas=target[PartitionId(topic, number)]
+                    )
+                    for number in numbers
                 ),
             )
-            for topic, partitions in groupby(sorted(target), key=lambda p: p.topic)
+            for topic, numbers in by_topic(target).items()
         ),
     )
-    response = _submitted(cluster, request, deadline or 0.0)
+    response = _submit(cluster, request, deadline or 0.0)
     if response.error_code == ErrorCode.REQUEST_TIMED_OUT:
         raise _unknown_outcome(f"{error_text(response.error_code)}.")
     if response.error_code == ErrorCode.NOT_CONTROLLER:
@@ -165,10 +151,10 @@ def submit(
             broker_message=response.error_message,
         )
     return tuple(
-        Refusal(
+        LeftOut(
             PartitionId(topic.name, partition.partition_index),
-            partition.error_code,
-            partition.error_message or "",
+            error_name(partition.error_code)
+            + (f" ({partition.error_message})" if partition.error_message else ""),
         )
         for topic in response.responses
         for partition in topic.partitions
@@ -176,10 +162,10 @@ def submit(
     )
 
 
-def _submitted(
+def _submit(
     cluster: Cluster, request: AlterPartitionReassignmentsRequest, deadline: float
 ) -> AlterPartitionReassignmentsResponse:
-    for pause_s in pauses():
+    for pause_s in poll_pauses():
         cluster.controller()  # if nobody can be reached, nothing was sent
         try:
             response = cluster.ask_controller(request)
@@ -195,11 +181,11 @@ def _unknown_outcome(why: str) -> TimedOutError:
     return TimedOutError(f"It is not known whether the cluster has taken it: {why}", f"{LOOK}.")
 
 
-def ignore_look(_: Collection[PartitionId]) -> None:
+def ignore_poll(_: Collection[PartitionId]) -> None:
     """For those who do not look at what is copied."""
 
 
-def no_later() -> float:
+def fixed_deadline() -> float:
     """For those whose deadline stays."""
     return float("-inf")
 
@@ -209,8 +195,8 @@ def await_finished(
     target: Assignment,
     deadline: float,
     progress: Progress,
-    look: Look = ignore_look,
-    later: Later = no_later,
+    look: OnPoll = ignore_poll,
+    later: LaterDeadline = fixed_deadline,
 ) -> Snapshot:
     """Wait until the partitions are no longer being reassigned, and Metadata shows the target.
 
@@ -222,17 +208,17 @@ def await_finished(
     reassignment ended elsewhere (someone cancelled it).
     """
     topics = sorted({partition_id.topic for partition_id in target})
-    ended, said, seldom = 0.0, -1, Seldom()
-    for pause_s in pauses():
+    ended, said, reports = 0.0, -1, ReportInterval()
+    for pause_s in poll_pauses():
         until = max(deadline, later())
-        busy = patiently(lambda: ongoing(cluster, target), until)
+        busy = retry_until(lambda: list_reassignments(cluster, target), until)
         unfinished = len(busy)
         now = time.monotonic()
         look([one.id for one in busy])
         if not unfinished:
             until = max(deadline, later())
-            snapshot = patiently(lambda: look_again(cluster, topics), until)
-            differing = reach(snapshot, target).moves
+            snapshot = retry_until(lambda: refresh_snapshot(cluster, topics), until)
+            differing = plan_to(snapshot, target).moves
             if not differing:
                 return snapshot
             ended = ended or now
@@ -248,7 +234,7 @@ def await_finished(
                 raise _not_shown(differing, len(target))
         elif now > max(deadline, later()):
             raise _still_busy(unfinished, len(target))
-        elif unfinished != said and seldom.is_due(now):
+        elif unfinished != said and reports.is_due(now):
             said = unfinished
             progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
         time.sleep(pause_s)
@@ -259,8 +245,8 @@ def await_one(
     cluster: Cluster,
     under_way: frozenset[PartitionId],
     deadline: float,
-    look: Look = ignore_look,
-    later: Later = no_later,
+    look: OnPoll = ignore_poll,
+    later: LaterDeadline = fixed_deadline,
 ) -> frozenset[PartitionId]:
     """Wait until one of these is no longer being reassigned; returns those that still are.
 
@@ -269,9 +255,11 @@ def await_one(
     """
     if not under_way:
         return under_way
-    for pause_s in pauses():
+    for pause_s in poll_pauses():
         until = max(deadline, later())
-        busy = frozenset(one.id for one in patiently(lambda: ongoing(cluster, under_way), until))
+        busy = frozenset(
+            one.id for one in retry_until(lambda: list_reassignments(cluster, under_way), until)
+        )
         look(busy)
         if busy != under_way:
             return busy
@@ -318,7 +306,7 @@ class Verified:
 
 def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     """Compare the cluster with the assignment wanted."""
-    busy = {one.id for one in ongoing(cluster, target)}
+    busy = {one.id for one in list_reassignments(cluster, target)}
     now = take_snapshot(cluster, sorted({partition_id.topic for partition_id in target})).assignment
     return tuple(
         Verified(

@@ -4,20 +4,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kipctl.cluster.moves.cancel import started_by
-from kipctl.cluster.moves.entry import Entry
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
-from kipctl.cluster.moves.reassign import Ongoing
-from kipctl.cluster.moves.rollback import CHANGED, GONE, MADE_ANEW, is_made_anew, was_cancelled
+from kipctl.cluster.moves.rollback import (
+    CHANGED,
+    DELETED,
+    RECREATED,
+    is_recreated,
+    not_alive,
+    was_cancelled,
+)
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import Setting, Throttle
-from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 DONE = "it is as planned already"
 TARGET_NOT_KNOWN = "where kipctl was to bring it is not known"
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remaining:
     """`plan` has the moves to submit, and what is left alone and why; `under_way` those that were
     submitted and are not there yet; `in_place` the leaders to elect where the replicas are there.
 
@@ -48,13 +55,13 @@ class Left:
         return (*self.under_way.moves, *self.plan.moves)
 
 
-def left_to_do(
+def remaining_work(
     entry: Entry,
     now: Snapshot,
-    busy: Iterable[Ongoing] = (),
+    busy: Iterable[Reassignment] = (),
     topic_ids: Mapping[str, str] | None = None,
     settings: Mapping[Setting, str | None] | None = None,
-) -> Left:
+) -> Remaining:
     """What is left of the entry's change. A pure function.
 
     `busy` is what is being reassigned, asked for before `now`: what ended in between is then seen
@@ -62,10 +69,10 @@ def left_to_do(
     that is neither as before, nor as planned, nor on its way there is somebody else's by now.
     """
     if not entry.is_unfinished:
-        return Left(Plan(()))
+        return Remaining(Plan(()))
     to_set, others = _throttle(entry, settings or {})
     if not entry.is_open:
-        return Left(Plan(()), to_set=to_set, set_by_others=others)
+        return Remaining(Plan(()), to_set=to_set, set_by_others=others)
     open_ones, alive = {one.id: one for one in busy}, frozenset(now.broker_ids)
     elects = entry.how is not None and entry.how.elects
     moves: list[Move] = []
@@ -77,9 +84,11 @@ def left_to_do(
         after, partition = entry.after.get(partition_id), now.by_id.get(partition_id)
         one = open_ones.get(partition_id)
         if after is None or partition is None:
-            skipped.append(Skipped(partition_id, GONE if partition is None else TARGET_NOT_KNOWN))
-        elif is_made_anew(entry, topic_ids or {}, partition_id.topic):
-            skipped.append(Skipped(partition_id, MADE_ANEW))
+            skipped.append(
+                Skipped(partition_id, DELETED if partition is None else TARGET_NOT_KNOWN)
+            )
+        elif is_recreated(entry, topic_ids or {}, partition_id.topic):
+            skipped.append(Skipped(partition_id, RECREATED))
         elif one is not None and started_by(entry, one) and one.target == after:
             under_way.append(Move(partition_id, before, after, partition.leader))
         elif one is not None:
@@ -92,12 +101,12 @@ def left_to_do(
                 skipped.append(Skipped(partition_id, DONE))
         elif partition.replicas != before and not was_cancelled(entry, partition):
             skipped.append(Skipped(partition_id, CHANGED))
-        elif why := _not_yet(partition, after, alive):
+        elif why := not_alive(partition, after, alive):
             is_whole = False
             skipped.append(Skipped(partition_id, why))
         else:
             moves.append(Move(partition_id, partition.replicas, after, partition.leader))
-    return Left(
+    return Remaining(
         Plan(tuple(moves), tuple(skipped)),
         Plan(tuple(under_way)),
         in_place,
@@ -105,12 +114,6 @@ def left_to_do(
         to_set,
         others,
     )
-
-
-def _not_yet(partition: Partition, after: tuple[int, ...], alive: frozenset[int]) -> str:
-    """Why it cannot go there now; "" when it can."""
-    dead = [b for b in after if b not in alive and b not in partition.replicas]
-    return f"broker {dead[0]} is not alive" if dead else ""
 
 
 def _throttle(

@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Ongoing, ongoing
-from kipctl.cluster.reassignments import concerned
-from kipctl.cluster.snapshot import Snapshot
-from kipctl.cluster.throttle_configs import FOLLOWER_RATE as FOLLOWER_RATE
-from kipctl.cluster.throttle_configs import FOLLOWER_REPLICAS as FOLLOWER_REPLICAS
-from kipctl.cluster.throttle_configs import LEADER_RATE as LEADER_RATE
-from kipctl.cluster.throttle_configs import LEADER_REPLICAS as LEADER_REPLICAS
-from kipctl.cluster.throttle_configs import RATES as RATES
-from kipctl.cluster.throttle_configs import REPLICAS as REPLICAS
+from kipctl.cluster.throttle_configs import (
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    RATES,
+)
 from kipctl.errors import (
     KipctlError,
     PartlyDoneError,
@@ -112,13 +108,13 @@ def _read_change(entry: object) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class StillSet:
-    """A setting that could not be put back, and why; `is_away` if its broker cannot be reached,
-    `is_foreign` if somebody else has set it since."""
+    """A setting that could not be put back, and why; `is_broker_down` if its broker cannot be
+    reached, `is_set_by_other` if somebody else has set it since."""
 
     setting: Setting
     reason: str
-    is_away: bool = False
-    is_foreign: bool = False
+    is_broker_down: bool = False
+    is_set_by_other: bool = False
 
     def __str__(self) -> str:
         return f"{self.setting}: {self.reason}"
@@ -129,7 +125,7 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
 
     As in Kafka's ReassignPartitionsCommand: leaders are throttled where the replicas are now, as
     any of them may become leader, and followers where new ones come. Brokers that are not alive
-    cannot be told. Nothing where nothing is copied. Raises UsageError for a rate below 1.
+    cannot be throttled. Nothing where nothing is copied. Raises UsageError for a rate below 1.
     """
     if rate < 1:
         raise UsageError(
@@ -151,7 +147,9 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
     return wanted
 
 
-def throttle_of(wanted: Mapping[Setting, str], before: Mapping[Setting, str | None]) -> Throttle:
+def throttle_changes(
+    wanted: Mapping[Setting, str], before: Mapping[Setting, str | None]
+) -> Throttle:
     """What changes: rates are replaced, replicas that are throttled already stay so.
 
     What is as wanted already is no change, and will not be put back.
@@ -180,7 +178,7 @@ def prepare_throttle(cluster: Cluster, moves: Iterable[Move], rate: int) -> Thro
     RefusedError, UnreachableError, TimedOutError, and UsageError for a rate below 1.
     """
     wanted = wanted_settings(moves, rate, cluster.nodes)
-    return throttle_of(wanted, read_settings(cluster, wanted))
+    return throttle_changes(wanted, read_settings(cluster, wanted))
 
 
 def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
@@ -211,8 +209,10 @@ def put_back(cluster: Cluster, throttle: Throttle) -> tuple[StillSet, ...]:
         try:
             still_set += _put_back_group(cluster, [changes[setting] for setting in group])
         except KipctlError as error:
-            is_away = isinstance(error, (UnreachableError, TimedOutError))
-            still_set += [StillSet(s, error.what, is_away and s.kind == BROKER) for s in group]
+            is_broker_down = isinstance(error, (UnreachableError, TimedOutError))
+            still_set += [
+                StillSet(s, error.what, is_broker_down and s.kind == BROKER) for s in group
+            ]
     return tuple(still_set)
 
 
@@ -232,7 +232,7 @@ def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[Sti
             own[one.setting] = one.before
         else:
             why = f"somebody else has set it to {now[one.setting]}"
-            yield StillSet(one.setting, why, is_foreign=True)
+            yield StillSet(one.setting, why, is_set_by_other=True)
     for answer in _write(cluster, own):
         if answer.error_code and answer.error_code not in _GONE:
             why = answer.error_message or error_text(answer.error_code)
@@ -251,9 +251,9 @@ def demand_put_back(still_set: Sequence[StillSet], *, is_forgotten: bool = False
     if not still_set:
         return
     more = f" And {len(still_set) - 1} more." if len(still_set) > 1 else ""
-    own = [one for one in still_set if not (one.is_away or one.is_foreign)]
-    here = [one.setting for one in still_set if is_forgotten or not one.is_away]
-    away = [one.setting.name for one in still_set if one.is_away]
+    own = [one for one in still_set if not (one.is_broker_down or one.is_set_by_other)]
+    here = [one.setting for one in still_set if is_forgotten or not one.is_broker_down]
+    away = [one.setting.name for one in still_set if one.is_broker_down]
     steps = []
     if own and not is_forgotten:
         steps.append(f"Put it back: {CLEAR}.")
@@ -283,51 +283,6 @@ def read_settings(cluster: Cluster, settings: Iterable[Setting]) -> dict[Setting
     for group in _groups(list(settings)):
         found |= _read_group(cluster, group)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Throttles:
-    """A cluster's throttles: values by setting; `missing` says why a broker's are not known."""
-
-    found: Mapping[Setting, str]
-    missing: Mapping[int, str]
-
-
-def find_throttles(cluster: Cluster, snapshot: Snapshot) -> Throttles:
-    """All throttles that are set on the brokers and topics of the snapshot.
-
-    Raises RefusedError, UnreachableError and TimedOutError when topics are not shown.
-    """
-    topics = [Setting(TOPIC, topic, config) for topic in snapshot.topics for config in REPLICAS]
-    found = read_settings(cluster, topics)
-    missing: dict[int, str] = {}
-    for broker in snapshot.broker_ids:
-        try:
-            found |= _read_group(cluster, [Setting(BROKER, str(broker), c) for c in RATES])
-        except KipctlError as error:
-            missing[broker] = error.what
-    return Throttles({s: v for s, v in found.items() if v}, missing)
-
-
-def leftover_throttles(cluster: Cluster, throttles: Throttles) -> Throttle:
-    """Those of them that nothing needs that is being reassigned now; `put_back` removes them.
-
-    Raises RefusedError, UnreachableError and TimedOutError.
-    """
-    return leftovers(throttles.found, ongoing(cluster))
-
-
-def leftovers(found: Mapping[Setting, str], busy: Iterable[Ongoing]) -> Throttle:
-    """The throttles of topics and brokers that no reassignment in progress concerns."""
-    topics, brokers = concerned(busy)
-    needed = {(TOPIC, topic) for topic in topics} | {(BROKER, str(broker)) for broker in brokers}
-    return Throttle(
-        tuple(
-            Change(setting, None, value)
-            for setting, value in sorted(found.items())
-            if (setting.kind, setting.name) not in needed
-        )
-    )
 
 
 def _groups(settings: Sequence[Setting]) -> Iterator[list[Setting]]:

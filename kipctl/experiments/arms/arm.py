@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
@@ -121,7 +121,7 @@ def parse_arm(name: str) -> Arm:
     if librdkafka := _LIBRDKAFKA.fullmatch(name):
         return Arm(name, LibrdkafkaClient(int(librdkafka[1]) if librdkafka[1] else None))
     raise UsageError(
-        f"{name!r} is no arm.",
+        f"{name!r} is no arm.{did_you_mean(name, ARMS)}",
         f"There are {', '.join(ARMS)}, and java-X.Y.Z, java-X.Y.Z-unhinted, librdkafka-Nms.",
     )
 

@@ -24,8 +24,8 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.run import Outcome
-from kipctl.runs.begin import Begin, OnThisMachine, Probe
 from kipctl.runs.read_to_end import WrittenTo, acknowledged_ends, await_offsets
+from kipctl.runs.start import OnThisMachine, Probe, Starter
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.access import Access
@@ -52,8 +52,8 @@ class Load:
     throughput: float = 500
     record_size: int = 1000
     warmup_s: float = 5.0
-    begin: Begin[Any] = field(default_factory=OnThisMachine)
-    """How kipctl's own clients begin: each as a process, or as workers."""
+    start: Starter = field(default_factory=OnThisMachine)
+    """Starts kipctl's own clients: each as a process, or as workers."""
 
     @property
     def warmup_records(self) -> int:
@@ -141,7 +141,7 @@ def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
             partitioner="round-robin",  # every partition is written to, so every move is met
         ),
     )
-    with load.begin(spec) as probe:
+    with load.start(spec) as probe:
         yield _ProbeWriter(probe)
 
 
@@ -197,7 +197,7 @@ def probe_reader(load: Load, discovery: LeaderDiscovery, client_rack: str = "") 
         discovery=discovery,
         config=ConsumerConfig(client_id=CONSUMER, client_rack=client_rack),
     )
-    with load.begin(spec) as probe:
+    with load.start(spec) as probe:
         yield _ProbeReader(probe)
 
 

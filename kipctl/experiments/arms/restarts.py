@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.cluster.moves.elections import MOST_IN_ONE, elect_preferred
+from kipctl.cluster.moves.election_batches import MAX_PER_REQUEST, elect_preferred
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
@@ -160,7 +160,7 @@ def _restart(lab: Lab, cluster: Cluster, topic: str, before: Snapshot, restart: 
     restart.in_sync_us = now_us()
     preferred = {partition.id: partition.preferred_leader for partition in now.partitions}
     # In one go, as brokers do it themselves: what is measured is the whole of it.
-    held = elect_preferred(cluster, preferred, now, batch=MOST_IN_ONE)
+    held = elect_preferred(cluster, preferred, now, batch=MAX_PER_REQUEST)
     restart.elected_us, restart.back_us = held.called_us, held.converged_us
 
 

@@ -18,10 +18,10 @@ from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
-from kipctl.runs.begin import OnThisMachine
-from kipctl.runs.execute import Conducted, conduct_load
+from kipctl.runs.execute import Executed, Listeners, execute_load
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.record import describe, event_rows
+from kipctl.runs.start import OnThisMachine
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.spec import TapSpec, api_name
@@ -138,13 +138,13 @@ def run_arm(
     before = take_snapshot(stand.cluster, [load.topic])
     with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
         with running_tap(conditions.tap(arm, stand.access), Path(scratch)) as tap:
-            conducted, claims = _conducted(arm, stand, load, plan, tap, seed)
+            executed, claims = _executed(arm, stand, load, plan, tap, seed)
             tapped = tap.stop()
         export.write(run, tapped, Path(scratch))
-    run.write("events", [event_rows(conducted.events, tapped.start_us)])
-    actions = [action.as_document(tapped.start_us) for action in conducted.performed]
+    run.write("events", [event_rows(executed.events, tapped.start_us)])
+    actions = [action.as_document(tapped.start_us) for action in executed.performed]
     figures = figures_of(run, load.warmup_records)
-    found = ArmRun(arm, figures, claims, actions, conducted.busy)
+    found = ArmRun(arm, figures, claims, actions, executed.busy)
     describe(
         run,
         "experiment redirect",
@@ -152,7 +152,7 @@ def run_arm(
         {
             "source": "tap",
             "interval_ns": 0,
-            **({"stopped": True} if conducted.cut_off else {}),
+            **({"stopped": True} if executed.cut_off else {}),
             "arm": arm.name,
             "leader_discovery": _discovery(arm),
             "num_records": load.num_records,
@@ -178,10 +178,10 @@ def run_arm(
             },
         },
     )
-    if conducted.cut_off:
+    if executed.cut_off:
         raise InterruptedRunError(
             f"Interrupted in a run of {arm.name}: {found.figures.acknowledged:,} of "
-            f"{load.num_records:,} records were acknowledged. {conducted.interrupted}".strip()
+            f"{load.num_records:,} records were acknowledged. {executed.interrupted}".strip()
         )
     errors = [action["error"] for action in actions if action["error"]]
     if errors and len(errors) == len(actions):
@@ -196,26 +196,22 @@ def _discovery(arm: Arm) -> str:
     return arm.client.discovery.value if isinstance(arm.client, ProbeClient) else f"of {arm.name}"
 
 
-def _ignore(_: str) -> None:
-    """Every rotation that goes well is not worth a line."""
-
-
-def _conducted(
+def _executed(
     arm: Arm,
     stand: Stand,
     load: Load,
     plan: RunPlan,
     tap: RunningTap,
     seed: int,
-) -> tuple[Conducted[Any], dict[str, Any]]:
+) -> tuple[Executed[Any], dict[str, Any]]:
     """The arm's run, and what its client says of it."""
     if isinstance(arm.client, ProbeClient):
-        return _probe_conducted(arm.client, stand, load, plan, tap, seed)
+        return _execute_probe(arm.client, stand, load, plan, tap, seed)
     access = stand.access.behind(tap.bootstrap_server)
     with stand.client(arm).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
-        conducted = conduct_load(client, schedule, stand.cluster, load.topic, plan, _ignore)
-    return conducted, _reported_by_client(conducted.outcome)
+        executed = execute_load(client, schedule, stand.cluster, load.topic, plan, Listeners())
+    return executed, _reported_by_client(executed.outcome)
 
 
 def began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
@@ -241,14 +237,14 @@ def _reported_by_client(produced: Produced) -> dict[str, Any]:
     }
 
 
-def _probe_conducted(
+def _execute_probe(
     client: ProbeClient,
     stand: Stand,
     load: Load,
     plan: RunPlan,
     tap: RunningTap,
     seed: int,
-) -> tuple[Conducted[Any], dict[str, Any]]:
+) -> tuple[Executed[Any], dict[str, Any]]:
     spec = ProduceSpec(
         stand.access.behind(tap.bootstrap_server),
         load.topic,
@@ -261,10 +257,10 @@ def _probe_conducted(
         seed=seed,
     )
     with OnThisMachine()(spec) as probe:
-        conducted = conduct_load(probe, probe.schedule, stand.cluster, load.topic, plan, _ignore)
-        measured = measured_produce(conducted.outcome, probe.results)
+        executed = execute_load(probe, probe.schedule, stand.cluster, load.topic, plan, Listeners())
+        measured = measured_produce(executed.outcome, probe.results)
     outcome = measured.outcome
-    return conducted, {
+    return executed, {
         "software": f"kipctl {__version__}",
         "records": outcome.acknowledged,
         "failed": outcome.failed,

@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kipctl.cluster.moves.change import rotate_leaders
+from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.moves.pacing import Pace
-from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.plan_execution import rotate_leaders
+from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topics
-from kipctl.cluster.watch import ClusterEvent
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import in_turn
 from kipctl.experiments.arms.halves import records
@@ -22,13 +22,14 @@ from kipctl.measure.probe_results import concatenated, rows_of_probes, shifted
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
+from kipctl.progress import ProgressText
 from kipctl.runs.actions import parse_action
-from kipctl.runs.begin import OnThisMachine
 from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.produce import produce_settings
 from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.store import Run
@@ -54,8 +55,11 @@ def run_batches(
     found: dict[int, list[BatchRun]] = {size: [] for size in plan.sizes}
     with own_topic(stand.cluster, plan.partitions, 0, message):
         _warm_up(plan, stand, message)
-        for size, number in in_turn(plan.sizes, plan.runs):
-            message(f"Batches of {size}, run {number} of {plan.runs}.")
+        turns = in_turn(plan.sizes, plan.runs)
+        for done, (size, number) in enumerate(turns):
+            message(
+                ProgressText(f"Batches of {size}, run {number} of {plan.runs}.", done, len(turns))
+            )
             name = f"batch-{size}.{number}"
             with (
                 TemporaryDirectory(prefix="kipctl-") as scratch,
@@ -135,11 +139,10 @@ def _one(
         outcome = probe.outcome()
         busy = busy_share(busy_before, cpu_times())
         start_us = outcome.start_us
-        recorder.write_rows(start_us, probe.results, events)
         rotated = [Rotation(begin - start_us, end - start_us) for begin, end in spans]
         actions = [_action(one, plan.partitions) for one in rotated]
         after = snapshot_after(cluster, OWN_TOPIC, message)
-        recorder.close(outcome, probe.results, {"actions": actions}, after)
+        recorder.write(outcome, probe.results, events, actions, after)
         recorder.evaluated(
             summarize_produce(
                 measured_produce(outcome, probe.results), actions, stand.kafka_version

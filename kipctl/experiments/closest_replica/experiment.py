@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.cluster.inspect.replica_facts import broker_racks
+from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
-from kipctl.errors import InterruptedRunError, UsageError
+from kipctl.errors import InterruptedRunError, UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, in_turn
 from kipctl.experiments.arms.broker_warmup import warm_up
 from kipctl.experiments.arms.differ import Differing, adjusted, differing
@@ -36,6 +36,7 @@ from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traff
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.progress import ProgressText
 from kipctl.runs.actions import lab_of
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
@@ -139,16 +140,21 @@ def run_closest(
     runs: dict[tuple[str, str], list[ReadRun]] = {}
     # Without a lab no leader is moved here: what others move is theirs.
     with leaders_put_back(cluster) if lab is not None else nullcontext():
-        for client, number in in_turn(plan.clients, plan.runs):
-            for reads in READS if number % 2 else READS[::-1]:
-                message(f"{client.name} from the {reads} (run {number} of {plan.runs})")
-                with (
-                    recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
-                    own_topic(cluster, plan.partitions, 0, lambda _: None) as before,
-                ):
-                    stage = Stage(stand, lab, racks, rack, before)
-                    found = _one(plan, client, reads, load, stage, run)
-                runs.setdefault((client.name, reads), []).append(found)
+        turns = [
+            (client, number, reads)
+            for client, number in in_turn(plan.clients, plan.runs)
+            for reads in (READS if number % 2 else READS[::-1])
+        ]
+        for done, (client, number, reads) in enumerate(turns):
+            what = f"{client.name} from the {reads} (run {number} of {plan.runs})"
+            message(ProgressText(what, done, len(turns)))
+            with (
+                recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
+                own_topic(cluster, plan.partitions, 0, lambda _: None) as before,
+            ):
+                stage = Stage(stand, lab, racks, rack, before)
+                found = _one(plan, client, reads, load, stage, run)
+            runs.setdefault((client.name, reads), []).append(found)
     return {
         "kafka_version": stand.kafka_version,
         "rack": rack,
@@ -178,7 +184,10 @@ def chosen_rack(wanted: str, racks: Racks) -> str:
             "Leave --bootstrap-server out, for a lab of 3 racks.",
         )
     if wanted and wanted not in known:
-        raise UsageError(f"No broker is in rack {wanted!r}.", f"There are {', '.join(known)}.")
+        near = did_you_mean(wanted, known)
+        raise UsageError(
+            f"No broker is in rack {wanted!r}.{near}", f"There are {', '.join(known)}."
+        )
     return wanted or known[0]
 
 

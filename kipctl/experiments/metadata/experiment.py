@@ -10,13 +10,14 @@ from uuid import UUID
 
 import numpy as np
 
-from kipctl.errors import UsageError
+from kipctl.errors import UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, parse_arm
 from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.probe.idle_eviction import TopicPolicy
+from kipctl.progress import ProgressText, part_of
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.produce_frames import Topic
 from kipctl.runs.metadata.phases import (
@@ -74,7 +75,7 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
         arm = parse_arm(name) if name.startswith(("java-", "librdkafka")) else None
         if arm is None or not _is_plain(arm):
             raise UsageError(
-                f"{name!r} is no client of this experiment.",
+                f"{name!r} is no client of this experiment.{did_you_mean(name, CLIENTS)}",
                 f"There are {', '.join(CLIENTS)}, and java-X.Y.Z.",
             )
         found.append(Watched(name, arm=arm))
@@ -101,9 +102,10 @@ def run_claims(
         raise UsageError("No leader can move on a cluster of one broker.")
     documents = []
     with topics_of(plan, stand.cluster, message) as ids:
-        for client in clients:
+        for number, client in enumerate(clients):
+            part = part_of(message, number / len(clients), (number + 1) / len(clients))
             with _maker(client, plan, stand, ids) as make:
-                documents.append(_client_document(client, plan, make, stand, record, message))
+                documents.append(_client_document(client, plan, make, stand, record, part))
     return {
         "topics": plan.topics,
         "partitions": plan.partitions,
@@ -115,7 +117,7 @@ def run_claims(
 
 
 Make = Callable[[Access, PhaseLoad], Sender]
-"""A producer at that bootstrap server, with the settings that the course asks for."""
+"""A producer at that bootstrap server, with the settings that the phase asks for."""
 
 
 @contextmanager
@@ -166,9 +168,10 @@ def _client_document(
     phases: list[dict[str, Any]] = []
     grown: list[dict[str, Any]] = []
     software = ""
-    startup, *others = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
-    for load in (startup, *others):
-        message(f"{client.name}: {load.phase}")
+    loads = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
+    startup = loads[0]
+    for done, load in enumerate(loads):
+        message(ProgressText(f"{client.name}: {load.phase}", done, len(loads)))
         before = () if load is startup else (startup,)
         with recorded_in(record(f"{client.name}-{load.phase}")) as run:
             software, result, moves = _watch(client, plan, make, stand, before, load, run, message)

@@ -25,6 +25,7 @@ from kipctl.experiments.redirect.result import (
 )
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
+from kipctl.progress import ProgressText, part_of
 from kipctl.runs.actions import parse_action
 from kipctl.runs.execute import Listeners
 from kipctl.runs.own_topic import own_topic
@@ -70,8 +71,11 @@ def experiment(question: Question, message: Callable[[str], None]) -> dict[str, 
             found = measure_arms(plan, stand, question.record, message)
             return document(plan, _here(plan, place, stand), found)
         points = {}
-        for ms in stalenesses_ms:
-            points[ms] = measure_arms(plan.under(1000 * ms), stand, question.record, message)
+        for number, ms in enumerate(stalenesses_ms):
+            part = part_of(
+                message, number / len(stalenesses_ms), (number + 1) / len(stalenesses_ms)
+            )
+            points[ms] = measure_arms(plan.under(1000 * ms), stand, question.record, part)
             plan = replace(plan, broker_warmup_s=min(plan.broker_warmup_s, _AGAIN_WARM_S))
         fresh = min(points)
         result = document(plan, _here(plan, place, stand), points[fresh])
@@ -95,9 +99,11 @@ def measure_arms(
     found: dict[str, list[ArmRun]] = {arm.name: [] for arm in plan.arms}
     stale_ms = plan.conditions.stale_metadata_us // 1000
     with _topics(plan, stand, message) as topic:
-        for arm, number in in_turn(plan.arms, plan.runs):
+        turns = in_turn(plan.arms, plan.runs)
+        for done, (arm, number) in enumerate(turns):
             stale = f", Metadata stale for {stale_ms} ms" if stale_ms else ""
-            message(f"{arm.name}, run {number} of {plan.runs}{stale}.")
+            what = f"{arm.name}, run {number} of {plan.runs}{stale}."
+            message(ProgressText(what, done, len(turns)))
             name = f"stale-{stale_ms}ms.{arm.name}.{number}" if stale_ms else f"{arm.name}.{number}"
             with (
                 topic(),

@@ -1,7 +1,6 @@
 """`experiment roll`: brokers restarted one by one under load (the second claim of KIP-951)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,12 @@ from kipctl.lab.properties import Role
 from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
+from kipctl.progress import ProgressText
 from kipctl.runs.actions import lab_of
-from kipctl.runs.begin import Begin, OnThisMachine, on_spark
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.record import describe
+from kipctl.runs.start import Starter, starter
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
@@ -247,8 +247,9 @@ def run_roll(
     if len(brokers) < 2:
         raise UsageError("With one broker there is nowhere for leaders to move to.")
     chosen = brokers[: plan.restarts or len(brokers)]
-    with leaders_put_back(cluster), _begins(plan, message) as begin:
-        cells = _cells(plan, stand, lab, chosen, begin, record, message)
+    workers = RunPlan(workers=plan.workers)
+    with leaders_put_back(cluster), starter(workers, message, runs=2) as start:
+        cells = _cells(plan, stand, lab, chosen, start, record, message)
     document = {
         "kafka_version": lab.kafka_version,
         "brokers": len(brokers),
@@ -268,27 +269,18 @@ def run_roll(
     return document | {"differs": list(set_up_differences(document))}
 
 
-@contextmanager
-def _begins(plan: RollPlan, message: Callable[[str], None]) -> Iterator[Begin[Any]]:
-    """How kipctl's own producer and consumer begin, each as so many workers."""
-    if plan.workers == 1:
-        yield OnThisMachine()
-        return
-    with on_spark(RunPlan(workers=plan.workers), message, runs=2) as workers:
-        yield workers
-
-
 def _cells(
     plan: RollPlan,
     stand: Stand,
     lab: Lab,
     chosen: Sequence[int],
-    begin: Begin[Any],
+    start: Starter,
     record: Callable[[str], Path | None],
     message: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """All cells, as JSON has them."""
     cells: list[dict[str, Any]] = []
+    done = 0
     for acks, partitions in plan.cells:
         load = Load(
             stand.access,
@@ -297,16 +289,18 @@ def _cells(
             plan.throughput,
             plan.record_size,
             plan.warmup_s,
-            begin,
+            start,
         )
         if not cells:
             warm_up(load, partitions, stand, plan.broker_warmup_s, message)
         runs: dict[str, list[RolledRun]] = {arm.name: [] for arm in plan.arms}
         for arm, number in in_turn(plan.arms, plan.runs):
-            message(
+            what = (
                 f"acks={acks}, {partitions} partitions, {arm.name}: {len(chosen)} restarts"
                 f" (run {number} of {plan.runs})"
             )
+            message(ProgressText(what, done, len(plan.cells) * len(plan.arms) * plan.runs))
+            done += 1
             name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
             with (
                 recorded_in(record(name)) as run,

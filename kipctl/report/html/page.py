@@ -7,7 +7,6 @@ from typing import Any
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html import MARK
 from kipctl.report.html.answer import answer, doubts
-from kipctl.report.html.course import timeline_picture, timeline_tables
 from kipctl.report.html.parts import details, html_figure, html_table, stylesheet, svg_file, text
 from kipctl.report.html.spread import (
     batch_words,
@@ -19,6 +18,7 @@ from kipctl.report.html.spread import (
     waterfall_picture,
 )
 from kipctl.report.html.svg import Picture
+from kipctl.report.html.timeline import timeline_picture, timeline_tables
 from kipctl.report.html.words import counted
 from kipctl.report.run_tables import compare_tables
 from kipctl.report.tables import Column, Table
@@ -57,7 +57,7 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
         *(verdicts if len(comparisons) == 1 else ()),
         *_timelines(document, keep),
         *_spreads(document, keep),
-        *_slowest(document),
+        *_slowest(document, keep),
         *(verdicts if len(comparisons) > 1 else ()),
         *_tables(document, pictures.keys()),
         *_runs(document),
@@ -120,11 +120,11 @@ def _timelines(document: Document, keep: Any) -> Iterator[Section]:
     left_out = len(document["runs"]) - len(shown)
     if left_out > 0:
         shown.append(
-            f'<p class="note">The course of {counted(left_out, "further run")} is not drawn: name '
-            "it alone, as kipctl report RUN.</p>"
+            f'<p class="note">The timeline of {counted(left_out, "further run")} is not drawn: '
+            "name it alone, as kipctl report RUN.</p>"
         )
     if shown:
-        yield "course", "What happened, in time", "".join(shown)
+        yield "timeline", "What happened, in time", "".join(shown)
 
 
 def _spreads(document: Document, keep: Any) -> Iterator[Section]:
@@ -161,7 +161,7 @@ def _by_arm(document: Document, name: str) -> Table:
     return replace(table, title=f"{table.title}, by arm")
 
 
-def _slowest(document: Document) -> Iterator[Section]:
+def _slowest(document: Document, keep: Any) -> Iterator[Section]:
     slowest = document["slowest"]
     if not slowest:
         return
@@ -193,7 +193,7 @@ def _slowest(document: Document) -> Iterator[Section]:
                 for attempt in batch["failed_attempts"]
             ),
         )
-        drawn = waterfall_picture(batch, number)
+        drawn = keep(waterfall_picture(batch, number))
         figure = html_figure(drawn, table, attempts, caption="", most=_MOST_STEPS)
         shown.append(details(f"{number}. {batch_words(batch)}", figure))
     yield "slowest", "The slowest redirected batches", "".join(shown)

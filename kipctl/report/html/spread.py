@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kipctl.report.html.answer import client
-from kipctl.report.html.course import log_limits, plain_log
 from kipctl.report.html.svg import DASHES, SERIES, Picture, picture, plain_axes, short
+from kipctl.report.html.timeline import log_limits, plain_log
 from kipctl.report.html.words import counted, milliseconds
 
 Document = Mapping[str, Any]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kipctl.cluster.moves.rotate_once import rotate_once
-from kipctl.cluster.watch import ClusterEvent, EventKind
+from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.errors import UsageError
 from kipctl.own_names import OWN_MANY, new_name
 from kipctl.runs.own_topic import own_topics
@@ -66,6 +66,6 @@ def measure_convergence(
         for number in range(1, moves + 1):
             progress(f"Moving {PARTITIONS} leaders of {topic}: {number} of {moves}.")
             events: list[ClusterEvent] = []
-            rotate_once(cluster, [topic], events.append)
+            rotate_own_topics(cluster, [topic], events.append)
             happened.append(events)
     return sightings(happened)

@@ -189,7 +189,7 @@ class Librdkafka:
         self._errors: Counter[str] = Counter()
 
     def run(self, load: PhaseLoad) -> PhaseResult:
-        """Produce the course's records in turn; librdkafka waits for nothing meanwhile.
+        """Produce the phase's records in turn; librdkafka waits for nothing meanwhile.
 
         Raises RefusedError when its log is not as expected.
         """

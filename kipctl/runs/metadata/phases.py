@@ -33,7 +33,7 @@ class PhaseLoad:
 def phase_loads(
     phases: Sequence[Phase], topics: int, rate: float, seconds: float
 ) -> tuple[PhaseLoad, ...]:
-    """The courses of these phases, in their order, for so many topics (2 or more).
+    """The loads of these phases, in their order, for so many topics (2 or more).
 
     Startup is always the first. `rate` is in records per second, `seconds` the length of a phase
     that could last for any time.
@@ -96,7 +96,7 @@ class Client(Protocol):
     """Of its software."""
 
     def run(self, load: PhaseLoad) -> PhaseResult:
-        """Do what the course says. The first also tells of what went before it."""
+        """Carry out the load. The first also tells of what went before it."""
 
     def close(self) -> None:
         """Give up its connections."""

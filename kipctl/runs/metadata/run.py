@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from kipctl.cluster.broker_metrics import scrape
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.errors import KipctlError, UsageError
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import producer_properties
@@ -135,7 +135,7 @@ def leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterat
         try:
             with Cluster(plan.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
                 while not over.wait(_BETWEEN_MOVES_S if moves else _FIRST_MOVE_S):
-                    moved = rotate_once(cluster, plan.names[:MOVED_TOPICS])
+                    moved = rotate_own_topics(cluster, plan.names[:MOVED_TOPICS])
                     moves.append(len(moved.election.outcomes))
                     if len(moves) == MOVES:
                         return

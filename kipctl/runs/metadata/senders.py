@@ -29,7 +29,7 @@ class Sender(Protocol):
         """Its name and version."""
 
     def send(self, load: PhaseLoad) -> int:
-        """Send the course's records on time; returns how many failed, once all are settled."""
+        """Send the phase's records on time; returns how many failed, once all are settled."""
 
     def close(self) -> None:
         """Give up its connections."""

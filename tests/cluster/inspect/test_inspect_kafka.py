@@ -8,8 +8,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign
-from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.moves.plan import plan_to
+from kipctl.cluster.moves.plan_execution import reassign
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
@@ -22,7 +22,7 @@ def test_leaders_and_their_imbalance(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     topic = make_topic("skewed", [[1, 2], [1, 3], [1, 2], [2, 3]])
-    reassign(cluster, reach(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
+    reassign(cluster, plan_to(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
     ran = kipctl("inspect", "leaders", "--topic", topic, "-o", "json")
     assert ran.status == 0, ran.err
     shown = json.loads(ran.out)

@@ -6,16 +6,16 @@ import pytest
 
 from kipctl.cli.inspect_metadata import sentences
 from kipctl.cluster.inspect.metadata_views import (
-    Compared,
+    ComparedViews,
     Difference,
-    Standing,
+    ViewOfBroker,
     answer_bytes,
     compare,
     not_alive,
     sampled,
 )
+from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
-from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import UnreachableError
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import (
@@ -87,7 +87,7 @@ def test_brokers_that_one_does_not_see_and_those_that_only_it_sees() -> None:
 def test_a_broker_that_does_not_answer_has_no_view_and_others_are_compared() -> None:
     error = UnreachableError("Broker 1 cannot be reached.")
     first, second, third = compare(BROKERS, {1: error, 2: view(OLD), 3: view(NEW)})
-    assert first == Standing(BROKERS[0], None, error=error)
+    assert first == ViewOfBroker(BROKERS[0], None, error=error)
     assert not first.agrees
     assert (len(second.behind), third.agrees) == (1, True)
     nobody = compare(BROKERS, dict.fromkeys((1, 2, 3), error))
@@ -123,14 +123,14 @@ def test_a_broker_with_replicas_that_metadata_does_not_list_is_not_said_to_agree
     assert not_alive(whole) == ()
     assert not_alive(fenced) == (3,)
     assert not_alive(view(NEW, brokers=BROKERS[:1])) == (2, 3)
-    alike = Compared(compare(BROKERS[:2], {1: fenced, 2: fenced}), 1)
+    alike = ComparedViews(compare(BROKERS[:2], {1: fenced, 2: fenced}), 1)
     assert sentences(alike, 2, ()) == ("All brokers show the same.",)
     assert sentences(alike, 2, (3,)) == (
         "Broker 3 is not alive, and not asked.",
         "All brokers that are alive show the same.",
     )
     behind = view(OLD, brokers=BROKERS[:2])
-    astray = Compared(compare(BROKERS[:2], {1: fenced, 2: behind}), 3)
+    astray = ComparedViews(compare(BROKERS[:2], {1: fenced, 2: behind}), 3)
     assert sentences(astray, 2, (3, 4)) == (
         "Brokers 3, 4 are not alive, and not asked.",
         "Broker 2 does not show what the others do, even after 3 looks.",
@@ -173,7 +173,7 @@ def test_how_long_an_answer_is_follows_from_what_it_shows() -> None:
 
 
 def test_that_only_some_were_asked_is_said() -> None:
-    alike = Compared(compare(BROKERS[:2], {1: view(NEW), 2: view(NEW)}), 1)
+    alike = ComparedViews(compare(BROKERS[:2], {1: view(NEW), 2: view(NEW)}), 1)
     assert sentences(alike, 200, ()) == (
         "2 of 200 brokers were asked, as the answers of all are more than 32 MB. With --topic"
         " answers are shorter, and more are asked.",

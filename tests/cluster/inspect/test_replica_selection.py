@@ -13,9 +13,9 @@ from kipctl.cluster.inspect.replica_selection import (
     PartitionFacts,
     Reason,
     Replica,
+    apply_rules,
+    explain_choice,
     flips,
-    judge,
-    walk,
 )
 from kipctl.cluster.snapshot import PartitionId
 
@@ -68,7 +68,7 @@ ALL = partition(LEADER, IN_B, IN_C)
     ],
 )
 def test_the_rules(facts: PartitionFacts, rack: str, expected: tuple[int, ...]) -> None:
-    assert walk(facts, rack)[-1].left == expected
+    assert apply_rules(facts, rack)[-1].left == expected
 
 
 def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
@@ -78,7 +78,7 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
         replica(3, "b", log_end=OFFSET + 5),
         replica(4, "b", log_end=OFFSET + 9),
     )
-    assert [(step.rule, step.facts, step.left) for step in walk(facts, "b")] == [
+    assert [(step.rule, step.facts, step.left) for step in apply_rules(facts, "b")] == [
         ("the leader chooses", "leader 1 in a", (1, 2, 3, 4)),
         ("replica.selector.class of broker 1", "RackAwareReplicaSelector", (1, 2, 3, 4)),
         (
@@ -207,22 +207,22 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
 def test_the_reason(
     facts: PartitionFacts, rack: str, named: int | None, reason: Reason, detail: str, closest: bool
 ) -> None:
-    choice = judge(facts, rack, Answer(named), RACKS)
+    choice = explain_choice(facts, rack, Answer(named), RACKS)
     assert (choice.reason, choice.detail, choice.closest) == (reason, detail, closest)
     assert choice.reads_from == named
     assert choice.local == (reason in (Reason.LEADER_IN_RACK, Reason.FOLLOWER_IN_RACK))
 
 
 def test_an_answer_against_the_rules_is_told() -> None:
-    assert judge(ALL, "b", Answer(2), RACKS).as_expected is True
-    assert judge(ALL, "b", Answer(3), RACKS).as_expected is False
-    assert judge(ALL, "b", Answer(None, "X"), RACKS).as_expected is None
+    assert explain_choice(ALL, "b", Answer(2), RACKS).as_expected is True
+    assert explain_choice(ALL, "b", Answer(3), RACKS).as_expected is False
+    assert explain_choice(ALL, "b", Answer(None, "X"), RACKS).as_expected is None
     unknown = replace(ALL, selector="org.example.Nearest")
-    assert judge(unknown, "b", Answer(3), RACKS).as_expected is None
+    assert explain_choice(unknown, "b", Answer(3), RACKS).as_expected is None
 
 
 def test_a_broker_that_does_not_answer_serves_nobody() -> None:
-    named = judge(ALL, "b", Answer(2), RACKS, silent=(2,))
+    named = explain_choice(ALL, "b", Answer(2), RACKS, silent=(2,))
     assert (named.reason, named.why) == (
         Reason.SILENT,
         "the broker that was named does not answer: broker 2",
@@ -230,15 +230,15 @@ def test_a_broker_that_does_not_answer_serves_nobody() -> None:
     assert not named.local
     assert not named.closest
     lagging = partition(LEADER, replace(IN_B, in_sync=False, log_end=None))
-    assert judge(lagging, "b", Answer(1), RACKS, silent=(2,)).detail == (
+    assert explain_choice(lagging, "b", Answer(1), RACKS, silent=(2,)).detail == (
         "broker 2 does not answer, so how far behind is not known"
     )
-    failed = judge(ALL, "b", Answer(None, "Broker 1 is away."), RACKS)
+    failed = explain_choice(ALL, "b", Answer(None, "Broker 1 is away."), RACKS)
     assert failed.why == "the leader gave no answer: Broker 1 is away."
 
 
 def chosen(named: int | None, facts: PartitionFacts = ALL, rack: str = "b", **more: int) -> Choice:
-    return judge(replace(facts, **more), rack, Answer(named), RACKS)
+    return explain_choice(replace(facts, **more), rack, Answer(named), RACKS)
 
 
 NOT_SET = replace(ALL, selector=NO_SELECTOR)

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 )
 from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign
-from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.moves.plan import plan_to
+from kipctl.cluster.moves.plan_execution import reassign
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab import node as lab_node
 from kipctl.lab import properties as lab_properties
@@ -223,7 +223,7 @@ def test_flips_are_told_as_they_happen(
         assert (
             process.stderr.readline() == "Watching 1 partitions, read in 1 racks, until Ctrl-C.\n"
         )
-        reassign(cluster, reach(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
+        reassign(cluster, plan_to(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
         assert kipctl("elect", "preferred", "--topic", topic, "--yes").status == 0
         told = []
         for line in process.stdout:

@@ -2,7 +2,11 @@
 
 import pytest
 
-from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead, fetched_from, has_come
+from kipctl.cluster.inspect.replica_selection_librdkafka import (
+    ClientRead,
+    fetched_from,
+    has_received,
+)
 from kipctl.cluster.snapshot import PartitionId
 
 STATISTICS = {
@@ -52,5 +56,5 @@ def test_it_reads_on_after_markers_until_the_end(partition: dict[str, int], come
     one = PartitionId("t", 0)
     statistics = {"topics": {"t": {"partitions": {"0": partition}}}}
     found = fetched_from(statistics, [one], "r")
-    assert has_come(statistics, found, {one: 10}) is come
-    assert has_come(statistics, found, {})
+    assert has_received(statistics, found, {one: 10}) is come
+    assert has_received(statistics, found, {})

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from kipctl.cluster.moves.cancel import choose, is_as_before, starters
-from kipctl.cluster.moves.entry import Entry, EntryState
-from kipctl.cluster.moves.reassign import Ongoing
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
 A, B, C = (PartitionId("t", n) for n in range(3))
-BUSY_A = Ongoing(A, (3, 2, 1), (3,), (1,))  # from 1 and 2 to 3 and 2
-BUSY_B = Ongoing(B, (3, 2, 1), (3,), (1,))
+BUSY_A = Reassignment(A, (3, 2, 1), (3,), (1,))  # from 1 and 2 to 3 and 2
+BUSY_B = Reassignment(B, (3, 2, 1), (3,), (1,))
 Replicas = tuple[int, ...]
 
 
@@ -62,7 +62,7 @@ def test_a_reassignment_is_ones_own_if_the_newest_entry_began_it(
 
 
 def test_the_last_change_is_what_is_cancelled_unless_others_are_named() -> None:
-    busy = (BUSY_A, BUSY_B, Ongoing(C, (1, 2), (2,), ()))
+    busy = (BUSY_A, BUSY_B, Reassignment(C, (1, 2), (2,), ()))
     newer, older = entry("2", A), entry("1", B)
     started = starters(busy, [newer, older])
     for wanted, entry_id, stopped, own in (

@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 from on_lab import Kipctl, MakeTopic, in_sync, leaders_of, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign
-from kipctl.cluster.moves.plan import reach
+from kipctl.cluster.moves.plan import plan_to
+from kipctl.cluster.moves.plan_execution import reassign
 from kipctl.cluster.moves.reassign import submit
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kafka
 def reorder(cluster: Cluster, topic: str, *replicas: tuple[int, ...]) -> None:
     """Change the preferred leaders, and leave the leaders where they are."""
     target = {PartitionId(topic, number): ids for number, ids in enumerate(replicas)}
-    reassign(cluster, reach(take_snapshot(cluster, [topic]), target))
+    reassign(cluster, plan_to(take_snapshot(cluster, [topic]), target))
 
 
 def outcomes(out: str) -> list[tuple[int, str, int]]:

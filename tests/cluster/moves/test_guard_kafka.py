@@ -34,7 +34,7 @@ def production(monkeypatch: pytest.MonkeyPatch) -> None:
         ("perf e2e --topic guarded --num-records 9 --during reassign", "--during reassign moves"),
         ("perf consume --topic guarded --num-records 9 --during rotate", "--during rotate moves"),
         ("perf metadata --topics 50", "It makes 50 topics with 300 replicas in all"),
-        ("experiment metadata --topics 50 --clients probe-kip526", "It makes 50 topics"),
+        ("experiment metadata --topics 50 --arms probe-kip526", "It makes 50 topics"),
         ("inspect metadata --measure-convergence", "--measure-convergence makes a topic of 30"),
     ],
 )

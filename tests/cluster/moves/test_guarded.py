@@ -19,9 +19,9 @@ from scripted_broker import ScriptedBroker
 from kipctl.cli.environment import Environment
 from kipctl.cli.guarding import guarded, read_guard
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.planners.rotation import rotate
+from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
-from kipctl.guard.along import along
+from kipctl.guard.canary_moves import add_canary_moves
 from kipctl.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.reassignments import (
@@ -245,7 +245,7 @@ def test_given_up_while_a_batch_is_copied(tmp_path: Path) -> None:
 def test_while_it_is_crossed_no_further_move_of_a_batch_is_submitted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kipctl.guard.gauges._AT_LEAST_EVERY_S", 0.0)  # each time it is asked
+    monkeypatch.setattr("kipctl.guard.monitor._AT_LEAST_EVERY_S", 0.0)  # each time it is asked
     with world(tmp_path, suffers_after=1, heals_after=3) as w:
         w.fake.moves_at_once = False
         w.fake.looks = 3
@@ -384,7 +384,7 @@ def test_one_of_the_canarys_leaders_moves_in_each_batch(
     def some(topic: str, count: int) -> tuple[Move, ...]:
         return tuple(Move(PartitionId(topic, n), (1, 2), (2, 1), 1) for n in range(count))
 
-    plan, size = along(Plan(some("m", moves)), some("o", own), batch)
+    plan, size = add_canary_moves(Plan(some("m", moves)), some("o", own), batch)
     batches = ["".join(move.id.topic for move in one.moves) for one in plan.batches(size)]
     assert " ".join(batches) == in_batches
     of_plan = [move for move in plan.moves if move.id.topic == "m"]

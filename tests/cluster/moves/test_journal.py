@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kipctl.cluster.moves import journal as journal_module
-from kipctl.cluster.moves.entry import EntryState, How, Origin, read_entry
 from kipctl.cluster.moves.journal import Damaged, Journal, folder_name, journal
+from kipctl.cluster.moves.journal_entry import EntryState, ExecutionOptions, Origin, read_entry
 from kipctl.cluster.moves.kafka_json import read_reassignment, reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError, UsageError
@@ -110,7 +110,7 @@ def test_entries_of_the_old_form_are_read(kept: Journal) -> None:
     undone, entry = kept.entries()
     assert (undone.state, entry.state) == (EntryState.UNDONE, EntryState.DONE)
     assert (entry.before, entry.after) == (FIRST, {T0: None})
-    assert entry.is_of_old_form
+    assert entry.is_legacy
     assert kept.last() == entry
     entry.mark(EntryState.UNDONE)
     assert kept.last() is None
@@ -244,7 +244,9 @@ def test_the_lock_names_its_holder_and_is_let_go_of(kept: Journal) -> None:
         pass
 
 
-@pytest.mark.parametrize("how", [How(2, 0.5, True, 50, 3), How(1, 0.0, False)])
-def test_how_a_change_is_carried_out_is_read_back(kept: Journal, how: How) -> None:
+@pytest.mark.parametrize(
+    "how", [ExecutionOptions(2, 0.5, True, 50, 3), ExecutionOptions(1, 0.0, False)]
+)
+def test_how_a_change_is_carried_out_is_read_back(kept: Journal, how: ExecutionOptions) -> None:
     entry = kept.save(FIRST, SECOND, BOB, how=how)
     assert read_entry(entry.path).how == how

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl, MakeTopic, replicas_of, wait_until_everywhere
 
-from kipctl.cluster.moves.reassign import ongoing, submit
+from kipctl.cluster.moves.reassign import submit
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
@@ -113,7 +114,7 @@ def test_kafkas_own_tool_lists_what_kipctl_lists(
     lab.stop(3)
     try:
         submit(cluster, {moving: (2, 3)}, may_change_replication_factor=False)
-        assert [one.id for one in ongoing(cluster)] == [moving]
+        assert [one.id for one in list_reassignments(cluster)] == [moving]
         ran = kipctl("reassign", "--list", "-o", "json")
         (listed,) = json.loads(ran.out)["ongoing"]
         kafkas = kafka_reassign_partitions(lab, "--list")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kipctl.cluster.moves.pacing import Seldom, next_moves
+from kipctl.cluster.moves.pacing import ReportInterval, next_moves
 from kipctl.cluster.moves.plan import Move
 from kipctl.cluster.snapshot import PartitionId
 
@@ -57,7 +57,7 @@ def test_all_go_in_the_end_and_never_too_many(adding: list[int], most: int) -> N
 
 
 def test_progress_is_told_less_often_as_time_goes_by() -> None:
-    seldom = Seldom()
+    seldom = ReportInterval()
     told = [tenth / 10 for tenth in range(36_000 * 10) if seldom.is_due(tenth / 10)]
     assert told[:3] == [0.0, 1.0, 2.0]
     assert max(later - one for one, later in pairwise(told)) < 31
@@ -65,7 +65,7 @@ def test_progress_is_told_less_often_as_time_goes_by() -> None:
 
 
 def test_what_takes_long_to_find_out_is_told_less_often() -> None:
-    seldom = Seldom()
+    seldom = ReportInterval()
     assert seldom.is_due(0.0, at_least_s=100)
     assert not seldom.is_due(99)
     assert seldom.is_due(100)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kipctl.cluster.moves.plan import Move, Plan, Skipped, demand_moves, reach
-from kipctl.cluster.moves.planners.rotation import replace_leaders, rotate
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, demand_moves, plan_to
+from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError
 
@@ -150,7 +150,7 @@ def test_reach_moves_only_what_differs_and_still_exists() -> None:
         PartitionId("moved", 0): (1, 2),
         PartitionId("gone", 0): (1, 2),
     }
-    plan = reach(now, saved)
+    plan = plan_to(now, saved)
     assert plan.moves == (Move(PartitionId("moved", 0), (2, 1), (1, 2), 2),)
     assert [(s.id.topic, s.reason) for s in plan.skipped] == [
         ("gone", "it does not exist any more"),
@@ -161,7 +161,7 @@ def test_reach_moves_only_what_differs_and_still_exists() -> None:
 def test_what_is_left_alone_stands_in_the_plan() -> None:
     ids = [PartitionId("t", number) for number in range(4)]
     plan = Plan((Move(ids[0], (1, 2), (2, 1), 1), Move(ids[1], (1, 2), (2, 1), 1)))
-    left = plan.leaving_alone({ids[1]: "busy", ids[3]: "not in it"})
+    left = plan.skipping({ids[1]: "busy", ids[3]: "not in it"})
     assert left == Plan(plan.moves[:1], (Skipped(ids[1], "busy"),))
     assert [batch.moves for batch in plan.batches(1)] == [plan.moves[:1], plan.moves[1:]]
     assert list(Plan(()).batches(5)) == []

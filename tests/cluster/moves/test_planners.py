@@ -3,14 +3,18 @@
 import pytest
 from plan_worlds import after, cluster_of, reasons, sized
 
-from kipctl.cluster.moves.planners.add import add
+from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.evenness import Choice, evened_out
-from kipctl.cluster.moves.planners.factor import replication_factor
-from kipctl.cluster.moves.planners.leaders import balance_leaders, leader, leaders_off
-from kipctl.cluster.moves.planners.placement import Known
-from kipctl.cluster.moves.planners.racks import rack_aware
-from kipctl.cluster.moves.planners.replace import replace
+from kipctl.cluster.moves.planners.leader_balance import Candidates, balance
+from kipctl.cluster.moves.planners.placement import PlanInputs
+from kipctl.cluster.moves.planners.preferred_leaders import (
+    balance_leaders,
+    leaders_off,
+    set_preferred,
+)
+from kipctl.cluster.moves.planners.rack_aware import rack_aware
+from kipctl.cluster.moves.planners.replace_broker import replace
+from kipctl.cluster.moves.planners.replication_factor import replication_factor
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import UsageError
 
@@ -132,7 +136,7 @@ def test_where_leaders_go_that_leave_a_broker(
 def test_a_leader_is_given_by_name() -> None:
     now = cluster_of((1, 2, 3), (1, 2), (1, 2), (1, 2), isr=[None, None, (1,)])
     wanted = {PartitionId("t", n): broker for n, broker in enumerate((3, 4, 2, 1))}
-    plan = leader(now, wanted)
+    plan = set_preferred(now, wanted)
     assert after(plan) == {0: (3, 1, 2)}
     assert reasons(plan) == {
         1: "broker 4 has no replica of it",
@@ -140,9 +144,9 @@ def test_a_leader_is_given_by_name() -> None:
         3: "broker 1 is its preferred leader already",
     }
     with pytest.raises(UsageError, match="no partition t-7"):
-        leader(now, {PartitionId("t", 7): 1})
+        set_preferred(now, {PartitionId("t", 7): 1})
     with pytest.raises(UsageError, match="Broker 8 is not alive"):
-        leader(now, {PartitionId("t", 0): 8})
+        set_preferred(now, {PartitionId("t", 0): 8})
 
 
 @pytest.mark.parametrize(
@@ -181,18 +185,18 @@ def test_a_leader_that_is_away_has_its_partitions_again_when_it_is_back() -> Non
 @pytest.mark.parametrize(
     ("fixed", "choices", "leads"),
     [
-        ({1: 0, 2: 0}, [Choice((1, 2)), Choice((1, 2))], [1, 2]),
-        ({1: 5, 2: 0}, [Choice((1, 2)), Choice((1, 2))], [2, 2]),
-        ({1: 0, 2: 0}, [Choice((1, 2), 2), Choice((1, 2), 1)], [2, 1]),
+        ({1: 0, 2: 0}, [Candidates((1, 2)), Candidates((1, 2))], [1, 2]),
+        ({1: 5, 2: 0}, [Candidates((1, 2)), Candidates((1, 2))], [2, 2]),
+        ({1: 0, 2: 0}, [Candidates((1, 2), 2), Candidates((1, 2), 1)], [2, 1]),
         # The one that has no choice is dealt with first.
-        ({1: 0, 2: 0}, [Choice((1, 2)), Choice((1,))], [2, 1]),
+        ({1: 0, 2: 0}, [Candidates((1, 2)), Candidates((1,))], [2, 1]),
         ({1: 0}, [], []),
     ],
 )
 def test_choices_are_evened_out(
-    fixed: dict[int, int], choices: list[Choice], leads: list[int]
+    fixed: dict[int, int], choices: list[Candidates], leads: list[int]
 ) -> None:
-    assert evened_out(fixed, choices) == leads
+    assert balance(fixed, choices) == leads
 
 
 def test_a_new_broker_is_filled_up_to_the_mean_by_the_fullest() -> None:
@@ -277,14 +281,16 @@ def test_who_cannot_take_anothers_place(successors: dict[int, int], message: str
 def test_more_replicas_or_fewer(
     now: Snapshot, factor: int, expected: dict[int, tuple[int, ...]], left: dict[int, str]
 ) -> None:
-    plan = replication_factor(now, factor, Known(min_insync={"t": 2}))
+    plan = replication_factor(now, factor, PlanInputs(min_insync={"t": 2}))
     assert (after(plan), reasons(plan)) == (expected, left)
 
 
 def test_fewer_replicas_than_min_insync_take_force() -> None:
     now = cluster_of((1, 2, 3))
     assert reasons(replication_factor(now, 2)) == {0: "its min.insync.replicas is not known"}
-    assert after(replication_factor(now, 1, Known(min_insync={"t": 2}), force=True)) == {0: (1,)}
+    assert after(replication_factor(now, 1, PlanInputs(min_insync={"t": 2}), force=True)) == {
+        0: (1,)
+    }
     with pytest.raises(UsageError, match="factor of 0"):
         replication_factor(now, 0)
 
@@ -316,7 +322,7 @@ def test_there_have_to_be_racks() -> None:
 
 def test_only_chosen_partitions_change_and_all_count() -> None:
     now = cluster_of((1, 2), (1, 3), (4, 3), (4, 3))
-    known = Known(chosen=frozenset({PartitionId("t", 0)}))
+    known = PlanInputs(chosen=frozenset({PartitionId("t", 0)}))
     assert set(after(drain(now, [1], known))) == {0}
     assert set(after(leaders_off(now, [1], known))) == {0}
     # 3 and 4 have as many replicas each, but for 2 of t-1's being counted though it does not move.

@@ -1,6 +1,6 @@
 """What every plan has to keep, on small clusters of every kind; and that it is as good as it says.
 
-After a plan the cluster is taken to be as `carried_out` says; planned again, nothing is to move.
+After a plan the cluster is taken to be as `after_moves` says; planned again, nothing is to move.
 """
 
 import itertools
@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 from plan_worlds import DEAD, clusters, known_of
 
 from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.planners.add import add
+from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.evenness import Choice, evened_out
-from kipctl.cluster.moves.planners.factor import replication_factor
-from kipctl.cluster.moves.planners.leaders import balance_leaders, leader, leaders_off
-from kipctl.cluster.moves.planners.placement import Known, in_sync, known_brokers
-from kipctl.cluster.moves.planners.racks import rack_aware
-from kipctl.cluster.moves.planners.replace import replace
-from kipctl.cluster.moves.planners.rotation import replace_leaders, rotate
-from kipctl.cluster.moves.planners.ways import Way, carried_out, planned
+from kipctl.cluster.moves.planners.leader_balance import Candidates, balance
+from kipctl.cluster.moves.planners.options import PlannerOption, after_moves, plan_options
+from kipctl.cluster.moves.planners.placement import PlanInputs, in_sync, known_brokers
+from kipctl.cluster.moves.planners.preferred_leaders import (
+    balance_leaders,
+    leaders_off,
+    set_preferred,
+)
+from kipctl.cluster.moves.planners.rack_aware import rack_aware
+from kipctl.cluster.moves.planners.replace_broker import replace
+from kipctl.cluster.moves.planners.replication_factor import replication_factor
+from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
@@ -40,7 +44,9 @@ def racks_of(snapshot: Snapshot, replicas: tuple[int, ...]) -> set[str]:
     return {known for replica in replicas if (known := rack.get(replica)) is not None}
 
 
-def check_every_rule(snapshot: Snapshot, known: Known, plan: Plan, *, fewer: bool = False) -> None:
+def check_every_rule(
+    snapshot: Snapshot, known: PlanInputs, plan: Plan, *, fewer: bool = False
+) -> None:
     """What holds of all ways; with `fewer` replicas there may be fewer racks too."""
     before = snapshot.by_id
     assert [m.id for m in plan.moves] == sorted({m.id for m in plan.moves})
@@ -73,7 +79,7 @@ def assert_racks_kept(snapshot: Snapshot, move: Move, fewer: bool) -> None:
 
 
 def check_nothing_is_left(snapshot: Snapshot, plan: Plan, again: Replan) -> None:
-    reached = carried_out(snapshot, plan.moves)
+    reached = after_moves(snapshot, plan.moves)
     if DEAD in known_brokers(snapshot) - known_brokers(reached):
         return  # nobody knows of it any more
     assert again(reached).moves == ()
@@ -110,7 +116,7 @@ def test_a_drained_broker_is_empty_or_it_is_said_why_not(data: st.DataObject) ->
     plan = drain(snapshot, gone, known)
     check_every_rule(snapshot, known, plan)
     left = {one.id for one in plan.skipped}
-    for partition in carried_out(snapshot, plan.moves).partitions:
+    for partition in after_moves(snapshot, plan.moves).partitions:
         if known.chosen is None or partition.id in known.chosen:
             assert (not gone & set(partition.replicas)) is (partition.id not in left)
     for move in plan.moves:
@@ -136,11 +142,11 @@ def test_a_drained_brokers_bytes_are_spread(data: st.DataObject) -> None:
     snapshot = Snapshot(
         "c", tuple(b.__class__(b.id, b.host, b.port, None) for b in snapshot.brokers), partitions
     )
-    known = Known({p.id: size for p, size in zip(partitions, sizes, strict=True)})
+    known = PlanInputs({p.id: size for p, size in zip(partitions, sizes, strict=True)})
     plan = drain(snapshot, [1], known)
     assert plan.skipped == ()
     weights: dict[object, int] = dict(known.sizes)
-    before, now = spread(snapshot, weights), spread(carried_out(snapshot, plan.moves), weights)
+    before, now = spread(snapshot, weights), spread(after_moves(snapshot, plan.moves), weights)
     assert now[0] == 0
     assert max(now) <= max(*before[1:], sum(sizes) / (len(brokers) - 1) + max(sizes))
 
@@ -155,7 +161,7 @@ def test_leaders_leave_or_it_is_said_why_not(data: st.DataObject) -> None:
     check_every_rule(snapshot, known, plan)
     assert all(move.is_reorder for move in plan.moves)
     left = {one.id for one in plan.skipped}
-    reached = carried_out(snapshot, plan.moves)
+    reached = after_moves(snapshot, plan.moves)
     for partition in reached.partitions:
         if (known.chosen is None or partition.id in known.chosen) and partition.id not in left:
             assert partition.replicas[0] not in off
@@ -181,11 +187,11 @@ def test_a_named_leader_stands_first_or_it_is_said_why_not(data: st.DataObject) 
     snapshot = data.draw(clusters())
     partition = data.draw(st.sampled_from(snapshot.partitions))
     broker = data.draw(st.sampled_from(snapshot.broker_ids))
-    plan = leader(snapshot, {partition.id: broker})
-    check_every_rule(snapshot, Known(), plan)
+    plan = set_preferred(snapshot, {partition.id: broker})
+    check_every_rule(snapshot, PlanInputs(), plan)
     assert len(plan.moves) + len(plan.skipped) == 1
     assert all(move.is_reorder and move.after[0] == broker for move in plan.moves)
-    check_nothing_is_left(snapshot, plan, lambda s: leader(s, {partition.id: broker}))
+    check_nothing_is_left(snapshot, plan, lambda s: set_preferred(s, {partition.id: broker}))
 
 
 @quickly
@@ -196,7 +202,7 @@ def test_leaders_are_as_even_as_can_be_with_as_few_moves_as_can_be(data: st.Data
     plan = balance_leaders(snapshot, known)
     check_every_rule(snapshot, known, plan)
     assert all(move.is_reorder for move in plan.moves)
-    reached = carried_out(snapshot, plan.moves)
+    reached = after_moves(snapshot, plan.moves)
     assert max(preferred(reached)) <= max(preferred(snapshot))
     check_nothing_is_left(snapshot, plan, lambda s: balance_leaders(s, known))
 
@@ -225,13 +231,13 @@ def test_evening_out_finds_the_best_of_all(data: st.DataObject) -> None:
     choices = []
     for _ in range(data.draw(st.integers(0, 6))):
         may = data.draw(st.lists(st.sampled_from(brokers), min_size=1, max_size=3, unique=True))
-        choices.append(Choice(tuple(may), data.draw(st.sampled_from([None, *may]))))
+        choices.append(Candidates(tuple(may), data.draw(st.sampled_from([None, *may]))))
 
     def cost(leads: tuple[int, ...]) -> tuple[int, int]:
         moves = sum(one.now not in (None, b) for one, b in zip(choices, leads, strict=True))
         return squares([fixed[b] + leads.count(b) for b in brokers]), moves
 
-    found = tuple(evened_out(fixed, choices))
+    found = tuple(balance(fixed, choices))
     assert cost(found) == min(map(cost, itertools.product(*(one.may for one in choices))))
 
 
@@ -249,7 +255,7 @@ def test_a_new_broker_is_filled_and_nobody_is_worse_off(data: st.DataObject) -> 
     usual = sum(known_sizes) // len(known_sizes) if known_sizes else 1
     weights: dict[object, int] = {p.id: known.sizes.get(p.id, usual) for p in snapshot.partitions}
     before = spread(snapshot, weights)
-    after = spread(carried_out(snapshot, plan.moves), weights)
+    after = spread(after_moves(snapshot, plan.moves), weights)
     mean = sum(before) / len(before)
     for broker, was, now in zip(snapshot.broker_ids, before, after, strict=True):
         if broker in new:
@@ -291,7 +297,7 @@ def test_a_new_and_empty_broker_gets_its_share_where_nothing_forbids(data: st.Da
     counts = dict(
         zip(
             snapshot.broker_ids,
-            spread(carried_out(snapshot, add(snapshot, [new]).moves)),
+            spread(after_moves(snapshot, add(snapshot, [new]).moves)),
             strict=True,
         )
     )
@@ -315,7 +321,7 @@ def test_a_successor_has_all_or_it_is_said_why_not(data: st.DataObject) -> None:
     plan = replace(snapshot, {broker: successor}, known)
     check_every_rule(snapshot, known, plan)
     left = {one.id for one in plan.skipped}
-    for partition in carried_out(snapshot, plan.moves).partitions:
+    for partition in after_moves(snapshot, plan.moves).partitions:
         if known.chosen is None or partition.id in known.chosen:
             assert (broker not in partition.replicas) is (partition.id not in left)
     for move in plan.moves:
@@ -332,7 +338,7 @@ def test_partitions_have_so_many_replicas_or_it_is_said_why_not(data: st.DataObj
     plan = replication_factor(snapshot, factor, known, force=force)
     check_every_rule(snapshot, known, plan, fewer=True)
     left = {one.id for one in plan.skipped}
-    for partition in carried_out(snapshot, plan.moves).partitions:
+    for partition in after_moves(snapshot, plan.moves).partitions:
         if known.chosen is None or partition.id in known.chosen:
             assert (len(partition.replicas) == factor) is (partition.id not in left)
     for move in plan.moves:
@@ -364,7 +370,7 @@ def test_replicas_stand_in_as_many_racks_as_can_be(data: st.DataObject) -> None:
     check_every_rule(snapshot, known, plan)
     rack = {broker.id: broker.rack for broker in snapshot.brokers}
     left = {one.id for one in plan.skipped}
-    for partition in carried_out(snapshot, plan.moves).partitions:
+    for partition in after_moves(snapshot, plan.moves).partitions:
         if (known.chosen is None or partition.id in known.chosen) and partition.id not in left:
             in_racks = [r for r in partition.replicas if rack.get(r) is not None]
             stand_in = racks_of(snapshot, partition.replicas)
@@ -381,7 +387,7 @@ def test_replicas_stand_in_as_many_racks_as_can_be(data: st.DataObject) -> None:
 def test_rotation_and_replaced_leaders_keep_the_rules_too(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     rotated = rotate(snapshot)
-    check_every_rule(snapshot, Known(), rotated)
+    check_every_rule(snapshot, PlanInputs(), rotated)
     assert all(move.is_reorder and move.after[0] != move.leader for move in rotated.moves)
     for move in replace_leaders(snapshot).moves:
         assert move.leader not in move.after
@@ -393,12 +399,12 @@ def test_rotation_and_replaced_leaders_keep_the_rules_too(data: st.DataObject) -
 def test_ways_one_after_the_other_are_one_plan(data: st.DataObject) -> None:
     snapshot = data.draw(clusters(healthy=True))
     known = data.draw(known_of(snapshot))
-    drained = Way("--drain 1", lambda s, k: drain(s, [1], k))
-    balanced = Way("--balance leaders", balance_leaders)
-    plan = planned([drained, balanced], snapshot, known)
+    drained = PlannerOption("--drain 1", lambda s, k: drain(s, [1], k))
+    balanced = PlannerOption("--balance leaders", balance_leaders)
+    plan = plan_options([drained, balanced], snapshot, known)
     first = drain(snapshot, [1], known)
-    reached = carried_out(snapshot, first.moves)
-    reached = carried_out(reached, balance_leaders(reached, known).moves)
-    assert carried_out(snapshot, plan.moves).assignment == reached.assignment
+    reached = after_moves(snapshot, first.moves)
+    reached = after_moves(reached, balance_leaders(reached, known).moves)
+    assert after_moves(snapshot, plan.moves).assignment == reached.assignment
     check_every_rule(snapshot, known, Plan(plan.moves))
     assert set(first.skipped) <= set(plan.skipped)

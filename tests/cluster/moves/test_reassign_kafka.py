@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl, MakeTopic, leaders_of, replicas_of, wait_until_everywhere
 
-from kipctl.cluster.moves.change import reassign
+from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.kafka_json import reassignment_document
-from kipctl.cluster.moves.plan import reach
-from kipctl.cluster.moves.reassign import ongoing, submit
-from kipctl.cluster.moves.rotate_once import rotate_once
+from kipctl.cluster.moves.plan import plan_to
+from kipctl.cluster.moves.plan_execution import reassign
+from kipctl.cluster.moves.reassign import submit
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
+from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
-from kipctl.cluster.watch import ClusterEvent, EventKind
 from kipctl.errors import PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
-from kipctl.protocol.error_codes import ErrorCode
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -100,7 +100,7 @@ def test_a_leader_that_is_not_preferred_moves_too(
 ) -> None:
     topic = make_topic("astray", [[1, 2, 3]])
     target = {PartitionId(topic, 0): (2, 1, 3)}
-    reassign(cluster, reach(take_snapshot(cluster, [topic]), target))
+    reassign(cluster, plan_to(take_snapshot(cluster, [topic]), target))
     assert leaders_of(cluster, topic) == [1]
     assert kipctl("reassign", "--rotate", "--topic", topic, "--yes").status == 0
     assert replicas_of(cluster, topic) == [(3, 2, 1)]
@@ -142,7 +142,7 @@ def test_rotations_can_be_repeated_and_tell_what_every_broker_saw(
     topic = make_topic("repeated", REPLICAS[:3])
     for turn in range(1, 4):
         events: list[ClusterEvent] = []
-        moved = rotate_once(cluster, [topic], events.append)
+        moved = rotate_own_topics(cluster, [topic], events.append)
         assert not moved.failures
         seen = [event for event in events if event.kind is EventKind.LEADER_SEEN]
         new = {p.id.partition: (p.leader, turn) for p in take_snapshot(cluster, [topic]).partitions}
@@ -166,7 +166,7 @@ def test_a_cancelled_move_gets_its_old_order_back(
     lab.stop(3)
     try:
         before = take_snapshot(cluster, [topic])
-        plan = reach(before, {PartitionId(topic, n): (3, 2) for n in (0, 1)})
+        plan = plan_to(before, {PartitionId(topic, n): (3, 2) for n in (0, 1)})
         kept = journal(before.cluster_id, {"XDG_STATE_HOME": str(state)})
         entry = kept.save(before.assignment, plan.target)
         with pytest.raises(TimedOutError, match="2 of 2 partitions are still being reassigned"):
@@ -190,9 +190,9 @@ def test_a_cancelled_move_gets_its_old_order_back(
         assert "1 others are left alone" in ran.err
         assert [p["order"] for p in json.loads(ran.out)["cancelled"]] == ["put back", "as before"]
         assert replicas_of(cluster, topic) == [(1, 2), (2, 1)]
-        assert [one.id for one in ongoing(cluster)] == [others]
+        assert [one.id for one in list_reassignments(cluster)] == [others]
         assert kipctl("reassign", "--cancel", "--topic", foreign, "--yes").status == 0
-        assert ongoing(cluster) == ()
+        assert list_reassignments(cluster) == ()
         # All is as it was, so there is nothing left to undo.
         assert kipctl("reassign", "--rollback", "--yes").status == 4
     finally:
@@ -207,18 +207,18 @@ def test_a_reorder_that_turns_out_to_copy_data_is_cancelled_at_once(
     raced = PartitionId(topic, 0)
     lab.stop(1)
     try:
-        plan = reach(take_snapshot(cluster, [topic]), {raced: (2, 1)})
+        plan = plan_to(take_snapshot(cluster, [topic]), {raced: (2, 1)})
         assert not plan.copies_data
 
         def another_tool(event: ClusterEvent) -> None:
             if event.kind is EventKind.REASSIGNMENT_CALLED:
                 with Cluster(lab.bootstrap_server) as other:
-                    reassign(other, reach(take_snapshot(other, [topic]), {raced: (3, 2)}))
+                    reassign(other, plan_to(take_snapshot(other, [topic]), {raced: (3, 2)}))
 
         with pytest.raises(PartlyDoneError) as partly:
             reassign(cluster, plan, on_event=another_tool)
         assert "would have added [1] and removed [3]; so it was cancelled" in partly.value.what
-        assert ongoing(cluster) == ()
+        assert list_reassignments(cluster) == ()
         (replicas,) = replicas_of(cluster, topic)
         assert set(replicas) == {2, 3}
     finally:
@@ -259,7 +259,7 @@ def test_one_refused_partition_does_not_stop_the_others(
         may_change_replication_factor=False,
     )
     assert refusal.id == PartitionId(topic, 7)
-    assert refusal.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert refusal.why.startswith("UNKNOWN_TOPIC_OR_PARTITION")
     wait_until_everywhere(cluster, topic, lambda seen: seen.partitions[0].replicas == (2, 1))
 
 
@@ -270,7 +270,7 @@ def test_the_replication_factor_is_not_changed_by_accident(
     (refusal,) = submit(
         cluster, {PartitionId(topic, 0): (1, 2, 3)}, may_change_replication_factor=False
     )
-    assert refusal.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refusal.why.startswith("INVALID_REPLICATION_FACTOR")
     assert replicas_of(cluster, topic) == [(1, 2)]
 
 
@@ -321,14 +321,14 @@ def test_without_a_terminal_nothing_moves_unasked(
 CTRL_C_BEFORE_THE_ELECTION = """
 import time
 from kipctl.cli.app import main
-from kipctl.cluster.moves import elections
+from kipctl.cluster.moves import election_batches
 
 def halt(*arguments):
     print("the election is next", flush=True)
     while True:  # a pause could begin just after the signal that is to end it
         time.sleep(0.05)
 
-elections.elect = halt
+election_batches.elect = halt
 main()
 """
 

@@ -11,12 +11,12 @@ from on_lab import Kipctl
 from reassigning import Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How
 from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions
 from kipctl.cluster.moves.kafka_json import reassignment_document
-from kipctl.cluster.moves.reassign import Ongoing
 from kipctl.cluster.moves.throttle import Change, Setting, Throttle
-from kipctl.cluster.moves.throttled import left, throttles
+from kipctl.cluster.moves.throttled_change import applies_to, entries_with_throttles
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -55,7 +55,7 @@ def own(fake: Reassigning) -> dict[tuple[int, str], dict[str, str]]:
 
 def notes(tmp_path: Path) -> list[Entry]:
     """The entries that have a throttle to put back."""
-    return left(journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")}))
+    return entries_with_throttles(journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")}))
 
 
 def test_it_is_there_while_data_is_copied_and_gone_afterwards(
@@ -217,7 +217,7 @@ class TestABrokerThatIsGone:
     ) -> None:
         assert kipctl(*DRAIN).status == 5
         kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")})
-        newer = kept.save(fake.replicas(), fake.replicas(), how=How(1, 0.0, True))
+        newer = kept.save(fake.replicas(), fake.replicas(), how=ExecutionOptions(1, 0.0, True))
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
         assert "Throttles of earlier changes are still set." in ran.err
         assert f"Entry {newer.id} has not ended. " in ran.err
@@ -237,8 +237,8 @@ def test_what_a_throttle_holds_for(setting: Setting, busy: tuple[int, int], expe
     """Of a reassignment of topic u, by whomever; one of the entry's own partitions always."""
     throttle = Throttle((Change(setting, None, "1"),))
     entry = Entry(Path("x"), "x", "c", {T[0]: (1, 2)}, {}, EntryState.SUBMITTED, throttle=throttle)
-    other, mine = (Ongoing(one, busy, busy[:1], ()) for one in (PartitionId("u", 0), T[0]))
-    assert throttles(entry, [other]) is expected
-    assert throttles(entry, [mine])
-    assert not throttles(entry, [])
-    assert not throttles(replace(entry, throttle=None), [mine])
+    other, mine = (Reassignment(one, busy, busy[:1], ()) for one in (PartitionId("u", 0), T[0]))
+    assert applies_to(entry, [other]) is expected
+    assert applies_to(entry, [mine])
+    assert not applies_to(entry, [])
+    assert not applies_to(replace(entry, throttle=None), [mine])

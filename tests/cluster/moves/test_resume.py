@@ -11,20 +11,26 @@ from on_lab import Kipctl
 from reassigning import Held, Reassigning, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin, read_entry
-from kipctl.cluster.moves.guards import BUSY
 from kipctl.cluster.moves.journal import Journal, journal
-from kipctl.cluster.moves.reassign import Ongoing
-from kipctl.cluster.moves.resume import DONE, TARGET_NOT_KNOWN, Left, left_to_do
-from kipctl.cluster.moves.rollback import CHANGED, GONE, MADE_ANEW, way_back
+from kipctl.cluster.moves.journal_entry import (
+    Entry,
+    EntryState,
+    ExecutionOptions,
+    Origin,
+    read_entry,
+)
+from kipctl.cluster.moves.resume import DONE, TARGET_NOT_KNOWN, Remaining, remaining_work
+from kipctl.cluster.moves.rollback import CHANGED, DELETED, RECREATED, plan_rollback
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.moves.throttle import BROKER, TOPIC, Change, Setting, Throttle
+from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.protocol.describe_configs import ResourceType
 
 T0 = PartitionId("t", 0)
 T = [PartitionId("t", n) for n in range(5)]
 Replicas = tuple[int, ...]
-HOW = How(2, 0.0, True, 50_000_000)
+HOW = ExecutionOptions(2, 0.0, True, 50_000_000)
 RATE, LISTED = "leader.replication.throttled.rate", "leader.replication.throttled.replicas"
 OF_BROKER, OF_TOPIC = Setting(BROKER, "1", RATE), Setting(TOPIC, "t", LISTED)
 THROTTLE = Throttle((Change(OF_BROKER, "7", "50"), Change(OF_TOPIC, None, "0:1")))
@@ -40,7 +46,7 @@ def entry(
     elects: bool = True,
     throttle: Throttle | None = None,
 ) -> Entry:
-    how = How(2, 0.0, elects, None)
+    how = ExecutionOptions(2, 0.0, elects, None)
     return Entry(
         Path("1.entry.json"),
         "1",
@@ -61,7 +67,7 @@ def cluster(replicas: Replicas | None, leader: int = 0, alive: str = "1234") -> 
     return Snapshot("c", brokers, (Partition(T0, replicas, replicas, leader or replicas[0], 0),))
 
 
-def found(left: Left) -> tuple[str, bool]:
+def found(left: Remaining) -> tuple[str, bool]:
     """In one word what is left of the only partition, and whether nothing is left for later."""
     kinds = [
         *(f"move {list(move.before)} {list(move.after)}" for move in left.plan.moves),
@@ -73,8 +79,8 @@ def found(left: Left) -> tuple[str, bool]:
     return kind, left.is_whole
 
 
-OURS = Ongoing(T0, (2, 3, 1), (3,), (1,))
-OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
+OURS = Reassignment(T0, (2, 3, 1), (3,), (1,))
+OTHERS = Reassignment(T0, (2, 4, 1), (4,), (1,))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +97,7 @@ OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
         # It is on its way there, or elsewhere.
         (entry(), cluster((2, 3, 1)), OURS, ("wait [2, 3]", True)),
         (entry(), cluster((2, 4, 1)), OTHERS, (BUSY, False)),
-        (entry((1, 2), (1, 2, 3)), cluster((1, 2, 3)), Ongoing(T0, (1, 2, 3), (3,), ()),
+        (entry((1, 2), (1, 2, 3)), cluster((1, 2, 3)), Reassignment(T0, (1, 2, 3), (3,), ()),
          ("wait [1, 2, 3]", True)),
         # It has ended since it was asked what is under way.
         (entry(), cluster((2, 3)), OURS, ("wait [2, 3]", True)),
@@ -101,25 +107,25 @@ OTHERS = Ongoing(T0, (2, 4, 1), (4,), (1,))
         # It was cancelled, and not put back into its order.
         (entry(), cluster((2, 1)), None, ("move [2, 1] [2, 3]", True)),
         # It cannot be done, or not now.
-        (entry(), cluster(None), None, (GONE, True)),
+        (entry(), cluster(None), None, (DELETED, True)),
         (entry(after=None), cluster((1, 2)), None, (TARGET_NOT_KNOWN, True)),
         (entry(), cluster((1, 2), alive="12"), None, ("broker 3 is not alive", False)),
     ],
 )  # fmt: skip
 def test_what_is_left_of_a_partition(
-    was: Entry, now: Snapshot, busy: Ongoing | None, left: tuple[str, bool]
+    was: Entry, now: Snapshot, busy: Reassignment | None, left: tuple[str, bool]
 ) -> None:
-    assert found(left_to_do(was, now, (busy,) if busy else (), {"t": "old"})) == left
+    assert found(remaining_work(was, now, (busy,) if busy else (), {"t": "old"})) == left
 
 
 def test_a_topic_made_anew_is_another_one() -> None:
-    assert found(left_to_do(entry(), cluster((1, 2)), (), {"t": "new"})) == (MADE_ANEW, True)
+    assert found(remaining_work(entry(), cluster((1, 2)), (), {"t": "new"})) == (RECREATED, True)
 
 
 @pytest.mark.parametrize("state", [EntryState.DONE, EntryState.UNDONE, EntryState.REFUSED])
 def test_of_what_is_over_only_the_throttle_is_left(state: EntryState) -> None:
-    assert left_to_do(entry(state=state), cluster((1, 2))).count == 0
-    left = left_to_do(entry(state=state, throttle=THROTTLE), cluster((1, 2)), (), {}, {})
+    assert remaining_work(entry(state=state), cluster((1, 2))).count == 0
+    left = remaining_work(entry(state=state, throttle=THROTTLE), cluster((1, 2)), (), {}, {})
     assert left.count == 0
 
 
@@ -139,24 +145,24 @@ def test_of_the_throttle_is_set_what_is_not_set_and_nobody_else_has(
     to_set: list[Setting],
     by_others: dict[Setting, str | None],
 ) -> None:
-    left = left_to_do(entry(throttle=THROTTLE), cluster((1, 2)), (), {}, settings)
+    left = remaining_work(entry(throttle=THROTTLE), cluster((1, 2)), (), {}, settings)
     assert [one.setting for one in left.to_set.changes] == to_set
     assert left.set_by_others == by_others
     assert left.to_set_for_copies == left.to_set
-    in_place = left_to_do(entry(throttle=THROTTLE), cluster((2, 3)), (), {}, settings)
+    in_place = remaining_work(entry(throttle=THROTTLE), cluster((2, 3)), (), {}, settings)
     assert in_place.to_set_for_copies.changes == ()
 
 
 def test_a_way_back_from_a_cancellation_that_was_cut_off_puts_the_order_back() -> None:
-    way = way_back(entry(), cluster((2, 1)), {})
+    way = plan_rollback(entry(), cluster((2, 1)), {})
     assert [move.after for move in way.plan.moves] == [(1, 2)]
-    way = way_back(entry(state=EntryState.DONE), cluster((2, 1)), {})
+    way = plan_rollback(entry(state=EntryState.DONE), cluster((2, 1)), {})
     assert [skipped.reason for skipped in way.plan.skipped] == [CHANGED]
 
 
 def test_of_what_was_only_prepared_no_leader_is_elected() -> None:
     prepared = entry(state=EntryState.PREPARED)
-    assert way_back(prepared, cluster((1, 2), leader=2), {}).in_place == {}
+    assert plan_rollback(prepared, cluster((1, 2), leader=2), {}).in_place == {}
 
 
 @pytest.fixture
@@ -184,7 +190,7 @@ AFTER = dict.fromkeys(T, (1, 2, 4))
 
 
 def cut_off(
-    kept: Journal, state: EntryState = EntryState.SUBMITTED, how: How | None = HOW
+    kept: Journal, state: EntryState = EntryState.SUBMITTED, how: ExecutionOptions | None = HOW
 ) -> Entry:
     """As after SIGKILL of a drain of broker 3."""
     saved = kept.save(dict.fromkeys(T, (1, 2, 3)), AFTER, BOB, how=how)
@@ -276,7 +282,7 @@ def test_while_the_kipctl_that_began_it_is_alive_it_is_refused(
     ],
 )
 def test_what_cannot_be_resumed_is_refused(
-    kipctl: Kipctl, kept: Journal, state: EntryState, how: How | None, said: str
+    kipctl: Kipctl, kept: Journal, state: EntryState, how: ExecutionOptions | None, said: str
 ) -> None:
     was = cut_off(kept, state, how)
     ran = kipctl(*RESUME, "--entry", was.id)
@@ -386,7 +392,7 @@ class TestRollbackOfWhatWasCutOff:
             fake.partitions[T[0]] = Held((1, 2, 4), 2, isr=(2, 4))
 
         if is_throttled:
-            was.throttled_by(Throttle((Change(OF_BROKER, "7", "50000000"),)))
+            was.with_throttle(Throttle((Change(OF_BROKER, "7", "50000000"),)))
             fake.configs[int(ResourceType.BROKER), "1"] = {RATE: "50000000"}
         fake.changes = [meanwhile]
         ran = kipctl(*ROLLBACK)
@@ -459,7 +465,7 @@ class TestFromAnotherMachine:
     @pytest.fixture
     def file(self, kept: Journal, tmp_path: Path) -> Path:
         was = cut_off(kept)
-        was.throttled_by(Throttle((Change(OF_BROKER, "7", "50000000"),)))
+        was.with_throttle(Throttle((Change(OF_BROKER, "7", "50000000"),)))
         file = tmp_path / "copied.json"
         shutil.copy(was.path, file)
         return file
@@ -546,7 +552,7 @@ class TestTwoMachines:
         def meanwhile(*_: object) -> None:
             assert there("reassign", "--leader", "t-4=3", "--yes").status == 0
 
-        monkeypatch.setattr("kipctl.cluster.moves.change._Change._pause", meanwhile)
+        monkeypatch.setattr("kipctl.cluster.moves.batch_execution.Execution._pause", meanwhile)
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
         assert ran.status == 5
         assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err

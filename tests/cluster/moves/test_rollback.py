@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cluster.moves.entry import Entry, EntryState
-from kipctl.cluster.moves.guards import BUSY
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.rollback import (
-    BACK,
+    ALREADY_BACK,
     CHANGED,
-    COPIES,
-    GONE,
-    MADE_ANEW,
-    NOT_KNOWN,
-    way_back,
+    DELETED,
+    RECREATED,
+    UNKNOWN_STATE,
+    WOULD_COPY,
+    plan_rollback,
 )
+from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 
 T0 = PartitionId("t", 0)
@@ -50,12 +50,12 @@ def cluster(
         # Not any more.
         (entry((1, 2, 3), (2, 3, 1)), cluster((3, 1, 2)), CHANGED, None),
         (entry((1, 2), (3, 2)), cluster((4, 2)), CHANGED, None),
-        (entry(), cluster((4, 2)), COPIES, None),
-        (entry(), cluster(None), GONE, GONE),
-        (entry(), cluster((1, 2)), BACK, BACK),
+        (entry(), cluster((4, 2)), WOULD_COPY, None),
+        (entry(), cluster(None), DELETED, DELETED),
+        (entry(), cluster((1, 2)), ALREADY_BACK, ALREADY_BACK),
         # Of the old form: it is not known how it was left.
         (entry(after=None), cluster((2, 1)), None, None),
-        (entry(after=None), cluster((3, 2)), NOT_KNOWN, None),
+        (entry(after=None), cluster((3, 2)), UNKNOWN_STATE, None),
         # Brokers that it would go back to.
         (
             entry((1, 2), (3, 2)),
@@ -75,7 +75,7 @@ def test_only_what_is_as_kipctl_left_it_comes_back(
     was: Entry, now: Snapshot, left_alone: str | None, insisted: str | None
 ) -> None:
     for force, reason in ((False, left_alone), (True, insisted)):
-        way = way_back(was, now, {"t": "old"}, force=force)
+        way = plan_rollback(was, now, {"t": "old"}, force=force)
         assert [one.reason for one in way.plan.skipped] == ([reason] if reason else [])
         assert [move.after for move in way.plan.moves] == ([] if reason else [was.before[T0]])
 
@@ -84,12 +84,12 @@ def test_only_what_is_as_kipctl_left_it_comes_back(
     ("topic_ids", "is_anew"), [({"t": "old"}, False), ({"t": "new"}, True), ({}, False)]
 )
 def test_a_topic_made_anew_is_another_one(topic_ids: dict[str, str], is_anew: bool) -> None:
-    way = way_back(entry(), cluster((2, 1)), topic_ids)
-    assert [one.reason for one in way.plan.skipped] == ([MADE_ANEW] if is_anew else [])
+    way = plan_rollback(entry(), cluster((2, 1)), topic_ids)
+    assert [one.reason for one in way.plan.skipped] == ([RECREATED] if is_anew else [])
 
 
 def test_what_is_back_but_led_by_another_is_elected_only() -> None:
-    way = way_back(entry(), cluster((1, 2), leader=2), {})
+    way = plan_rollback(entry(), cluster((1, 2), leader=2), {})
     assert (way.plan.moves, way.in_place) == ((), {T0: 1})
 
 
@@ -105,7 +105,7 @@ def test_what_is_back_but_led_by_another_is_elected_only() -> None:
 def test_what_has_to_wait_keeps_the_entry_open(
     now: Snapshot, busy: list[PartitionId], is_whole: bool
 ) -> None:
-    way = way_back(entry(), now, {}, busy)
+    way = plan_rollback(entry(), now, {}, busy)
     assert way.is_whole is is_whole
     if busy:
         assert [one.reason for one in way.plan.skipped] == [BUSY]

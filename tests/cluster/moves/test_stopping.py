@@ -12,8 +12,8 @@ from on_lab import Kipctl, Ran
 from reassigning import Held, Reassigning, Replicas, kipctl_on, reassigning
 from scripted_broker import ScriptedBroker
 
-from kipctl.cluster.moves.entry import Entry, EntryState, How, Origin
 from kipctl.cluster.moves.journal import Journal, journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.cluster.snapshot import PartitionId
 
 T = [PartitionId("t", n) for n in range(5)]
@@ -45,7 +45,9 @@ def kept(tmp_path: Path) -> Journal:
 
 def begun(kept: Journal) -> Entry:
     """A drain of broker 3 that has submitted something."""
-    return kept.save(BEFORE, AFTER, BOB, how=How(2, 0.0, True)).mark(EntryState.SUBMITTED)
+    return kept.save(BEFORE, AFTER, BOB, how=ExecutionOptions(2, 0.0, True)).mark(
+        EntryState.SUBMITTED
+    )
 
 
 class TestPause:

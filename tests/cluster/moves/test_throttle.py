@@ -5,26 +5,26 @@ import json
 import pytest
 
 from kipctl.cluster.moves.plan import Move
-from kipctl.cluster.moves.reassign import Ongoing
 from kipctl.cluster.moves.throttle import (
     BROKER,
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
     TOPIC,
     Change,
     Setting,
     StillSet,
     Throttle,
     demand_put_back,
-    leftovers,
     read_throttle,
-    throttle_of,
+    throttle_changes,
     wanted_settings,
     with_replicas,
 )
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.throttle_configs import (
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+)
 from kipctl.errors import PartlyDoneError, UsageError
 
 MOVES = (
@@ -61,8 +61,8 @@ def test_replicas_throttled_already_stay_so(value: str | None, added: str, expec
 
 def test_what_is_as_wanted_is_no_change() -> None:
     rate, replicas = Setting(BROKER, "1", LEADER_RATE), Setting(TOPIC, "t", LEADER_REPLICAS)
-    assert throttle_of({rate: "5", replicas: "0:1"}, {rate: "5", replicas: "*"}).changes == ()
-    changed = throttle_of({rate: "5", replicas: "0:1"}, {rate: "7", replicas: None})
+    assert throttle_changes({rate: "5", replicas: "0:1"}, {rate: "5", replicas: "*"}).changes == ()
+    changed = throttle_changes({rate: "5", replicas: "0:1"}, {rate: "7", replicas: None})
     assert changed.changes == (Change(rate, "7", "5"), Change(replicas, None, "0:1"))
     assert read_throttle(json.loads(json.dumps(changed.document()))) == changed
 
@@ -71,21 +71,6 @@ def test_what_is_as_wanted_is_no_change() -> None:
 def test_a_damaged_description_is_refused(document: object) -> None:
     with pytest.raises(UsageError, match="damaged"):
         read_throttle(document)
-
-
-def test_throttles_that_no_reassignment_needs_are_left_over() -> None:
-    found = {
-        Setting(BROKER, "1", LEADER_RATE): "5",
-        Setting(BROKER, "4", LEADER_RATE): "5",
-        Setting(TOPIC, "t", LEADER_REPLICAS): "0:1",
-        Setting(TOPIC, "u", LEADER_REPLICAS): "0:1",
-    }
-    busy = [Ongoing(PartitionId("t", 0), (3, 1), (3,), (1,))]
-    assert [str(c.setting) for c in leftovers(found, busy).changes] == [
-        "leader.replication.throttled.rate of broker 4",
-        "leader.replication.throttled.replicas of topic u",
-    ]
-    assert len(leftovers(found, ()).changes) == 4
 
 
 def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> None:
@@ -116,5 +101,5 @@ def test_who_could_put_it_back_is_told_how_and_what_others_have_set_is_not_taken
         f"Put it back: kipctl reassign --clear-throttles. Or remove it: {remove}"
     )
     with pytest.raises(PartlyDoneError) as foreign:
-        demand_put_back([StillSet(setting, "somebody else has set it to 9", is_foreign=True)])
+        demand_put_back([StillSet(setting, "somebody else has set it to 9", is_set_by_other=True)])
     assert foreign.value.next_step.startswith(f"Remove it: {remove}")

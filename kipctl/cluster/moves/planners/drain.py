@@ -2,21 +2,20 @@
 
 from collections.abc import Collection
 
-from kipctl.cluster.moves.plan import Plan, Skipped
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, sorted_plan
 from kipctl.cluster.moves.planners.placement import (
-    NOTHING_KNOWN,
+    NO_INPUTS,
     TOO_FEW_BROKERS,
-    Known,
     Placement,
+    PlanInputs,
     demand_known,
     in_sync,
-    move_of,
 )
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
-def drain(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_KNOWN) -> Plan:
+def drain(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_INPUTS) -> Plan:
     """Move every replica off these brokers, each to one broker, so that nothing more is copied.
 
     The largest partitions are placed first, each in a rack that has no other replica of it, on the
@@ -30,21 +29,17 @@ def drain(snapshot: Snapshot, brokers: Collection[int], known: Known = NOTHING_K
         raise UsageError(
             "No other broker is alive to take the replicas.", "See them: kipctl inspect brokers"
         )
-    placement = Placement(snapshot, known, barred=leaving)
-    moves, skipped = [], []
-    affected = [p for p in known.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
+    placement = Placement(snapshot, inputs, excluded=leaving)
+    steps: list[Move | Skipped] = []
+    affected = [p for p in inputs.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
     for partition in placement.largest_first(affected):
         after = _replicas_without(placement, partition, leaving)
         why = TOO_FEW_BROKERS if after is None else placement.objection(partition, after)
         if after is None or why is not None:
-            skipped.append(Skipped(partition.id, why or TOO_FEW_BROKERS))
+            steps.append(Skipped(partition.id, why or TOO_FEW_BROKERS))
             continue
-        placement.place(partition.id, partition.replicas, after)
-        moves.append(move_of(partition, after))
-    return Plan(
-        tuple(sorted(moves, key=lambda move: move.id)),
-        tuple(sorted(skipped, key=lambda one: one.id)),
-    )
+        steps.append(placement.move(partition, after))
+    return sorted_plan(steps)
 
 
 def _replicas_without(

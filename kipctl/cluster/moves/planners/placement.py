@@ -15,7 +15,7 @@ TOO_FEW_BROKERS = "too few other brokers are alive"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PlanInputs:
     """What is known of a cluster beside its snapshot.
 
     `sizes` are bytes by partition; of one that is missing the mean of the others is taken, and
@@ -34,7 +34,7 @@ class Known:
         return [partition for partition in snapshot.partitions if partition.id in self.chosen]
 
 
-NOTHING_KNOWN = Known()
+NO_INPUTS = PlanInputs()
 
 
 def in_sync(partition: Partition, live: Collection[int]) -> list[int]:
@@ -87,15 +87,15 @@ class Placement:
     """
 
     def __init__(
-        self, snapshot: Snapshot, known: Known, barred: Collection[int] = frozenset()
+        self, snapshot: Snapshot, inputs: PlanInputs, excluded: Collection[int] = frozenset()
     ) -> None:
         self.rack = {broker.id: broker.rack for broker in snapshot.brokers}
         self.load = {broker: (0, 0, broker) for broker in self.rack}
         self.preferred = Counter(p.replicas[0] for p in snapshot.partitions if p.replicas)
-        self._weights = _weights(snapshot, known.sizes)
+        self._weights = _weights(snapshot, inputs.sizes)
         self._eligible: dict[str | None, list[int]] = {}
         for broker, rack in self.rack.items():
-            if broker not in barred:
+            if broker not in excluded:
                 self._eligible.setdefault(rack, []).append(broker)
         self.racks = frozenset(self._eligible) - {None}
         bytes_of, replicas_of = Counter[int](), Counter[int]()
@@ -116,7 +116,7 @@ class Placement:
         return sorted(partitions, key=lambda p: (-self._weights[p.id], p.id))
 
     def racks_of(self, replicas: Iterable[int]) -> set[str | None]:
-        """The racks that are known of these replicas' brokers; nobody tells a dead broker's."""
+        """The racks that are known of these replicas' brokers; a dead broker's is not known."""
         return {self.rack.get(replica) for replica in replicas} - {None}
 
     def next_broker(self, kept: Collection[int]) -> int | None:
@@ -145,6 +145,11 @@ class Placement:
                     self.load[broker] = (load + sign * weight, replicas + sign, broker)
         self.preferred[before[0]] -= 1
         self.preferred[after[0]] += 1
+
+    def move(self, partition: Partition, after: Sequence[int]) -> Move:
+        """The move of this partition to these replicas, counted as done."""
+        self.place(partition.id, partition.replicas, after)
+        return move_of(partition, after)
 
     def objection(self, partition: Partition, after: Sequence[int]) -> str | None:
         """Why a move that copies data must not be made; None when it may.

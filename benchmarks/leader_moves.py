@@ -1,0 +1,224 @@
+"""The pictures of docs/when-a-leader-moves.md, and the figures that it tells: a lab of three
+brokers, eleven short runs, each picture from the trace of one of them.
+
+    python benchmarks/leader_moves.py DIR [--pictures docs/leader-moves]
+
+DIR gets the traces; runs that it has already are not measured again. Every broker has Kafka's own
+settings of sessions and of followers. It ends by itself after some ten minutes on two cores, and
+removes the lab.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import KAFKAS_SESSION, LabSpec
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Column, Report, Table
+
+NAME = "leader-moves"
+STALE = "1s"
+ROTATIONS = ("--during", "rotate", "--every", "4s", "--count", "2")
+PRODUCE = ("perf", "produce", "--num-records", "14000", "--warmup-records", "3000")
+ACKS_1 = ("--command-property", "acks=1")
+KILLED_AFTER_S, BACK_AFTER_S = 6.0, 20.0
+WAYS = ("kip951", "refresh", "baseline")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A run: its command, whether through a tap that shows stale Metadata, whether broker 2 is
+    killed meanwhile."""
+
+    command: tuple[str, ...]
+    is_stale: bool = False
+    is_killed: bool = False
+
+
+def by_ways(is_stale: bool) -> dict[str, Scene]:
+    """One scene for each way to the new leader, with fresh or stale Metadata."""
+    name = "stale" if is_stale else "fresh"
+    return {
+        f"{name}.{way}": Scene(
+            (*PRODUCE, "--partitions", "12", *ACKS_1, *ROTATIONS, "--leader-discovery", way),
+            is_stale,
+        )
+        for way in WAYS
+    }
+
+
+SCENES = {
+    **by_ways(is_stale=False),
+    **by_ways(is_stale=True),
+    "acks-all": Scene((*PRODUCE, "--partitions", "12", *ROTATIONS)),
+    "rack": Scene(
+        (
+            *("perf", "e2e", "--num-records", "14000", "--warmup-records", "3000"),
+            *("--client-rack", "rack-1", *ROTATIONS),
+        ),
+    ),
+    "killed": Scene(
+        ("perf", "produce", "--num-records", "30000", "--partitions", "12", *ACKS_1),
+        is_killed=True,
+    ),
+}
+PICTURES = {
+    "fresh-timeline": (("fresh.kip951",), "timeline1"),
+    "fresh-hint": (("fresh.kip951",), "middle"),
+    "fresh-refresh": (("fresh.refresh",), "middle"),
+    "fresh-baseline": (("fresh.baseline",), "middle"),
+    "fresh-waits": (tuple(f"fresh.{way}" for way in WAYS), "waits"),
+    "stale-hint": (("stale.kip951",), "middle"),
+    "stale-refresh": (("stale.refresh",), "middle"),
+    "stale-waits": (tuple(f"stale.{way}" for way in WAYS), "waits"),
+    "stale-metadata": (tuple(f"stale.{way}" for way in WAYS), "metadata"),
+    "acks-all-timeline": (("acks-all",), "timeline1"),
+    "acks-all": (("acks-all",), "middle"),
+    "killed-timeline": (("killed",), "timeline1"),
+    "killed": (("killed",), "middle"),
+    "rack-timeline": (("rack",), "timeline1"),
+    "racks": (("rack",), "racks"),
+}
+"""By file: of which scenes, and which of their pictures; `middle` is the redirected batch in the
+middle of the twenty that took longest."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def kipctl(*arguments: str, at: str) -> list[str]:
+    return [sys.executable, "-m", "kipctl", *arguments, "--bootstrap-server", at]
+
+
+@contextmanager
+def stale_metadata(bootstrap: str) -> Any:
+    """A tap in front of the brokers for the block; the address that clients are to use."""
+    ran = subprocess.Popen(
+        kipctl("tap", "--stale-metadata", STALE, at=bootstrap),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert ran.stderr is not None
+    try:
+        for line in ran.stderr:
+            say(f"tap: {line.rstrip()}")
+            if found := [word for word in line.split() if word.startswith("127.0.0.1:")]:
+                yield found[0].rstrip(".,;")
+                break
+    finally:
+        ran.terminate()
+        ran.communicate()
+
+
+def run(scene: Scene, lab: Lab, at: str, record: Path) -> None:
+    """Raises CalledProcessError unless the run ends with status 0."""
+    say(f"{record.name}: {' '.join(scene.command)}")
+    command = kipctl(*scene.command, "--yes", "--record", f"{record}", at=at)
+    killer = threading.Timer(KILLED_AFTER_S, lab.kill, (2,))
+    starter = threading.Timer(BACK_AFTER_S, lab.start, (2,))
+    if scene.is_killed:
+        killer.start()
+        starter.start()
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
+    if scene.is_killed:
+        killer.join()
+        starter.join()
+
+
+def measure(folder: Path, names: Sequence[str]) -> None:
+    """The traces of these scenes, on one lab."""
+    with tempfile.TemporaryDirectory() as state:
+        os.environ["XDG_STATE_HOME"] = state
+        lab = Lab.up(LabSpec(name=NAME, config=KAFKAS_SESSION), say)
+        try:
+            at = lab.bootstrap_server
+            warm = SCENES["acks-all"]
+            run(warm, lab, at, Path(state) / "warm-up")
+            for name in names:
+                if SCENES[name].is_stale:
+                    with stale_metadata(at) as tapped:
+                        run(SCENES[name], lab, tapped, folder / name)
+                else:
+                    run(SCENES[name], lab, at, folder / name)
+        finally:
+            lab.down()
+
+
+def documents(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
+    """What a report is made of, by the scenes that it is of."""
+    from kipctl.pipeline.pictures import report_document
+    from kipctl.pipeline.session import spark_session
+
+    with spark_session(progress=say, is_light=True) as spark:
+        return {
+            names: report_document(spark, [str(folder / name) for name in names])
+            for names in dict.fromkeys(names for names, _ in PICTURES.values())
+        }
+
+
+def draw(found: Mapping[tuple[str, ...], dict[str, Any]], folder: Path) -> None:
+    from kipctl.report.html.page import page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = {names: page(document).pictures for names, document in found.items()}
+    total = 0
+    for file, (names, picture) in PICTURES.items():
+        if picture == "middle":
+            picture = f"waterfall{(len(found[names]['slowest']) + 1) // 2}"
+        content = drawn[names][picture].encode()
+        (folder / f"{file}.svg").write_bytes(content)
+        total += len(content)
+    say(f"{len(PICTURES)} pictures in {folder}, {total / 1000:,.0f} kB together.")
+
+
+def figures(found: Mapping[tuple[str, ...], dict[str, Any]]) -> Report:
+    """What the page tells of each run."""
+    from kipctl.report.html.answer import answer
+
+    rows = []
+    for names, document in found.items():
+        if len(names) > 1:
+            continue
+        metadata = sum(row["requests"] for row in document["analysis"]["metadata"])
+        for row in document["arms"]["moves"]:
+            waits = (row[f"wait_{of}_us"] / 1000 for of in ("p50", "p99", "max"))
+            rows.append((names[0], row["api"], row["moves"], *waits, metadata))
+    times = tuple(Column(f"{of} ms", 1) for of in ("p50", "p99", "max"))
+    columns = ("run", "api", "moves met", *times, "Metadata requests")
+    answers = {names[0]: answer(of) for names, of in found.items() if len(names) == 1}
+    table = Table("Waits for moved leaders", columns, tuple(rows))
+    closing = tuple(f"{name}: {said}" for name, said in answers.items())
+    return Report(NAME, {"answers": answers}, (table,), closing)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--pictures", type=Path, default=Path("docs/leader-moves"))
+    options = parser.parse_args()
+    began = time.monotonic()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    folder = options.folder.absolute()
+    if missing := [name for name in SCENES if not (folder / name / "run.json").exists()]:
+        measure(folder, missing)
+    found = documents(folder)
+    draw(found, options.pictures)
+    write(figures(found), OutputFormat.TABLE, sys.stdout, sys.stdout.isatty())
+    say(f"It took {time.monotonic() - began:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Whether a cluster can be reached, step by step: name, TCP, TLS, login, versions."""
+
+import socket
+import time
+from dataclasses import dataclass
+
+from kipctl.errors import KipctlError
+from kipctl.protocol.address import Address
+from kipctl.transport.access import Access
+from kipctl.transport.blocking_connection import BlockingConnection, TlsError
+from kipctl.transport.request import Cluster
+
+LOGIN = "login"
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step on the way to a server. `ms` is None for what took no time of its own."""
+
+    server: Address
+    name: str
+    is_good: bool
+    detail: str
+    ms: float | None = None
+
+
+def connection_steps(access: Access) -> list[Step]:
+    """Name, TCP, TLS, login and versions, of each bootstrap server, up to the step that fails."""
+    found: list[Step] = []
+    for server in access.bootstrap:
+        found += _steps(access, server)
+    return found
+
+
+def _steps(access: Access, server: Address) -> list[Step]:
+    place = access.mapped(server)
+    mapped = f"at {place}" if place != server else ""
+    began = time.monotonic()
+    try:
+        addresses = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return [Step(server, "name", False, f"{place.host}: {error.strerror}")]
+    listed = ", ".join(dict.fromkeys(str(address[4][0]) for address in addresses))
+    name = Step(server, "name", True, f"{listed} {mapped}".strip(), _ms(time.monotonic() - began))
+    try:
+        connection = BlockingConnection(server, access, time.monotonic() + _TIMEOUT_S)
+    except TlsError as failed:
+        return [name, Step(server, "TCP", True, ""), Step(server, "TLS", False, str(failed))]
+    except KipctlError as refused:
+        passed = ["TCP", "TLS"] if access.security.tls else ["TCP"]
+        done = [Step(server, step, True, "") for step in passed]
+        return [name, *done, Step(server, LOGIN, False, refused.what)]
+    except OSError as failed:
+        return [name, Step(server, "TCP", False, failed.strerror or str(failed))]
+    taken = connection.steps
+    found = [name, Step(server, "TCP", True, "", _ms(taken.tcp))]
+    if access.security.tls:
+        found.append(Step(server, "TLS", True, _certificate(connection), _ms(taken.tls)))
+    if access.security.sasl:
+        sasl = access.security.sasl
+        detail = f"{access.security.principal} ({sasl.mechanism})"
+        if connection.ends < float("inf"):
+            detail += f", again in {connection.ends - time.monotonic():.0f} s"
+        found.append(Step(server, LOGIN, True, detail, _ms(taken.login)))
+    connection.close()
+    return [*found, _versions(access, server)]
+
+
+def _versions(access: Access, server: Address) -> Step:
+    began = time.monotonic()
+    alone = Access(str(server), access.security, access.address_map)
+    try:
+        with Cluster(alone, timeout_s=_TIMEOUT_S) as cluster:
+            ranges = cluster.any_broker().api_versions
+            brokers = len(cluster.nodes)
+    except KipctlError as failed:
+        return Step(server, "versions", False, failed.what)
+    detail = f"{len(ranges)} APIs, Produce to version {ranges.get(0, (0, 0))[1]}; {brokers} brokers"
+    return Step(server, "versions", True, detail, _ms(time.monotonic() - began))
+
+
+def _certificate(connection: BlockingConnection) -> str:
+    shown = connection.certificate
+    names = ", ".join(name for _, name in shown.get("subjectAltName", ()))
+    issuer = "/".join(value for part in shown.get("issuer", ()) for _, value in part)
+    return f"{connection.tls_version}; {names}; until {shown.get('notAfter')}; by {issuer}"
+
+
+def _ms(seconds: float) -> float:
+    return 1000 * seconds

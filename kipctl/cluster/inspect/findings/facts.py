@@ -1,0 +1,347 @@
+"""What a doctor has to know of a cluster before he judges: asked of every broker, changing nothing.
+
+Each broker is asked for its API versions and features (ApiVersions), its settings
+(DescribeConfigs), which brokers it lists (Metadata) and its log directories (DescribeLogDirs); the
+controller for the reassignments in progress (ListPartitionReassignments). Settings are the broker's
+own; a controller decides by its own file, which no broker tells, but which is the same in most
+clusters.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kipctl import __version__
+from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
+from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
+from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
+from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResult,
+    ResourceType,
+)
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
+from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.transport.access import Access
+from kipctl.transport.acl_errors import denial
+from kipctl.transport.each_broker import ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
+
+SETTINGS = {
+    "replica.selector.class": "which replica consumers with a client.rack read from (KIP-392)",
+    "replica.fetch.backoff.ms": "how long a follower that asked a leader too early waits",
+    "replica.fetch.wait.max.ms": "how long a leader holds a follower's fetch when it has no data",
+    "replica.lag.time.max.ms": "how long a follower that falls behind holds up acks=all writes",
+    "min.insync.replicas": "how many replicas an acks=all write takes, in topics without their own",
+    "default.replication.factor": "how many replicas a new topic has that does not say",
+    "unclean.leader.election.enable": "whether a replica that lacks records may become leader",
+    "auto.leader.rebalance.enable": "whether leaders go back to their preferred replica unasked",
+    "leader.imbalance.check.interval.seconds": "how often that is looked at",
+    "broker.session.timeout.ms": "how long a broker that crashed still counts as leader",
+    "broker.heartbeat.interval.ms": "how often a broker tells the controller that it is alive",
+    "controlled.shutdown.enable": "whether a broker that stops hands its leaders over first",
+}
+"""Broker settings that decide how much a move hurts, and what each decides."""
+
+_LOOKS = 3
+_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+LOOK_AGAIN_S = 12.0
+"""A throttled broker may copy nothing for 11 s, the samples of its quota, and go on then."""
+_TOPICS_AT_ONCE = 500
+"""Whose settings one request asks for: an answer of thousands takes a broker seconds."""
+_DEADLINE_S = 30.0
+"""For all brokers together."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory of a broker; `error` is Kafka's name of why it has failed, if it has."""
+
+    path: str
+    error: str | None = None
+    is_cordoned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """One broker. What it did not tell is empty or None; `no_answer` then says why.
+
+    `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
+    are the levels in use. `lists` are the brokers in its own Metadata. `throttles` are the rates in
+    bytes per second that hold back replication there, by config.
+    """
+
+    broker: Broker
+    api_versions: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+    settings_error: KipctlError | None = None
+    lists: frozenset[int] | None = None
+    no_answer: str | None = None
+    throttles: Mapping[str, int] = field(default_factory=dict)
+    directories: tuple[LogDir, ...] = ()
+    directories_error: str | None = None
+
+    @property
+    def id(self) -> int:
+        return self.broker.id
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The settings of a topic, its own or what it has from the brokers; None when not told.
+
+    `throttled` are the configs of it that list throttled replicas.
+    """
+
+    min_insync_replicas: int | None = None
+    unclean_leader_election: bool | None = None
+    throttled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsFacts:
+    """One exporter, before the command's requests to the brokers and after them.
+
+    `own` are the requests that the command itself sent to that broker in between, by API and
+    version; None when it is not known which broker that is. `error` says why there are no counts.
+    """
+
+    url: str
+    broker: int | None = None
+    before: BrokerMetrics | None = None
+    after: BrokerMetrics | None = None
+    own: Mapping[tuple[str, int], int] | None = None
+    error: KipctlError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """All of it; brokers in the order of their ids.
+
+    A topic whose settings are not known is not in `topics`; `topics_error` says why of the first.
+    `eligible` are the eligible leader replicas of partitions that have no leader, or fewer replicas
+    in sync than `min.insync.replicas`.
+    """
+
+    snapshot: Snapshot
+    brokers: tuple[BrokerFacts, ...]
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    metrics: tuple[MetricsFacts, ...] = ()
+    topics_error: KipctlError | None = None
+    copying: Reassignments = field(default_factory=Reassignments)
+    eligible: Mapping[PartitionId, EligibleReplicas] = field(default_factory=dict)
+
+    @property
+    def answering(self) -> tuple[BrokerFacts, ...]:
+        return tuple(broker for broker in self.brokers if broker.no_answer is None)
+
+    def values(self, setting: str) -> dict[int, str]:
+        """A setting by broker; those are left out that do not have it, or where it is empty."""
+        reported = ((broker.id, broker.settings.get(setting)) for broker in self.brokers)
+        return {broker: value for broker, value in reported if value}
+
+    def numbers(self, setting: str) -> dict[int, int]:
+        """The same, of a setting that is a whole number."""
+        return {broker: int(value) for broker, value in self.values(setting).items()}
+
+    def min_insync_replicas(self, partition: Partition) -> int | None:
+        """What holds for the partition; None when it is not known."""
+        topic = self.topics.get(partition.id.topic)
+        return topic.min_insync_replicas if topic else None
+
+    def adding(self, partition: Partition) -> tuple[int, ...]:
+        """The brokers that a reassignment is about to add to the partition's replicas."""
+        return self.copying.adding.get(partition.id, ())
+
+    @property
+    def below_min_insync(self) -> tuple[Partition, ...]:
+        """Partitions with a leader, and with fewer replicas in sync than acks=all takes."""
+        return tuple(
+            p
+            for p in self.snapshot.partitions
+            if p.leader >= 0 and len(p.isr) < (self.min_insync_replicas(p) or 0)
+        )
+
+    def topics_with(self, holds: Callable[[Partition], bool]) -> list[str]:
+        """Topics with a partition for which it holds, sorted."""
+        return sorted({p.id.topic for p in self.snapshot.partitions if holds(p)})
+
+    def metrics_of(self, broker: int) -> BrokerMetrics | None:
+        """The newest counts of a broker, if its exporter was asked."""
+        return next((m.after or m.before for m in self.metrics if m.broker == broker), None)
+
+
+def collect_facts(
+    cluster: Cluster, metrics_urls: Sequence[str] = (), look_again_s: float = LOOK_AGAIN_S
+) -> ClusterFacts:
+    """Ask everybody; while data is being reassigned look again after so many seconds (0: do not).
+
+    Raises UnreachableError when no broker answers, and what `scrape` raises when none of the URLs
+    leads to metrics.
+    """
+    snapshot = from_metadata(cluster.metadata())
+    before = at_once(lambda url: _scraped(url, snapshot.brokers), metrics_urls)
+    errors = [metrics.error for metrics in before if metrics.error is not None]
+    if errors and len(errors) == len(before):
+        raise errors[0]
+    sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
+    topics, topics_error = ask_topics(cluster, snapshot.topics)
+    brokers = _ask_brokers(cluster, snapshot.brokers)
+    copying = ask_reassignments(cluster, look_again_s)
+    facts = ClusterFacts(snapshot, brokers, topics, (), topics_error, copying)
+    in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
+    eligible = ask_eligible_replicas(cluster, in_need) if in_need else {}
+    own = {
+        broker: cluster.broker(broker).sent - count
+        for broker, count in sent.items()
+        if broker in cluster.nodes
+    }
+    metrics = tuple(at_once(lambda facts: _scraped_again(facts, own), before))
+    return replace(facts, metrics=metrics, eligible=eligible)
+
+
+def _scraped(url: str, brokers: Iterable[Broker]) -> MetricsFacts:
+    try:
+        before = scrape(url)
+    except KipctlError as error:
+        return MetricsFacts(url, error=error)
+    return MetricsFacts(url, broker_of(before, brokers), before)
+
+
+def _scraped_again(
+    facts: MetricsFacts, own: Mapping[int, Mapping[tuple[str, int], int]]
+) -> MetricsFacts:
+    """A request is counted a moment after its answer: look again if one of our own is missing."""
+    if facts.before is None:
+        return facts
+    sent = None if facts.broker is None else own.get(facts.broker)
+    try:
+        for _ in range(_LOOKS):
+            after = scrape(facts.url)
+            new = Counter(after.requests) - Counter(facts.before.requests)
+            if new >= Counter(sent or {}):
+                break
+    except KipctlError as error:
+        return MetricsFacts(facts.url, facts.broker, facts.before, error=error)
+    return MetricsFacts(facts.url, facts.broker, facts.before, after, sent)
+
+
+def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
+    """All at once: who hangs holds up no other."""
+    by_id = {broker.id: broker for broker in brokers}
+    asked = ask_each(
+        cluster, by_id, lambda id, connection: _ask_broker(by_id[id], connection), _DEADLINE_S
+    )
+    return tuple(
+        BrokerFacts(by_id[id], no_answer=facts.what) if isinstance(facts, KipctlError) else facts
+        for id, facts in asked.items()
+    )
+
+
+def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
+    versions = connection.request(
+        ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
+    )
+    metadata = connection.request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
+    settings, settings_error = _settings(connection, broker.id)
+    directories, directories_error = _directories(connection)
+    if versions.error_code:
+        return BrokerFacts(broker, no_answer=f"ApiVersions: {error_text(versions.error_code)}.")
+    return BrokerFacts(
+        broker,
+        api_versions={api.api_key: (api.min_version, api.max_version) for api in versions.api_keys},
+        supported={f.name: (f.min_version, f.max_version) for f in versions.supported_features},
+        finalized={f.name: f.max_version_level for f in versions.finalized_features},
+        settings={name: value for name, value in settings.items() if name not in RATES},
+        settings_error=settings_error,
+        lists=frozenset(listed.node_id for listed in metadata.brokers),
+        throttles={
+            name: int(rate)
+            for name in RATES
+            if (rate := settings.get(name)) and int(rate) < UNLIMITED
+        },
+        directories=directories,
+        directories_error=directories_error,
+    )
+
+
+def _settings(
+    connection: BrokerConnection, broker: int
+) -> tuple[dict[str, str | None], KipctlError | None]:
+    """The broker's settings, or why it does not tell them."""
+    answer = connection.request(
+        DescribeConfigsRequest(
+            (DescribeConfigsResource(ResourceType.BROKER, str(broker), (*SETTINGS, *RATES)),)
+        )
+    )
+    (result,) = answer.results
+    return _values(result), _refused(result, connection.access)
+
+
+def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | None:
+    """Why settings are not told; None if they are."""
+    if not result.error_code:
+        return None
+    is_topic = result.resource_type == ResourceType.TOPIC
+    topic = result.resource_name if is_topic else ""
+    denied = denial(result.error_code, ApiKey.DESCRIBE_CONFIGS, access, topic)
+    return denied or RefusedError(f"{error_text(result.error_code)}.")
+
+
+def _directories(connection: BrokerConnection) -> tuple[tuple[LogDir, ...], str | None]:
+    """The broker's log directories, or why it does not tell them. No log is asked for."""
+    try:
+        answer = connection.request(DescribeLogDirsRequest(topics=()))
+    except KipctlError as error:
+        return (), error.what
+    if answer.error_code or not answer.results:
+        return (), error_name(answer.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return tuple(
+        LogDir(one.log_dir, error_name(one.error_code) if one.error_code else None, one.is_cordoned)
+        for one in answer.results
+    ), None
+
+
+def ask_topics(
+    cluster: Cluster, topics: Sequence[str]
+) -> tuple[dict[str, TopicFacts], KipctlError | None]:
+    """The settings of topics, asked for in chunks, and why some are missing, if any are.
+
+    After a chunk that no broker answers no other is asked for.
+    """
+    facts: dict[str, TopicFacts] = {}
+    why: KipctlError | None = None
+    for first in range(0, len(topics), _TOPICS_AT_ONCE):
+        asked = tuple(
+            DescribeConfigsResource(ResourceType.TOPIC, topic, (*_TOPIC_SETTINGS, *REPLICAS))
+            for topic in topics[first : first + _TOPICS_AT_ONCE]
+        )
+        try:
+            results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
+        except KipctlError as error:
+            return facts, why or error
+        for result in results:
+            values = _values(result)
+            least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
+            if result.error_code:
+                why = why or _refused(result, cluster.access)
+            else:
+                facts[result.resource_name] = TopicFacts(
+                    int(least) if least else None,
+                    unclean == "true" if unclean else None,
+                    tuple(name for name in REPLICAS if values.get(name)),
+                )
+    return facts, why
+
+
+def _values(result: DescribeConfigsResult) -> dict[str, str | None]:
+    return {config.name: config.value for config in result.configs}

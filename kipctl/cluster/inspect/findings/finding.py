@@ -1,0 +1,78 @@
+"""What a doctor says: findings, and the words that they share."""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kipctl.cluster.snapshot import Partition
+
+
+class Severity(StrEnum):
+    """PROBLEM hurts clients now; WARNING will when a broker stops or leaders move; NOTE may."""
+
+    PROBLEM = "problem"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence each: what is so, what follows from it, and what to change.
+
+    `id` never changes: it is the name of a page in docs/findings, which says more.
+    """
+
+    id: str
+    severity: Severity
+    what: str
+    consequence: str
+    change: str
+
+
+def problem(id: str, what: str, consequence: str, change: str) -> Finding:
+    return Finding(id, Severity.PROBLEM, what, consequence, change)
+
+
+def warning(id: str, what: str, consequence: str, change: str) -> Finding:
+    return Finding(id, Severity.WARNING, what, consequence, change)
+
+
+def note(id: str, what: str, consequence: str, change: str) -> Finding:
+    return Finding(id, Severity.NOTE, what, consequence, change)
+
+
+def brokers(ids: Iterable[int]) -> str:
+    """ "broker 1" or "brokers 1, 2"."""
+    listed = sorted(ids)
+    return f"broker{'' if len(listed) == 1 else 's'} {', '.join(map(str, listed))}"
+
+
+def capital(text: str) -> str:
+    """The text as a sentence begins."""
+    return text[:1].upper() + text[1:]
+
+
+def count(number: int, thing: str) -> str:
+    """ "1 partition", "2 partitions"."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def having(number: int, thing: str) -> str:
+    """ "1 partition has", "2 partitions have"."""
+    return f"{count(number, thing)} {'has' if number == 1 else 'have'}"
+
+
+def have(ids: Collection[int]) -> str:
+    """ "Broker 1 has", "Brokers 1, 2 have"."""
+    return f"{capital(brokers(ids))} {'has' if len(ids) == 1 else 'have'}"
+
+
+def partition_list(partitions: Iterable[Partition]) -> str:
+    """The first few of them, and how many more there are."""
+    return some([partition.id for partition in partitions])
+
+
+def some(things: Sequence[object], most: int = 3) -> str:
+    """The first few of them, and how many more there are."""
+    shown = ", ".join(str(thing) for thing in things[:most])
+    return f"{shown} and {len(things) - most} more" if len(things) > most else shown

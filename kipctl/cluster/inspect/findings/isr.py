@@ -1,0 +1,222 @@
+"""Findings about replicas out of sync, and about what is left when one more is."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kipctl.cluster.inspect.findings.facts import ClusterFacts
+from kipctl.cluster.inspect.findings.finding import (
+    Finding,
+    brokers,
+    count,
+    having,
+    note,
+    partition_list,
+    problem,
+    some,
+    warning,
+)
+from kipctl.cluster.snapshot import Partition
+
+
+def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
+    """Partitions that nobody leads, without those of which more is known (eligible leaders)."""
+    if without := [p for p in facts.snapshot.leaderless if p.id not in facts.eligible]:
+        yield problem(
+            "no-leader",
+            f"{having(len(without), 'partition')} no leader: {partition_list(without)}.",
+            "Nobody can write to them or read from them.",
+            "Start the brokers that were in sync last; only then think of kipctl elect unclean,"
+            " which loses records.",
+        )
+
+
+def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
+    """Partitions that need a replica out of sync that has all acknowledged records (KIP-966)."""
+    if not facts.eligible:
+        return
+    leaderless = [p for p in facts.snapshot.leaderless if p.id in facts.eligible]
+    can = [p for p in leaderless if facts.eligible[p.id].replicas]
+    if can:
+        hold = {broker for p in can for broker in (*p.isr, *facts.eligible[p.id].replicas)}
+        yield problem(
+            "no-leader-one-eligible",
+            f"{having(len(can), 'partition')} no leader; {brokers(hold)} had all acknowledged"
+            f" records at last (KIP-966): {partition_list(can)}.",
+            "Nobody can write to them or read from them until one of their brokers is back. One"
+            " that crashed may count no more when it comes back; the last in sync leads then.",
+            f"Start {'all of ' if len(hold) > 1 else ''}{brokers(hold)} with the data there is. No"
+            " unclean election is needed as long as that can be.",
+        )
+    cannot = [p for p in leaderless if not facts.eligible[p.id].replicas]
+    if cannot:
+        hold = {broker for p in cannot for broker in facts.eligible[p.id].last_known}
+        yield problem(
+            "no-leader-none-eligible",
+            f"{having(len(cannot), 'partition')} no leader, and no replica that can lead without"
+            f" loss (KIP-966); the last one known is on {brokers(hold)}: {partition_list(cannot)}.",
+            "Nobody can write to them or read from them, and no broker that comes back is sure to"
+            " have all acknowledged records.",
+            f"Start {brokers(hold)} first, then see what would be lost: kipctl elect unclean"
+            " --all --dry-run",
+        )
+    led = [p for p in facts.below_min_insync if p.id in facts.eligible]
+    led = [p for p in led if facts.eligible[p.id].replicas]
+    if led:
+        hold = {broker for p in led for broker in facts.eligible[p.id].replicas}
+        yield note(
+            "eligible-leader-replicas",
+            f"{having(len(led), 'partition')} eligible leader replicas (KIP-966) out of sync, on"
+            f" {brokers(hold)}: {partition_list(led)}.",
+            "If the leader stops as well, one of these leads and nothing is lost, as long as their"
+            " disks are as they are.",
+            f"Do not wipe {brokers(hold)}; start them.",
+        )
+
+
+def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
+    """Topics whose min.insync.replicas is not known: nothing is said of their acks=all."""
+    if without := facts.topics_with(lambda p: facts.min_insync_replicas(p) is None):
+        why = facts.topics_error
+        yield warning(
+            "min-insync-not-known",
+            f"min.insync.replicas of {count(len(without), 'topic')} is not known:"
+            f" {some(without)}. {why.what if why else ''}".rstrip(),
+            "Whether writes with acks=all are refused there, now or at the next restart, is not"
+            " known either.",
+            (why and why.next_step) or "Repeat it when brokers have less to do.",
+        )
+
+
+def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
+    """Replicas out of sync; those that stop writes are a finding of their own.
+
+    As Kafka counts (UnderReplicatedPartitions): not those that a reassignment is about to add.
+    """
+    missing = {p.id: set(p.replicas) - set(p.isr) - set(facts.adding(p)) for p in _led(facts)}
+    behind = [p for p in _led(facts) if missing[p.id]]
+    spare = {p.id: _spare(facts, p) for p in behind}
+    not_known = [p for p in behind if spare[p.id] is None]
+    stopped = [p for p in behind if (spare[p.id] or 0) < 0]
+    last = [p for p in behind if spare[p.id] == 0]
+    rest = [p for p in behind if (spare[p.id] or 0) > 0]
+    lagging = {broker for p in behind for broker in missing[p.id]}
+    follow = f"See to {brokers(lagging)}: stopped, out of disk or network, or still copying."
+    if stopped:
+        yield problem(
+            "under-min-isr",
+            f"{having(len(stopped), 'partition')} fewer replicas in sync than"
+            f" min.insync.replicas: {partition_list(stopped)}.",
+            "Writes with acks=all are refused there (NOT_ENOUGH_REPLICAS).",
+            follow,
+        )
+    if not_known:
+        yield warning(
+            "under-replicated",
+            f"{having(len(not_known), 'partition')} replicas out of sync, and their"
+            f" min.insync.replicas is not known: {partition_list(not_known)}.",
+            "Writes with acks=all may be refused there.",
+            follow,
+        )
+    if last:
+        yield warning(
+            "at-min-isr",
+            f"{having(len(last), 'partition')} replicas out of sync, and just"
+            f" min.insync.replicas left: {partition_list(last)}.",
+            "When another broker stops, writes with acks=all are refused there.",
+            follow,
+        )
+    if rest:
+        yield warning(
+            "under-replicated",
+            f"{having(len(rest), 'partition')} replicas out of sync: {partition_list(rest)}.",
+            "A replica that is out of sync cannot take over, and no consumer is sent to it.",
+            follow,
+        )
+
+
+def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
+    """Topics that a restart of one broker stops, even when all is well."""
+    several = len(facts.snapshot.brokers) > 1
+    single = facts.topics_with(lambda p: len(p.replicas) == 1)
+    if single and several:
+        yield warning(
+            "single-replica",
+            f"{having(len(single), 'topic')} partitions with one replica: {some(single)}.",
+            "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
+            "Add replicas: kipctl reassign --replication-factor 3 --topic TOPIC",
+        )
+    tight = facts.topics_with(lambda p: 2 == len(p.replicas) <= (facts.min_insync_replicas(p) or 0))
+    if tight:
+        yield _no_more_than_min_insync(
+            tight,
+            "Raise the replication factor to 3 first: kipctl reassign --replication-factor 3"
+            " --topic TOPIC. With min.insync.replicas 1 instead, acks=all could mean the leader"
+            " alone.",
+        )
+    tight = facts.topics_with(lambda p: 2 < len(p.replicas) <= (facts.min_insync_replicas(p) or 0))
+    if tight:
+        yield _no_more_than_min_insync(
+            tight,
+            "Add a replica (kipctl reassign --replication-factor N --topic TOPIC), or set"
+            " min.insync.replicas one lower than the number of replicas: 2 or more.",
+        )
+
+
+def _no_more_than_min_insync(topics: Sequence[str], change: str) -> Finding:
+    return warning(
+        "no-spare-replica",
+        f"{having(len(topics), 'topic')} no more replicas than min.insync.replicas:"
+        f" {some(topics)}.",
+        "Whenever one of their brokers restarts, writes with acks=all are refused.",
+        change,
+    )
+
+
+def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
+    """acks=all that means the leader alone."""
+    weak = facts.topics_with(
+        lambda p: len(p.replicas) > 2 and not p.internal and facts.min_insync_replicas(p) == 1,
+    )
+    if weak:
+        yield note(
+            "min-insync-1",
+            f"{count(len(weak), 'topic')} of three replicas or more have min.insync.replicas 1:"
+            f" {some(weak)}.",
+            "While the others are out of sync, acks=all means the leader alone; if that one is"
+            " lost, so are the records.",
+            "Set min.insync.replicas to 2, as a topic's or a broker's setting.",
+        )
+
+
+def needed_by(facts: ClusterFacts) -> Counter[int]:
+    """By broker, the partitions that would refuse acks=all, or have no leader, if it stopped now.
+
+    Those that refuse it already are left out, unless the broker is the last one in sync. Where
+    `min.insync.replicas` is not known, only the last one in sync is counted (`may_be_needed`).
+    """
+    found: Counter[int] = Counter()
+    for p in facts.snapshot.partitions:
+        least = facts.min_insync_replicas(p) or 1
+        if p.leader >= 0 and (len(p.isr) == least or len(p.isr) == 1):
+            found.update(p.isr)
+    return found
+
+
+def may_be_needed(facts: ClusterFacts) -> frozenset[int]:
+    """Brokers in sync with partitions of which min.insync.replicas is not known."""
+    return frozenset(
+        broker
+        for p in facts.snapshot.partitions
+        if p.leader >= 0 and len(p.isr) > 1 and facts.min_insync_replicas(p) is None
+        for broker in p.isr
+    )
+
+
+def _led(facts: ClusterFacts) -> list[Partition]:
+    return [p for p in facts.snapshot.partitions if p.leader >= 0]
+
+
+def _spare(facts: ClusterFacts, partition: Partition) -> int | None:
+    """How many replicas may still fall out of sync before acks=all is refused, if it is known."""
+    least = facts.min_insync_replicas(partition)
+    return None if least is None else len(partition.isr) - least

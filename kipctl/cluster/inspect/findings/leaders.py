@@ -1,0 +1,54 @@
+"""Findings about leaders: not the preferred ones, or too many on a broker."""
+
+from collections.abc import Iterator
+
+from kipctl.cluster.inspect.findings.facts import ClusterFacts
+from kipctl.cluster.inspect.findings.finding import (
+    Finding,
+    Severity,
+    count,
+    warning,
+)
+
+SKEW_LIMIT = 1.5
+"""Of a broker's leaders over the mean, when there are at least ten for each broker."""
+IMBALANCE_LIMIT = 10.0
+"""Percent, Kafka's own default of leader.imbalance.per.broker.percentage, which 4.0 took away."""
+
+
+def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
+    """Leaders that are not the preferred ones, and brokers that lead too many."""
+    snapshot = facts.snapshot
+    # A reassignment puts the new replicas first before they can lead.
+    not_preferred = [
+        p
+        for p in snapshot.not_led_by_preferred
+        if p.leader >= 0 and p.preferred_leader not in facts.adding(p)
+    ]
+    if not_preferred:
+        percent = 100 * len(not_preferred) / len(snapshot.partitions)
+        unasked = set(facts.values("auto.leader.rebalance.enable").values()) == {"true"}
+        every = max(facts.numbers("leader.imbalance.check.interval.seconds").values(), default=0)
+        yield Finding(
+            "not-preferred-leader",
+            Severity.WARNING if percent > IMBALANCE_LIMIT else Severity.NOTE,
+            f"{len(not_preferred)} of {count(len(snapshot.partitions), 'partition')}"
+            f" ({percent:.1f} %) are not led by their preferred replica.",
+            f"Within {every} s the controller moves them back unasked, each once more a redirect"
+            " for its clients."
+            if unasked
+            else "They stay where they are: the brokers that lead more have more to do.",
+            "Move them when it suits: kipctl elect preferred --all",
+        )
+    skew = snapshot.leader_skew
+    enough = len(snapshot.partitions) >= 10 * len(snapshot.brokers) > 10
+    if skew is not None and skew > SKEW_LIMIT and enough and not not_preferred:
+        leader_counts = snapshot.leaders_per_broker
+        most = max(leader_counts, key=lambda broker: leader_counts[broker])
+        yield warning(
+            "leader-skew",
+            f"Broker {most} leads {leader_counts[most]} partitions, {skew:.1f} times the mean, and"
+            " is the preferred leader of all of them.",
+            "When it stops, that many more leaders move at once; until then it has most to do.",
+            "Put other replicas first: kipctl reassign --balance leaders",
+        )

@@ -1,0 +1,72 @@
+"""Findings about log directories: failed, cordoned, or not told."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from kipctl.cluster.inspect.findings.facts import ClusterFacts
+from kipctl.cluster.inspect.findings.finding import (
+    Finding,
+    brokers,
+    capital,
+    having,
+    note,
+    problem,
+    some,
+    warning,
+)
+
+
+def failed_directories(facts: ClusterFacts) -> Iterator[Finding]:
+    """Log directories that failed, and replicas that are offline on brokers that are alive."""
+    offline = Counter(broker for p in facts.snapshot.partitions for broker in p.offline)
+    for one in facts.brokers:
+        failed = [directory for directory in one.directories if directory.error]
+        if not failed and not offline[one.id]:
+            continue
+        where = some([f"{directory.path} ({directory.error})" for directory in failed])
+        what = f"Broker {one.id} is alive, and {having(offline[one.id], 'replica')} gone offline"
+        directory = "directory" if len(failed) == 1 else "directories"
+        yield problem(
+            "log-directory-failed",
+            f"{what} there{f': failed log {directory} {where}' if failed else ''}.",
+            "They have a replica less than they should, and it does not come back by itself.",
+            f"See to the disk and restart broker {one.id}; or give its replicas to others: kipctl"
+            f" reassign --drain {one.id}",
+        )
+
+
+def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
+    """Log directories that get no new replicas (KIP-1066), and directories not known."""
+    cordoned = {b.id: [d.path for d in b.directories if d.is_cordoned] for b in facts.brokers}
+    all_of = [
+        b.id for b in facts.brokers if b.directories and len(cordoned[b.id]) == len(b.directories)
+    ]
+    some_of = [broker for broker, paths in cordoned.items() if paths and broker not in all_of]
+    uncordon = (
+        "When that is over: kafka-configs --alter --entity-type brokers --entity-name ID"
+        " --delete-config cordoned.log.dirs"
+    )
+    if all_of:
+        yield warning(
+            "log-directory-cordoned",
+            f"All log directories of {brokers(all_of)} are cordoned (KIP-1066).",
+            "New topics get no replica there. A reassignment, or a topic made with a list of"
+            " replicas, still brings them: Kafka does not refuse that.",
+            uncordon,
+        )
+    if some_of:
+        paths = [path for broker in some_of for path in cordoned[broker]]
+        yield note(
+            "log-directory-cordoned",
+            f"Some log directories of {brokers(some_of)} are cordoned (KIP-1066): {some(paths)}.",
+            "New replicas go to the other directories there, which fill up sooner.",
+            uncordon,
+        )
+    if mute := {b.id: b.directories_error for b in facts.brokers if b.directories_error}:
+        yield note(
+            "log-directories-not-known",
+            f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not tell of log"
+            f" directories: {some(sorted(set(mute.values())))}.",
+            "Whether one has failed or is cordoned is not known.",
+            "Ask as a user who may Describe the cluster.",
+        )

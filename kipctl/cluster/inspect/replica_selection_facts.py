@@ -1,0 +1,353 @@
+"""What decides where consumers read, asked of the brokers: racks, logs, settings, and a Fetch.
+
+Nothing is written and no offset committed. The Fetch asks at the high watermark for one byte.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kipctl.cluster.inspect.replica_selection import (
+    NO_SELECTOR,
+    Answer,
+    Choice,
+    PartitionFacts,
+    Replica,
+    explain_choice,
+)
+from kipctl.cluster.log_offsets import offsets_request, reported_offsets
+from kipctl.cluster.snapshot import (
+    NO_LEADER,
+    Partition,
+    PartitionId,
+    Snapshot,
+    by_topic,
+    is_glob,
+    select,
+    take_snapshot,
+)
+from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.describe_cluster import DescribeClusterRequest
+from kipctl.protocol.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    ResourceType,
+)
+from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.fetch import (
+    NO_PREFERRED_READ_REPLICA,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+)
+from kipctl.protocol.list_offsets import (
+    CONSUMER_REPLICA_ID,
+    DEBUGGING_REPLICA_ID,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+)
+from kipctl.protocol.message import R, Request
+from kipctl.transport.request import Cluster
+
+FIRST_VERSION_WITH_RACK = 11
+LAST_VERSION_WITH_NAMES = 12
+VERSION_WITH_FENCED_BROKERS = 2
+SELECTOR = "replica.selector.class"
+
+_MOVED = frozenset(
+    error_name(code)
+    for code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+    )
+)
+SETTLE_S = 2.0
+"""Seconds in which, as a rule, news reach every broker, and a new leader hears from its followers:
+before their first fetch it does not know where their logs end, and names none."""
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What was found: for each partition its facts, and a choice for each rack.
+
+    `racks` are those of the cluster, of fenced brokers too; `silent` are brokers that did not
+    answer, with the reason.
+    """
+
+    racks: tuple[str, ...]
+    facts: tuple[PartitionFacts, ...]
+    choices: tuple[Choice, ...]
+    silent: Mapping[int, KipctlError]
+
+
+def select_partitions(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
+    """The partitions meant by topic names, globs and TOPIC:PARTITION; all without any.
+
+    `orders-*:1` is partition 1 of every topic that matches and has one. Internal topics match
+    their own name only. Raises UsageError for what is not there.
+    """
+    topics = [pattern for pattern in patterns if ":" not in pattern]
+    wanted = (
+        {p.id for p in select(snapshot, topics).partitions} if topics or not patterns else set()
+    )
+    for pattern in patterns:
+        if ":" in pattern:
+            wanted |= _numbered(snapshot, pattern)
+    return snapshot.only(wanted)
+
+
+def _numbered(snapshot: Snapshot, text: str) -> set[PartitionId]:
+    """The partitions of one number, of each topic that the name or glob before it means."""
+    topic, _, number = text.rpartition(":")
+    there = [p.id for p in select(snapshot, [topic]).partitions]
+    if not number.isdecimal():
+        raise UsageError(f"{text!r} is no partition.", "Write it as TOPIC:PARTITION, orders:0.")
+    found = {one for one in there if one.partition == int(number)}
+    if not found:
+        highest = max(one.partition for one in there)
+        raise UsageError(
+            f"No topic that matches {topic!r} has a partition {number}; they have 0 to {highest}."
+            if is_glob(topic)
+            else f"Topic {topic!r} has no partition {number}; it has 0 to {highest}.",
+            "List them: kipctl inspect leaders",
+        )
+    return found
+
+
+def select_one_partition(snapshot: Snapshot, text: str) -> Snapshot:
+    """The one partition that TOPIC:PARTITION means. Raises UsageError for none, or several."""
+    found = select_partitions(snapshot, [text])
+    if len(found.partitions) > 1:
+        first, second, *_ = found.partitions
+        raise UsageError(
+            f"{text!r} is {len(found.partitions)} partitions, {first.id} and {second.id} of them;"
+            " one can be explained at a time.",
+            f"Name one: --explain {first.id.topic}:{first.id.partition}",
+        )
+    return found
+
+
+def broker_racks(cluster: Cluster) -> dict[int, str | None]:
+    """The rack of each broker; of fenced ones too, where the cluster tells (Kafka 4.0, KIP-1073).
+
+    Raises UnreachableError when no broker answers.
+    """
+    connection = cluster.any_broker()
+    versions = connection.api_versions.get(ApiKey.DESCRIBE_CLUSTER)
+    if versions and versions[1] >= VERSION_WITH_FENCED_BROKERS:
+        answer = connection.request(DescribeClusterRequest(include_fenced_brokers=True))
+        racks = {broker.broker_id: broker.rack for broker in answer.brokers}
+    else:
+        racks = {}
+    return racks | {node.node_id: node.rack for node in cluster.nodes.values()}
+
+
+def observe(
+    cluster: Cluster,
+    wanted: Snapshot,
+    client_racks: Sequence[str] | None = None,
+    settle_s: float = SETTLE_S,
+) -> Observation:
+    """Ask who serves these partitions in each rack of the cluster, or in the racks given.
+
+    While an answer does not fit what the others told, as when leaders change meanwhile, all is
+    asked anew, for up to `settle_s` seconds. Raises RefusedError when no broker has a rack,
+    UnreachableError when no broker answers.
+    """
+    racks = broker_racks(cluster)
+    if not any(racks.values()):
+        raise RefusedError(
+            "No broker of the cluster has a rack, so none can be closer than another.",
+            "Set broker.rack on each broker, and replica.selector.class.",
+        )
+    known = tuple(sorted({rack for rack in racks.values() if rack}))
+    found = _observe(cluster, wanted, client_racks or known, racks, {})
+    deadline = time.monotonic() + settle_s
+    while any(_is_inconsistent(choice) for choice in found.choices) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        now = take_snapshot(cluster, wanted.topics).only(p.id for p in wanted.partitions)
+        found = _observe(cluster, now, client_racks or known, racks, found.silent)
+    return found
+
+
+def _is_inconsistent(choice: Choice) -> bool:
+    """Whether the leader's view is another than that of Metadata and of the followers."""
+    return choice.detail in _MOVED or choice.as_expected is False
+
+
+def _observe(
+    cluster: Cluster,
+    wanted: Snapshot,
+    client_racks: Sequence[str],
+    racks: Mapping[int, str | None],
+    silent: Mapping[int, KipctlError],
+) -> Observation:
+    asked = _BrokerAnswers(cluster, wanted, silent)
+    facts = tuple(asked.facts(partition, racks) for partition in wanted.partitions)
+    by_id = {one.id: one for one in facts}
+    known = frozenset(rack for rack in racks.values() if rack)
+    choices = []
+    for rack in client_racks:
+        answers = asked.fetch(facts, rack)
+        choices += [
+            explain_choice(by_id[i], rack, a, known, asked.silent) for i, a in answers.items()
+        ]
+    order = {rack: number for number, rack in enumerate(client_racks)}
+    choices.sort(key=lambda choice: (choice.id, order[choice.rack]))
+    return Observation(tuple(sorted(known)), facts, tuple(choices), asked.silent)
+
+
+class _BrokerAnswers:
+    """What brokers answered about partitions; one that fails is asked nothing more."""
+
+    def __init__(
+        self, cluster: Cluster, wanted: Snapshot, silent: Mapping[int, KipctlError]
+    ) -> None:
+        self.cluster = cluster
+        self.silent = dict(silent)
+        self.by_leader = _by_broker(wanted.partitions, lambda p: (p.leader,))
+        held = _by_broker(wanted.partitions, lambda p: p.replicas)
+        alive = set(wanted.broker_ids)
+        self._selectors = {broker: self._selector(broker) for broker in self.by_leader}
+        self._high_watermarks = {
+            broker: self._offsets(broker, ids, CONSUMER_REPLICA_ID, LATEST_TIMESTAMP)
+            for broker, ids in self.by_leader.items()
+        }
+        self._ends, self._starts = (
+            {
+                broker: self._offsets(broker, held[broker], DEBUGGING_REPLICA_ID, timestamp)
+                for broker in held
+                if broker in alive
+            }
+            for timestamp in (LATEST_TIMESTAMP, EARLIEST_TIMESTAMP)
+        )
+
+    def facts(self, partition: Partition, racks: Mapping[int, str | None]) -> PartitionFacts:
+        """What was found of a partition."""
+        replicas = tuple(
+            Replica(
+                broker=broker,
+                rack=racks.get(broker),
+                in_sync=broker in partition.isr,
+                online=broker not in partition.offline,
+                log_start=self._starts.get(broker, {}).get(partition.id),
+                log_end=self._ends.get(broker, {}).get(partition.id),
+            )
+            for broker in partition.replicas
+        )
+        leader = partition.leader
+        offset = self._high_watermarks.get(leader, {}).get(partition.id)
+        if offset is None:  # a new leader does not know the high watermark at once
+            offset = self._ends.get(leader, {}).get(partition.id)
+        return PartitionFacts(
+            id=partition.id,
+            leader=leader,
+            leader_epoch=partition.leader_epoch,
+            selector=self._selectors.get(leader),
+            offset=offset,
+            replicas=replicas,
+        )
+
+    def fetch(self, facts: Iterable[PartitionFacts], rack: str) -> dict[PartitionId, Answer]:
+        """Ask each leader where a consumer in this rack is to read."""
+        by_id = {one.id: one for one in facts}
+        found = {i: Answer(None, "no offset to ask for is known") for i in by_id}
+        for leader, ids in self.by_leader.items():
+            known = {i: offset for i in ids if (offset := by_id[i].offset) is not None}
+            found |= dict.fromkeys(ids if leader in self.silent else known, self._no_answer(leader))
+            if known and leader not in self.silent:
+                found |= self._fetch(leader, known, rack)
+        return found
+
+    def _fetch(
+        self, leader: int, offsets: Mapping[PartitionId, int], rack: str
+    ) -> dict[PartitionId, Answer]:
+        try:
+            known = self.cluster.broker(leader).api_versions.get(ApiKey.FETCH, (0, 0))
+        except KipctlError as error:
+            self.silent[leader] = error
+            return dict.fromkeys(offsets, self._no_answer(leader))
+        if known[1] < FIRST_VERSION_WITH_RACK:
+            return dict.fromkeys(offsets, Answer(leader))  # it takes no rack: the leader serves
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1,
+            topics=tuple(
+                FetchTopic(
+                    topic=topic,
+                    partitions=tuple(
+                        FetchPartition(
+                            partition=i.partition, fetch_offset=offsets[i], partition_max_bytes=1
+                        )
+                        for i in (PartitionId(topic, number) for number in numbers)
+                    ),
+                )
+                for topic, numbers in by_topic(offsets).items()
+            ),
+            rack_id=rack,
+        )
+        answer = self._ask(leader, request, min(known[1], LAST_VERSION_WITH_NAMES))
+        if answer is None:
+            return dict.fromkeys(offsets, self._no_answer(leader))
+        if answer.error_code:
+            return dict.fromkeys(offsets, Answer(None, error_name(answer.error_code)))
+        found = {}
+        for topic in answer.responses:
+            for partition in topic.partitions:
+                preferred = partition.preferred_read_replica
+                found[PartitionId(topic.topic, partition.partition_index)] = (
+                    Answer(None, error_name(partition.error_code))
+                    if partition.error_code
+                    else Answer(leader if preferred == NO_PREFERRED_READ_REPLICA else preferred)
+                )
+        return found
+
+    def _no_answer(self, broker: int) -> Answer:
+        return Answer(None, self.silent[broker].what if broker in self.silent else "")
+
+    def _selector(self, broker: int) -> str | None:
+        answer = self._ask(
+            broker,
+            DescribeConfigsRequest(
+                resources=(DescribeConfigsResource(ResourceType.BROKER, str(broker), (SELECTOR,)),)
+            ),
+        )
+        for result in answer.results if answer else ():
+            for config in result.configs:
+                if config.name == SELECTOR:
+                    return config.value or NO_SELECTOR
+        return None
+
+    def _offsets(
+        self, broker: int, ids: Iterable[PartitionId], replica_id: int, timestamp: int
+    ) -> dict[PartitionId, int]:
+        answer = self._ask(broker, offsets_request(ids, timestamp, replica_id))
+        return reported_offsets(answer) if answer else {}
+
+    def _ask(self, broker: int, request: Request[R], version: int | None = None) -> R | None:
+        if broker in self.silent:
+            return None
+        try:
+            return self.cluster.broker(broker).request(request, version)
+        except RefusedError:
+            return None  # it does not know this API: that it answers is sure
+        except KipctlError as error:
+            self.silent[broker] = error
+            return None
+
+
+def _by_broker(
+    partitions: Iterable[Partition], brokers: Callable[[Partition], tuple[int, ...]]
+) -> dict[int, list[PartitionId]]:
+    """The partitions of each broker that `brokers` names for one."""
+    found: dict[int, list[PartitionId]] = {}
+    for partition in partitions:
+        for broker in brokers(partition):
+            if broker != NO_LEADER:
+                found.setdefault(broker, []).append(partition.id)
+    return found

@@ -1,0 +1,41 @@
+"""ListOffsets: where the logs of partitions begin and end, as a broker tells."""
+
+from collections.abc import Iterable
+
+from kipctl.cluster.snapshot import PartitionId, by_topic
+from kipctl.protocol.list_offsets import (
+    CONSUMER_REPLICA_ID,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+
+def offsets_request(
+    partitions: Iterable[PartitionId], timestamp: int, replica_id: int = CONSUMER_REPLICA_ID
+) -> ListOffsetsRequest:
+    """For the offset at a timestamp, milliseconds or one of Kafka's special ones."""
+    return ListOffsetsRequest(
+        replica_id=replica_id,
+        topics=tuple(
+            ListOffsetsTopic(
+                name=topic,
+                partitions=tuple(
+                    ListOffsetsPartition(partition_index=number, timestamp=timestamp)
+                    for number in numbers
+                ),
+            )
+            for topic, numbers in by_topic(partitions).items()
+        ),
+    )
+
+
+def reported_offsets(answer: ListOffsetsResponse) -> dict[PartitionId, int]:
+    """The offsets of the partitions for which the broker had no error."""
+    return {
+        PartitionId(topic.name, partition.partition_index): partition.offset
+        for topic in answer.topics
+        for partition in topic.partitions
+        if not partition.error_code
+    }

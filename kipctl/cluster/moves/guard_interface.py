@@ -1,0 +1,47 @@
+"""What may hold a change up: a guard, which `kipctl.guard` has; without one nothing does."""
+
+import math
+import time
+from dataclasses import dataclass
+
+from kipctl.errors import PartlyDoneError
+
+
+class GivenUpError(PartlyDoneError):
+    """The guard was crossed for longer than its patience."""
+
+
+class ChangeGuard:
+    """Looks on while a cluster is changed; this one sees nothing, and holds nothing up.
+
+    Each method of a guard that looks may raise GivenUpError.
+    """
+
+    def look(self) -> None:
+        """Look, if the last time is long enough ago."""
+
+    def demand_quiet(self, *, until: float = math.inf, anew: bool = True) -> None:
+        """Return when nothing is crossed; `anew` looks in any case before.
+
+        Raises TimedOutError when it is still crossed at `until`, on the clock of time.monotonic.
+        """
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long, looking on."""
+        time.sleep(seconds)
+
+
+NO_GUARD = ChangeGuard()
+
+
+@dataclass(frozen=True)
+class NeverPauses(ChangeGuard):
+    """The same guard, for a step that has been allowed already: it looks, and holds nothing up."""
+
+    guard: ChangeGuard
+
+    def look(self) -> None:
+        self.guard.look()
+
+    def sleep(self, seconds: float) -> None:
+        self.guard.sleep(seconds)

@@ -1,0 +1,332 @@
+"""An entry of the journal: one change, how far it came, and what is left to be put back.
+
+Its file is written anew at each change of its state. What is written is whole or not there, also
+after a power cut: file and folder are synced.
+"""
+
+import getpass
+import json
+import os
+import shlex
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kipctl.cluster.moves.kafka_json import ReassignmentFile, read_reassignment
+from kipctl.cluster.moves.throttle import Throttle, read_throttle
+from kipctl.cluster.snapshot import Assignment, PartitionId
+from kipctl.errors import UsageError
+from kipctl.state import sync_folder, write_whole
+
+SCHEMA = 2
+ENTRY_SUFFIX, UNDONE_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = (
+    ".entry.json",
+    ".undone.json",
+    ".json",
+    ".unfinished",
+)
+"""Endings of an entry's files; of the last kind there is one while it is not known to have ended"""
+PAUSE = "pause"
+"""A file beside the entries: whoever carries one out is to stop before the next batch."""
+ID = "%Y%m%dT%H%M%S.%fZ"
+
+
+class EntryState(StrEnum):
+    """How far the change of an entry came.
+
+    SUBMITTED is written before the first request goes out: of an entry that stays so it is not
+    known how much was done. REFUSED: nothing of it was.
+    """
+
+    PREPARED = "prepared"
+    SUBMITTED = "submitted"
+    DONE = "done"
+    UNDONE = "undone"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who changed something: the command line (without "kipctl"), the user, and the machine."""
+
+    command: tuple[str, ...] = ()
+    user: str = ""
+    host: str = ""
+
+    @classmethod
+    def here(cls, command: Iterable[str]) -> "Origin":
+        """This user, on this machine."""
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container's user may have no name
+            user = str(os.getuid())
+        return cls(tuple(command), user, socket.gethostname())
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "Origin":
+        """As a journal's entry, or a roll's record, has it."""
+        command = tuple(map(str, document["command"]))
+        return cls(command, str(document["user"]), str(document["host"]))
+
+    def __str__(self) -> str:
+        command = f"kipctl {shlex.join(self.command)}" if self.command else "kipctl"
+        return f"{command}, by {self.user}@{self.host}" if self.user else command
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions:
+    """How a change is carried out: so many partitions at a time, so many seconds between two such
+    batches, whether the preferred leaders are elected after each, the most bytes per second that go
+    in or out of a broker (None: no throttle), and the most replicas that are added at a time (None:
+    those of a batch).
+    """
+
+    batch: int
+    between_s: float
+    elects: bool
+    throttle: int | None = None
+    concurrent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change. `after` has None for partitions of which it is not known how kipctl left them.
+
+    `topic_ids` are those of before, as far as the brokers show them; `undoes` is the id of the
+    entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
+    `how` is None where it is not known. `throttle` is what is still to be put back. `schema` is 0
+    for the old form: the assignment of before, and nothing else.
+    """
+
+    path: Path
+    id: str
+    cluster_id: str
+    before: Assignment
+    after: Mapping[PartitionId, tuple[int, ...] | None]
+    state: EntryState
+    origin: Origin = Origin()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    undoes: str = ""
+    changed_at: tuple[tuple[str, str], ...] = ()
+    how: ExecutionOptions | None = None
+    throttle: Throttle | None = None
+    schema: int = SCHEMA
+
+    @property
+    def saved(self) -> Path:
+        """The assignment of before, as Kafka's own tool reads it."""
+        return self.path.with_name(self.id + KAFKA_SUFFIX)
+
+    @property
+    def made_at(self) -> datetime | None:
+        """When it was made, UTC; None when its name does not say."""
+        return created_at(self.id)
+
+    @property
+    def may_be_undone(self) -> bool:
+        """False for what never happened, and for what was rolled back.
+
+        What was only prepared is not known to have never happened: kipctl was cut off then.
+        """
+        return self.state in (EntryState.PREPARED, EntryState.SUBMITTED, EntryState.DONE)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True while something of it is left to be done, or to be put back."""
+        return self.throttle is not None or self.is_open
+
+    @property
+    def is_open(self) -> bool:
+        """True while it is not known to be over: it goes on, or it was cut off."""
+        return self.state in (EntryState.PREPARED, EntryState.SUBMITTED)
+
+    @property
+    def is_legacy(self) -> bool:
+        """Of an earlier kipctl: it knows the assignment of before and nothing else."""
+        return self.schema == 0
+
+    def mark(
+        self, state: EntryState, after: Mapping[PartitionId, tuple[int, ...] | None] | None = None
+    ) -> "Entry":
+        """Write the state, and what is known now of how the partitions were left.
+
+        Returns the entry as it is then. Raises UsageError when it cannot be written.
+        """
+        if self.is_legacy:
+            if state is not EntryState.UNDONE:
+                return self
+            with explain_write_errors(self.path.parent):
+                path = self.path.with_name(self.id + UNDONE_SUFFIX)
+                self.path.rename(path)
+                sync_folder(path.parent)
+            return replace(self, path=path, state=state)
+        entry = replace(
+            self,
+            state=state,
+            after=self.after if after is None else after,
+            changed_at=(*self.changed_at, (str(state), datetime.now(UTC).isoformat())),
+        )
+        entry._write()
+        return entry
+
+    def with_throttle(self, throttle: Throttle | None) -> "Entry":
+        """Write what is to be put back afterwards; None once it is.
+
+        Returns the entry as it is then. Raises UsageError when it cannot be written.
+        """
+        entry = replace(self, throttle=throttle)
+        entry._write()
+        return entry
+
+    @property
+    def is_to_pause(self) -> bool:
+        """True when somebody has asked for it (`Journal.ask_to_pause`) since it was begun."""
+        return self.path.with_name(PAUSE).exists()
+
+    def again(self) -> "Entry":
+        """The entry as its file has it now. Raises UsageError."""
+        return read_entry(self.path) if self.is_legacy else read_entry_file(self.path)
+
+    def as_document(self) -> dict[str, Any]:
+        """What the file holds."""
+        return {
+            "schema": SCHEMA,
+            "id": self.id,
+            "cluster_id": self.cluster_id,
+            "state": str(self.state),
+            "command": list(self.origin.command),
+            "user": self.origin.user,
+            "host": self.origin.host,
+            "undoes": self.undoes,
+            "changed_at": [list(change) for change in self.changed_at],
+            "topic_ids": dict(self.topic_ids),
+            "how": None if self.how is None else asdict(self.how),
+            "throttle": None if self.throttle is None else self.throttle.document(),
+            "partitions": [
+                {
+                    "topic": p.topic,
+                    "partition": p.partition,
+                    "before": list(before),
+                    "after": (after := self.after.get(p)) and list(after),
+                }
+                for p, before in sorted(self.before.items())
+            ],
+        }
+
+    def _write(self) -> None:
+        with explain_write_errors(self.path.parent):
+            write_whole(self.path, self.as_document())
+            if not self.is_unfinished:
+                with suppress(OSError):  # the entry itself says it
+                    self.path.with_name(self.id + UNFINISHED_SUFFIX).unlink(missing_ok=True)
+
+
+def read_entry(path: Path) -> Entry:
+    """An entry of either form. Raises UsageError when it is damaged, or newer than this kipctl."""
+    if not path.name.endswith(ENTRY_SUFFIX):
+        before = read_reassignment(path).assignment
+        is_undone = path.name.endswith(UNDONE_SUFFIX)
+        state = EntryState.UNDONE if is_undone else EntryState.DONE
+        return Entry(path, id_of(path), "", before, dict.fromkeys(before), state, schema=0)
+    return read_entry_file(path)
+
+
+def read_entry_file(path: Path) -> Entry:
+    """An entry in a file of any name, as one that was copied from another machine.
+
+    Raises UsageError when it is none, or newer than this kipctl.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        schema = document["schema"]
+        if schema not in range(1, SCHEMA + 1):
+            raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads up to {SCHEMA}.")
+        partitions = {
+            PartitionId(str(one["topic"]), int(one["partition"])): one
+            for one in document["partitions"]
+        }
+        throttle = document.get("throttle")
+        return Entry(
+            path,
+            str(document["id"]),
+            str(document["cluster_id"]),
+            {p: _replicas(one["before"]) for p, one in partitions.items()},
+            {p: one["after"] and _replicas(one["after"]) for p, one in partitions.items()},
+            EntryState(document["state"]),
+            Origin.read(document),
+            {str(topic): str(uuid) for topic, uuid in document["topic_ids"].items()},
+            str(document["undoes"]),
+            tuple((str(state), str(at)) for state, at in document["changed_at"]),
+            _how(document.get("how")),
+            None if throttle is None else read_throttle(throttle),
+        )
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"{path}: it is no entry of a journal: {error}.") from None
+
+
+def read_target(path: Path) -> ReassignmentFile:
+    """What a file says partitions are to be: Kafka's own JSON, or an entry of a journal.
+
+    Raises UsageError for what is neither.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or "schema" not in document:
+        return read_reassignment(path)
+    after = read_entry_file(path).after
+    return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids}, False)
+
+
+def _how(value: Any) -> ExecutionOptions | None:
+    if value is None:
+        return None
+    batch, between_s, rate = int(value["batch"]), float(value["between_s"]), value["throttle"]
+    if batch < 1 or not 0 <= between_s < float("inf"):
+        raise ValueError(f"{value!r} is no way to carry a change out")
+    most = value.get("concurrent")
+    return ExecutionOptions(
+        batch,
+        between_s,
+        bool(value["elects"]),
+        None if rate is None else int(rate),
+        None if most is None else int(most),
+    )
+
+
+def _replicas(value: Any) -> tuple[int, ...]:
+    if not value or not all(isinstance(one, int) for one in value):
+        raise ValueError(f"{value!r} are no replicas")
+    return tuple(value)
+
+
+def id_of(path: Path) -> str:
+    for ending in (ENTRY_SUFFIX, UNDONE_SUFFIX, KAFKA_SUFFIX):
+        if path.name.endswith(ending):
+            return path.name.removesuffix(ending)
+    return path.name
+
+
+def created_at(entry_id: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.strptime(entry_id, ID).replace(tzinfo=UTC)
+    return None
+
+
+@contextmanager
+def explain_write_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"The journal in {folder} cannot be written: {error.strerror}.",
+            "Nothing was changed. Set XDG_STATE_HOME to a folder that can be written.",
+        ) from None

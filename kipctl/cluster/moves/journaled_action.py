@@ -1,0 +1,45 @@
+"""The way back from what is done to partitions otherwise: saved before, and marked after."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from kipctl.cluster.moves.journal import Journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
+from kipctl.cluster.moves.reassign import topic_ids
+from kipctl.cluster.reassignments import list_reassignments
+from kipctl.cluster.snapshot import Snapshot, refresh_snapshot
+from kipctl.errors import KipctlError
+from kipctl.transport.request import Cluster
+
+
+@contextmanager
+def journaled_action(
+    cluster: Cluster,
+    journal: Journal,
+    before: Snapshot,
+    message: Callable[[str], None],
+    *,
+    copies: bool,
+) -> Iterator[Entry]:
+    """Save where these partitions are, for what is done to them inside, whatever that will be.
+
+    Afterwards it is noted how they were left, or where they are on their way to; if nothing has
+    changed there is nothing to undo. Unless what is done inside `copies` data, other replicas are
+    somebody else's doing: of these partitions it is noted that they were left as before, so that a
+    rollback leaves them alone. Raises UsageError when it cannot be saved.
+    """
+    entry = journal.save(before.assignment, topic_ids=topic_ids(cluster, before.topics))
+    message(f"Its assignment is saved; afterwards: kipctl reassign --rollback --entry {entry.id}")
+    try:
+        yield entry
+    finally:
+        with suppress(KipctlError):
+            was = before.assignment
+            targets = {one.id: one.target for one in list_reassignments(cluster, was)}
+            now = {**refresh_snapshot(cluster, before.topics).assignment, **targets}
+            left = {
+                p: now[p] if p in now and (copies or set(now[p]) == set(replicas)) else replicas
+                for p, replicas in was.items()
+            }
+            has_changed = left != was
+            entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)

@@ -1,0 +1,320 @@
+"""Guards: what must not be crossed, and when to pause, go on or give up. Pure rules.
+
+    urp > 10
+    under-min-isr > 0
+    offline > 0 for 5s
+    metric kafka_server_replicamanager_underminisrpartitioncount > 0
+    p99 > 50ms for 10s
+    moved-wait p50 > 20ms
+
+What cannot be known counts as crossed: a guard that sees nothing guards nothing.
+"""
+
+import operator
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
+from kipctl.errors import UsageError
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
+_TIME = r"(?P<{}>\d+(?:\.\d+)?)\s*(?P<{}_unit>ms|s|m|h)"
+_COUNT = rf"(?P<kind>urp|under-min-isr|offline)\s*(?P<sign>[<>]=?)\s*(?P<limit>{_NUMBER})"
+_METRIC = (
+    r"(?P<kind>metric)\s+(?P<name>[a-zA-Z_:][\w:]*)\s*(?:\{(?P<labels>[^{}]*)\})?"
+    rf"\s*(?P<sign>[<>]=?)\s*(?P<limit>{_NUMBER})"
+)
+_LATENCY = (
+    r"(?:(?P<kind>moved-wait)\s+)?p(?P<share>\d{1,2}(?:\.\d+)?)\s*(?P<sign>>=?)\s*"
+    + _TIME.format("limit", "limit")
+)
+_FOR = r"(?:\s+for\s+" + _TIME.format("held", "held") + ")?"
+_SHAPES = tuple(re.compile(shape + _FOR, re.ASCII) for shape in (_COUNT, _METRIC, _LATENCY))
+_LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"([^"]*)"\s*', re.ASCII)
+
+
+class Kind(StrEnum):
+    """What is looked at. Counts are of partitions; latencies are those of a probe, in seconds."""
+
+    UNDER_REPLICATED = "urp"
+    UNDER_MIN_ISR = "under-min-isr"
+    OFFLINE = "offline"
+    METRIC = "metric"
+    LATENCY = "latency"
+    MOVED_WAIT = "moved-wait"
+
+    @property
+    def is_of_partitions(self) -> bool:
+        return self in (Kind.UNDER_REPLICATED, Kind.UNDER_MIN_ISR, Kind.OFFLINE)
+
+    @property
+    def is_measured_by_canary(self) -> bool:
+        """Whether a probe has to measure it."""
+        return self in (Kind.LATENCY, Kind.MOVED_WAIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One guard. It is crossed once the comparison has been true for `held_s` seconds.
+
+    `name` and `labels` are a metric's; `percentile` that of a latency.
+    """
+
+    text: str
+    kind: Kind
+    sign: str
+    limit: float
+    held_s: float = 0.0
+    name: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    percentile: float = 0.0
+
+    def is_true_of(self, value: float | None) -> bool:
+        """Whether the value is beyond the limit; one that is not known is."""
+        return value is None or _COMPARE[self.sign](value, self.limit)
+
+
+def parse_guard(text: str) -> Condition:
+    """A condition such as `urp > 10` or `p99 > 50ms for 10s`. Raises UsageError."""
+    words = " ".join(text.split())
+    for shape in _SHAPES:
+        found = shape.fullmatch(words)
+        if found is None:
+            continue
+        parts = found.groupdict()
+        held_s = _seconds(parts["held"], parts["held_unit"]) if parts["held"] else 0.0
+        if "share" in parts:
+            return Condition(
+                words,
+                Kind.MOVED_WAIT if parts["kind"] else Kind.LATENCY,
+                parts["sign"],
+                _seconds(parts["limit"], parts["limit_unit"]),
+                held_s,
+                percentile=float(parts["share"]),
+            )
+        return Condition(
+            words,
+            Kind(parts["kind"]),
+            parts["sign"],
+            float(parts["limit"]),
+            held_s,
+            parts.get("name") or "",
+            _labels(parts.get("labels") or "", text),
+        )
+    raise UsageError(
+        f"{text!r} is no guard.",
+        "Write urp > 10, under-min-isr > 0, offline > 0, metric NAME > 5, p99 > 50ms or moved-wait"
+        " p50 > 20ms; each may end with: for 10s.",
+    )
+
+
+def _seconds(number: str, unit: str) -> float:
+    return float(number) * _SECONDS[unit]
+
+
+def _labels(text: str, guard: str) -> tuple[tuple[str, str], ...]:
+    labels = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        found = _LABEL.fullmatch(part)
+        if found is None:
+            raise UsageError(f"{guard!r}: {part!r} is no label.", 'Write it as name="value".')
+        labels.append((found[1], found[2]))
+    return tuple(labels)
+
+
+def count_partitions(
+    kind: Kind,
+    snapshot: Snapshot,
+    min_insync: Mapping[str, int | None],
+    away: int | None = None,
+    adding: Mapping[PartitionId, Collection[int]] | None = None,
+) -> int | None:
+    """How many partitions are so; None where min.insync.replicas of one is asked for and not known.
+
+    What lacks the broker `away` alone, which is being restarted, is as well as it can be: its state
+    before and after counts, and that the plan has accepted.
+
+    Replicas that a reassignment is `adding` are not missed before they are there, as brokers count
+    it (`Partition.isUnderReplicated`, since Kafka 2.5).
+    """
+    found = 0
+    for partition in snapshot.partitions:
+        isr = frozenset(partition.isr) | (frozenset(partition.replicas) & {away})
+        match kind:
+            case Kind.UNDER_REPLICATED:
+                expected = frozenset(partition.replicas) - frozenset(
+                    (adding or {}).get(partition.id, ())
+                )
+                found += not expected <= isr
+            case Kind.UNDER_MIN_ISR:
+                least = min_insync.get(partition.id.topic)
+                if least is None:
+                    return None
+                found += len(isr) < least
+            case Kind.OFFLINE:
+                found += partition.leader == NO_LEADER and not (
+                    away in partition.replicas and set(partition.isr) <= {away}
+                )
+            case _:
+                raise ValueError(f"{kind} is no count of partitions")
+    return found
+
+
+class Verdict(StrEnum):
+    """What a guard says now."""
+
+    GO = "go"
+    PAUSE = "pause"
+    GIVE_UP = "give up"
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A condition, and what was seen of it. Times are seconds on the caller's clock.
+
+    `worst` is the value farthest towards the limit, or beyond it; `looks` counts values,
+    `unknown` those that could not be had.
+    """
+
+    condition: Condition
+    true_since: float | None = None
+    is_crossed: bool = False
+    crossings: int = 0
+    last: float | None = None
+    worst: float | None = None
+    looks: int = 0
+    unknown: int = 0
+
+    def see(self, value: float | None, now: float) -> "Gauge":
+        """The same with this value seen at that time."""
+        is_true = self.condition.is_true_of(value)
+        since = (now if self.true_since is None else self.true_since) if is_true else None
+        is_crossed = since is not None and now - since >= self.condition.held_s
+        worse = max if self.condition.sign.startswith(">") else min
+        known = [one for one in (self.worst, value) if one is not None]
+        return replace(
+            self,
+            true_since=since,
+            is_crossed=is_crossed,
+            crossings=self.crossings + (is_crossed and not self.is_crossed),
+            last=value,
+            worst=worse(known) if known else None,
+            looks=self.looks + 1,
+            unknown=self.unknown + (value is None),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.condition.text} (now {format_value(self.condition, self.last)})"
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON; latencies are seconds."""
+        return {
+            "guard": self.condition.text,
+            "last": self.last,
+            "worst": self.worst,
+            "looks": self.looks,
+            "not_known": self.unknown,
+            "crossed": self.crossings,
+        }
+
+
+def format_value(condition: Condition, value: float | None) -> str:
+    """A value as a person reads it."""
+    if value is None:
+        return "not known"
+    return f"{value * 1000:.1f} ms" if condition.kind.is_measured_by_canary else f"{value:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """All conditions together.
+
+    Any that is crossed pauses what is guarded. It goes on after `quiet_s` seconds in which none
+    was, and is given up when one is still, or again, crossed `patience_s` seconds after the pause
+    began.
+    """
+
+    gauges: tuple[Gauge, ...] = ()
+    patience_s: float = 600.0
+    quiet_s: float = 30.0
+    paused_since: float | None = None
+    quiet_since: float | None = None
+    is_given_up: bool = False
+    pauses: int = 0
+    paused_s: float = 0.0
+    """Of the pauses that have ended."""
+
+    @classmethod
+    def of(cls, conditions: Iterable[Condition], patience_s: float, quiet_s: float) -> "Guard":
+        """Before anything was seen."""
+        return cls(tuple(map(Gauge, conditions)), patience_s, quiet_s)
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.is_given_up:
+            return Verdict.GIVE_UP
+        return Verdict.GO if self.paused_since is None else Verdict.PAUSE
+
+    @property
+    def crossed(self) -> tuple[Gauge, ...]:
+        return tuple(gauge for gauge in self.gauges if gauge.is_crossed)
+
+    def see(self, values: Mapping[str, float | None], now: float) -> "Guard":
+        """The same after a look: values by the text of their condition; None is not known.
+
+        Conditions that are not in `values` were not looked at, and stay as they are.
+        """
+        seen = replace(
+            self,
+            gauges=tuple(
+                gauge.see(values[gauge.condition.text], now)
+                if gauge.condition.text in values
+                else gauge
+                for gauge in self.gauges
+            ),
+        )
+        if seen.crossed:
+            began = now if self.paused_since is None else self.paused_since
+            return replace(
+                seen,
+                paused_since=began,
+                quiet_since=None,
+                pauses=self.pauses + (self.paused_since is None),
+                is_given_up=self.is_given_up or now - began >= self.patience_s,
+            )
+        if self.paused_since is None or self.is_given_up:
+            return seen
+        quiet_since = now if self.quiet_since is None else self.quiet_since
+        if now - quiet_since >= self.quiet_s:
+            return replace(
+                seen,
+                paused_since=None,
+                quiet_since=None,
+                paused_s=self.paused_s + now - self.paused_since,
+            )
+        return replace(seen, quiet_since=quiet_since)
+
+    def __str__(self) -> str:
+        """Why it pauses, in a few words."""
+        if self.crossed:
+            return "the guard is crossed: " + ", ".join(map(str, self.crossed))
+        return "the guard was crossed; it has to be quiet for a while"
+
+    def as_document(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "conditions": [gauge.as_document() for gauge in self.gauges],
+            "pauses": self.pauses,
+            "paused_seconds": round(self.paused_s, 1),
+            "given_up": self.is_given_up,
+        }

@@ -1,0 +1,106 @@
+"""What brokers' exporters tell a roll: when their process started, and what a guard looks at."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prometheus_client.samples import Sample
+
+from kipctl.cluster.broker_metrics import at_once, fetch, samples_in
+from kipctl.errors import KipctlError
+from kipctl.guard.conditions import Condition
+
+STARTED = "process_start_time_seconds"
+"""Prometheus' own name for it, which the JMX exporter and all client libraries use."""
+_BROKER = ("kafka_server_app_info_version", "kafka_server_app_info_starttimems")
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterAnswer:
+    """One exporter's answer. `broker` is None where it does not say whose it is."""
+
+    url: str
+    broker: int | None
+    samples: Sequence[Sample]
+
+    @property
+    def started_at(self) -> float | None:
+        """When the process started, in seconds since 1970."""
+        return next((s.value for s in self.samples if s.name == STARTED), None)
+
+
+@dataclass(slots=True)
+class Exporters:
+    """The exporters of a cluster's brokers, asked all at once. Each knows whose it is once asked.
+
+    Of one that does not say so the broker is not known: it counts for guards alone.
+    """
+
+    urls: tuple[str, ...] = ()
+    _brokers: dict[str, int] = field(default_factory=dict)
+
+    def ask(self) -> dict[str, ExporterAnswer | KipctlError]:
+        """What each URL answers, or why it does not."""
+        answers = dict(zip(self.urls, at_once(_ask, self.urls), strict=True)) if self.urls else {}
+        for url, answer in answers.items():
+            if isinstance(answer, ExporterAnswer) and answer.broker is not None:
+                self._brokers[url] = answer.broker
+        return answers
+
+    def started_at(self, broker: int) -> float | None:
+        """When the broker's process started; None where that is not known."""
+        if self.urls and broker not in self._brokers.values():
+            self.ask()
+        for url, of in self._brokers.items():
+            if of == broker and isinstance(answer := _ask(url), ExporterAnswer):
+                return answer.started_at
+        return None
+
+    def values(
+        self, conditions: Iterable[Condition], away: int | None = None
+    ) -> dict[str, float | None]:
+        """The value of each metric by the condition's text; None is not known.
+
+        That of the broker `away`, which is being restarted, is not asked for.
+        """
+        conditions = tuple(conditions)
+        if not conditions:
+            return {}
+        answers = {
+            url: answer
+            for url, answer in self.ask().items()
+            if away is None or self._brokers.get(url) != away
+        }
+        return {one.text: worst_value(one, answers) for one in conditions}
+
+
+def worst_value(
+    condition: Condition, answers: Mapping[str, ExporterAnswer | KipctlError]
+) -> float | None:
+    """The value nearest the limit, or farthest beyond it, of all samples of that name that have
+    those labels. None when an exporter has none, or did not answer. A pure function."""
+    found: list[float] = []
+    for answer in answers.values():
+        if isinstance(answer, KipctlError):
+            return None
+        of_one = [
+            sample.value
+            for sample in answer.samples
+            if sample.name == condition.name
+            and all(sample.labels.get(name) == value for name, value in condition.labels)
+        ]
+        if not of_one:
+            return None
+        found += of_one
+    if not found or any(value != value for value in found):  # NaN
+        return None
+    return max(found) if condition.sign.startswith(">") else min(found)
+
+
+def _ask(url: str) -> ExporterAnswer | KipctlError:
+    try:
+        samples = samples_in(fetch(url, _TIMEOUT_S), url)
+    except KipctlError as failed:
+        return failed
+    ids = [s.labels.get("id", "") for s in samples if s.name.lower() in _BROKER]
+    return ExporterAnswer(url, next((int(one) for one in ids if one.isdigit()), None), samples)

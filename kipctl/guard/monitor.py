@@ -1,0 +1,123 @@
+"""A guard at work: what its conditions are worth, looked at every 1 to 5 s."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kipctl.cluster.moves.guard_interface import ChangeGuard, GivenUpError
+from kipctl.cluster.moves.pacing import ReportInterval
+from kipctl.cluster.moves.reassign import Progress
+from kipctl.cluster.moves.safety_checks import min_insync_replicas
+from kipctl.cluster.reassignments import list_reassignments
+from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
+from kipctl.errors import RefusedError, TimedOutError, UnreachableError
+from kipctl.guard.conditions import Guard, Kind, Verdict, count_partitions
+from kipctl.guard.exporters import Exporters
+from kipctl.transport.request import Cluster
+
+_EVERY_S = 1.0
+_SHARE = 0.1
+"""Of the time that looks may take, where they take long."""
+_AT_LEAST_EVERY_S = 5.0
+_PATIENCE_S = 2.0
+"""With an answer about topics that is cut off; what is not known then is asked at the next look."""
+
+
+@dataclass
+class GuardMonitor(ChangeGuard):
+    """Looks, and says when to wait. Without conditions it looks at nothing."""
+
+    cluster: Cluster
+    guard: Guard
+    exporters: Exporters
+    progress: Progress
+    canary_values: Callable[[], dict[str, float | None]] = dict
+    """What the probe's conditions are worth, by their texts."""
+    _next: float = field(default=0.0, init=False)
+    _min_insync: dict[str, int | None] = field(default_factory=dict, init=False)
+
+    def look(self, away: int | None = None, snapshot: Snapshot | None = None) -> None:
+        """Look, if the last time is long enough ago. Raises GivenUpError.
+
+        `away` is the broker that is being restarted, `snapshot` one that was just taken.
+        """
+        if not self.guard.gauges or time.monotonic() < self._next:
+            return
+        began = time.monotonic()
+        values = self._values(away, snapshot)
+        now = time.monotonic()
+        self.guard = self.guard.see(values, now)
+        self._next = now + min(max(_EVERY_S, (now - began) / _SHARE), _AT_LEAST_EVERY_S)
+        if self.guard.verdict is Verdict.GIVE_UP:
+            raise GivenUpError(
+                f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."
+            )
+
+    def demand_quiet(
+        self, away: int | None = None, *, until: float = math.inf, anew: bool = True
+    ) -> None:
+        """Look, and return when the guard says go. `anew` looks also if it has just done so.
+
+        Raises GivenUpError, and TimedOutError when it still says no at `until` (time.monotonic).
+        """
+        if anew:
+            self._next = 0.0
+        self.look(away)
+        last_text, reports = "", ReportInterval()
+        while self.guard.verdict is Verdict.PAUSE:
+            text = f"Paused: {self.guard}"
+            if text != last_text and reports.is_due(time.monotonic()):
+                last_text = text
+                self.progress(text)
+            if time.monotonic() > until:
+                raise TimedOutError(f"The time allowed has ended in a pause: {self.guard}.")
+            time.sleep(max(0.0, self._next - time.monotonic()))
+            self.look(away)
+        if last_text:
+            self.progress("The guard is quiet: going on")
+
+    def sleep(self, seconds: float) -> None:
+        """Wait so long, looking on. Raises GivenUpError."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            self.look(None)
+            time.sleep(min(left, _EVERY_S))
+
+    def _values(self, away: int | None, snapshot: Snapshot | None) -> dict[str, float | None]:
+        conditions = [gauge.condition for gauge in self.guard.gauges]
+        metrics = [one for one in conditions if one.kind is Kind.METRIC]
+        counted = [one for one in conditions if one.kind.is_of_partitions]
+        values = self.exporters.values(metrics, away)
+        if any(one.kind.is_measured_by_canary for one in conditions):
+            values |= self.canary_values()
+        if not counted:
+            return values
+        try:
+            adding = (
+                self._adding() if any(one.kind is Kind.UNDER_REPLICATED for one in counted) else {}
+            )
+            seen = snapshot or take_snapshot(self.cluster)
+            if any(one.kind is Kind.UNDER_MIN_ISR for one in counted):
+                self._ask_min_insync(seen)
+        except (UnreachableError, TimedOutError):
+            return values | dict.fromkeys((one.text for one in counted), None)
+        counts = {
+            one.text: count_partitions(one.kind, seen, self._min_insync, away, adding)
+            for one in counted
+        }
+        return values | {
+            text: None if count is None else float(count) for text, count in counts.items()
+        }
+
+    def _adding(self) -> dict[PartitionId, tuple[int, ...]]:
+        """The replicas that reassignments add now; none where the cluster does not tell."""
+        try:
+            return {one.id: one.adding for one in list_reassignments(self.cluster)}
+        except RefusedError:
+            return {}
+
+    def _ask_min_insync(self, seen: Snapshot) -> None:
+        """Of topics of which it is not known yet."""
+        if new := [topic for topic in seen.topics if self._min_insync.get(topic) is None]:
+            self._min_insync |= min_insync_replicas(self.cluster, new, _PATIENCE_S)

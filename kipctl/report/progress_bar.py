@@ -1,0 +1,59 @@
+"""A line on work under way, with a bar and the time left where they are known."""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from kipctl.progress import ProgressText
+from kipctl.report.printable import printable
+
+
+def bar(share: float, width: int) -> Text:
+    """How much of something is done."""
+    full = round(share * width)
+    return Text.assemble(("━" * full, "cyan"), ("┄" * (width - full), "dim"))
+
+
+def left(seconds: float | None) -> str:
+    """How long it takes yet, as a person says it."""
+    if seconds is None:
+        return ""
+    whole = round(seconds)
+    if whole < 100:
+        return f", {whole} s left"
+    minutes = round(whole / 60)
+    return f", {minutes} min left" if minutes < 100 else f", {round(minutes / 60)} h left"
+
+
+class ProgressLine:
+    """What is being done; with a bar and the time left after a `ProgressText`."""
+
+    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._text, self._progress = title, ProgressText(title, 0, 0)
+        self._began = self._updated = (clock(), 0.0)
+        """When, and the share of the work that was done then."""
+
+    def update(self, text: str) -> None:
+        """This is done now."""
+        self._text = text
+        if isinstance(text, ProgressText):
+            self._progress, self._updated = text, (self._clock(), text.share)
+            if not text.share:
+                self._began = self._updated
+
+    def left_s(self) -> float | None:
+        """Seconds, at the speed until now; None while that is not known."""
+        (began_s, first), (updated_s, share) = self._began, self._updated
+        if self._progress.says_time_left or share <= first:
+            return None
+        left_s = (updated_s - began_s) * (1 - share) / (share - first)
+        return max(0.0, left_s - (self._clock() - updated_s))
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(printable(self._text))
+        if share := self._progress.share:
+            label = f"  {100 * share:3.0f} %{left(self.left_s())}"
+            yield bar(share, max(10, min(60, options.max_width - len(label)))) + label

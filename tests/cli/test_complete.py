@@ -1,0 +1,146 @@
+"""What shells offer of topics, brokers, runs, clusters, arms: quietly, or nothing at all."""
+
+import io
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from kipctl.cli.complete import offered, values_of
+from kipctl.cli.environment import Environment
+from kipctl.cli.generate import generated_files
+from kipctl.cluster.topics import create_topic
+from kipctl.lab.cluster import Lab
+from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
+
+
+def at(home: Path, servers: str = "127.0.0.1:1") -> Environment:
+    """Two runs and a named cluster."""
+    variables = {"XDG_CONFIG_HOME": str(home), "KIPCTL_RUNS": str(home / "runs")}
+    for run in ("before", "before-2", "after"):
+        (home / "runs" / run).mkdir(parents=True, exist_ok=True)
+    add_cluster(clusters_file(variables), NamedCluster("east", servers))
+    return Environment(stdin=io.StringIO(), stderr=io.StringIO(), variables=variables)
+
+
+@pytest.mark.parametrize(
+    ("word", "values"),
+    [
+        ("TOPIC", ("TOPIC",)),
+        ("[NODE]...", ("NODE",)),
+        ("BROKER,...", ("BROKER",)),
+        ("BROKER|RACK", ("BROKER", "RACK")),
+        ("NAME|DIR", ()),
+        ("TOPIC:PARTITION", ()),
+        ("", ()),
+    ],
+)
+def test_the_word_in_help_says_which_values_there_are(word: str, values: tuple[str, ...]) -> None:
+    assert values_of(word) == values
+
+
+@pytest.mark.parametrize(
+    ("word", "line", "values"),
+    [
+        ("RUN...", "kipctl runs show ", ["after", "before", "before-2"]),
+        ("RUN...", "kipctl runs remove after be", ["before", "before-2"]),
+        ("CLUSTER", "kipctl inspect leaders --cluster=", ["east"]),
+        ("CLUSTER", "kipctl clusters show w", []),
+        ("ARM,...", "kipctl x --arms probe-kip", ["probe-kip951"]),
+        ("ARM,...", "kipctl x --arms librdkafka,librd", ["librdkafka,librdkafka-1ms"]),
+        ("CLIENT,...", "kipctl x --arms 'probe-l", ["probe-legacy"]),
+    ],
+)
+def test_what_folders_and_kipctl_itself_know(
+    tmp_path: Path, word: str, line: str, values: list[str]
+) -> None:
+    assert offered(word, line, at(tmp_path)) == values
+
+
+def test_a_name_that_a_shell_would_take_apart_is_not_offered(tmp_path: Path) -> None:
+    for name in ("$(reboot)", "two words", "quote'd", "good"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    assert offered("RUN", "kipctl runs show ", at(tmp_path)) == [
+        *("after", "before", "before-2", "good"),
+    ]
+
+
+def completing(line: str, word: str = "TOPIC", **variables: str) -> tuple[int, str, str]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "kipctl", "__complete", word, line],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def test_a_cluster_that_does_not_answer_offers_nothing_and_says_nothing() -> None:
+    with socket.socket() as closed, socket.create_server(("127.0.0.1", 0)) as silent:
+        closed.bind(("127.0.0.1", 0))
+        for port in (closed.getsockname()[1], silent.getsockname()[1]):
+            line = f"kipctl inspect leaders --bootstrap-server 127.0.0.1:{port} --topic o"
+            assert completing(line) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    "line", ["kipctl x --cluster nosuch --topic o", "kipctl x --command-config /none --topic ", ""]
+)
+def test_a_line_that_is_wrong_offers_nothing_and_says_nothing(line: str) -> None:
+    assert completing(line) == (0, "", "")
+
+
+def in_bash(line: str, folder: Path, variables: Mapping[str, str]) -> list[str]:
+    """What bash offers at the end of the line, by the script and the kipctl of this test."""
+    (folder / "bin").mkdir(exist_ok=True)
+    program = folder / "bin" / "kipctl"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kipctl "$@"\n')
+    program.chmod(0o755)
+    script = (
+        f"{generated_files()['completions/kipctl.bash']}\n"
+        'COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))\n'
+        '_kipctl; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    shown = subprocess.run(
+        ["bash", "-u", "-c", script, "bash", line, *line.split(" ")],
+        env={**os.environ, **variables, "PATH": f"{program.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stderr == ""
+    return shown.stdout.split()
+
+
+def test_bash_offers_runs_of_an_argument(tmp_path: Path) -> None:
+    variables = dict(at(tmp_path).variables)
+    assert in_bash("kipctl runs show be", tmp_path, variables) == ["before", "before-2"]
+    assert in_bash("kipctl runs show --ou", tmp_path, variables) == ["--output"]
+
+
+@pytest.mark.kafka
+def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
+    lab: Lab, tmp_path: Path
+) -> None:
+    create_topic(lab.bootstrap_server, "complete-me", 1, 1)
+    environment = at(tmp_path, lab.bootstrap_server)
+    ids = sorted(str(node.id) for node in lab.nodes if node.id < 100)
+    for named in (f"--bootstrap-server {lab.bootstrap_server}", "--cluster=east"):
+        for word, ending, values in (
+            ("TOPIC", "--topic complete-", ["complete-me"]),
+            ("BROKER", "--drain ", ids),
+            ("BROKER", f"--broker {ids[0]} --broker ", ids),
+            ("BROKER|RACK", "--leaders-off rack-1", ["rack-1"]),
+            ("ENTRY", "--rollback --entry never-", []),
+        ):
+            environment.connecting.clear()
+            line = f"kipctl reassign {named} {ending}"
+            assert offered(word, line, environment) == values, line
+    variables = dict(environment.variables)
+    line = "kipctl inspect leaders --cluster east --topic complete"
+    assert in_bash(line, tmp_path, variables) == ["complete-me"]

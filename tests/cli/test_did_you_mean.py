@@ -1,0 +1,117 @@
+"""Whatever a command line misspells, the name that was probably meant is said."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+from kipctl.cluster.moves.election_request import demand_known
+from kipctl.cluster.moves.election_until_balanced import preferred_on
+from kipctl.cluster.moves.planners.options import brokers_of
+from kipctl.cluster.snapshot import (
+    Broker,
+    Partition,
+    PartitionId,
+    Snapshot,
+    select,
+    take_snapshot,
+)
+from kipctl.cluster.topics import create_topic
+from kipctl.errors import ExitStatus, UsageError, did_you_mean
+from kipctl.lab.cluster import Lab
+from kipctl.trace.stored_runs import runs_folder
+from kipctl.transport.access import Access
+from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
+from kipctl.transport.request import Cluster
+
+SNAPSHOT = Snapshot(
+    "id",
+    tuple(Broker(number, "localhost", number, f"rack-{number}") for number in (1, 2)),
+    tuple(
+        Partition(PartitionId(topic, 0), (1, 2), (1, 2), 1, 0)
+        for topic in ("orders", "orders-dlq", "payments")
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("ordres", "orders"),
+        ("order", "orders"),
+        ("orders-dlx", "orders-dlq"),
+        ("Payments", "payments"),
+        ("inventory", ""),
+        ("", ""),
+    ],
+)
+def test_only_what_is_near_is_named(given: str, meant: str) -> None:
+    expected = f" Did you mean '{meant}'?" if meant else ""
+    assert did_you_mean(given, SNAPSHOT.topics) == expected
+
+
+def refused(tmp_path: Path, *arguments: str) -> str:
+    variables = {"XDG_CONFIG_HOME": str(tmp_path), "KIPCTL_RUNS": str(tmp_path / "runs")}
+    add_cluster(clusters_file(variables), NamedCluster("staging-east", "127.0.0.1:1"))
+    (runs_folder(variables) / "before-upgrade").mkdir(parents=True, exist_ok=True)
+    environment = Environment(
+        stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO(), variables=variables
+    )
+    assert run(list(arguments), environment) == ExitStatus.USAGE
+    assert isinstance(environment.stderr, io.StringIO)
+    return environment.stderr.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("inspct brokers", "inspect"),
+        ("inspect leadrs", "leaders"),
+        ("reassign --rotat", "--rotate"),
+        ("perf produce --num-record 5", "--num-records"),
+        ("inspect leaders --cluster staging-est", "staging-east"),
+        ("clusters show stagingeast", "staging-east"),
+        ("runs show before-upgrad", "before-upgrade"),
+        ("analyze runs before-upgrde", "before-upgrade"),
+        ("experiment redirect --arms probe-kip591", "probe-kip951"),
+        ("experiment metadata --arms probe-legcy", "probe-legacy"),
+    ],
+)
+def test_a_command_line_that_misspells_a_name(tmp_path: Path, line: str, meant: str) -> None:
+    assert f"Did you mean '{meant}'?" in refused(tmp_path, *line.split())
+
+
+def test_a_topic_and_a_glob_that_match_nothing() -> None:
+    for pattern, near in (("ordes", "orders"), ("paymnts*", "payments")):
+        with pytest.raises(UsageError, match=re.escape(f"Did you mean '{near}'?")):
+            select(SNAPSHOT, [pattern])
+
+
+def test_a_partition_of_a_misspelt_topic_and_of_a_right_one() -> None:
+    with pytest.raises(UsageError, match=r"Did you mean 'payments'\?"):
+        demand_known([PartitionId("payment", 0)], SNAPSHOT)
+    with pytest.raises(UsageError) as too_high:
+        demand_known([PartitionId("payments", 7)], SNAPSHOT)
+    assert "Did you mean" not in str(too_high.value)
+
+
+def test_a_rack_and_a_broker() -> None:
+    with pytest.raises(UsageError, match=r"Did you mean 'rack-2'\?"):
+        brokers_of(SNAPSHOT, "rack2")
+    with pytest.raises(UsageError, match="There is no broker 9; there are 1, 2"):
+        preferred_on(SNAPSHOT, [9])
+
+
+@pytest.mark.kafka
+def test_a_lab_and_a_topic_that_is_asked_for_by_its_name_alone(lab: Lab) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"Did you mean {lab.name!r}?")):
+        Lab.load(f"{lab.name}s")
+    create_topic(lab.bootstrap_server, "misspelt-often", 1, 1)
+    with (
+        Cluster(Access(lab.bootstrap_server)) as cluster,
+        pytest.raises(UsageError, match=r"Did you mean 'misspelt-often'\?"),
+    ):
+        take_snapshot(cluster, ["mispelt-often"])

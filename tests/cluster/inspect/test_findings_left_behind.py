@@ -1,0 +1,412 @@
+"""What the doctor finds that others left behind, rule by rule, and that it stays short."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from reassigning import Held, kipctl_on, reassigning
+from scripted_broker import Asked
+from test_findings import cluster, healthy, in_rack, partition, told
+
+from kipctl.cluster.eligible_leader_replicas import EligibleReplicas
+from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, SizesSeen, stalled
+from kipctl.cluster.inspect.findings.diagnose import diagnose
+from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, LogDir, TopicFacts
+from kipctl.cluster.inspect.findings.finding import Severity
+from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+from kipctl.cluster.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
+from kipctl.protocol.describe_configs import ResourceType
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import Response
+from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
+
+ORDERS_0, ORDERS_1 = PartitionId("orders", 0), PartitionId("orders", 1)
+TO_4 = Reassignment(ORDERS_0, (1, 2, 4, 3), (4,), (3,))
+ALSO_TO_4 = replace(TO_4, id=ORDERS_1)
+RATE = {LEADER_RATE: 1000, FOLLOWER_RATE: 2000}
+LISTED = {"orders": TopicFacts(2, False, (FOLLOWER_REPLICAS,))}
+ELSEWHERE = Reassignment(PartitionId("other", 0), (5, 6), (6,), (5,))
+
+
+def four(*changed: BrokerFacts, partitions: tuple[Partition, ...] = ()) -> ClusterFacts:
+    """A healthy cluster of four brokers, with these in the place of theirs."""
+    by_id = {n: replace(healthy(n), lists=frozenset({1, 2, 3, 4})) for n in (1, 2, 3, 4)}
+    by_id |= {one.id: replace(one, lists=frozenset({1, 2, 3, 4})) for one in changed}
+    return cluster(*(partitions or (partition(0),)), brokers=tuple(by_id.values()))
+
+
+def throttled(broker: int, rates: Mapping[str, int] = RATE) -> BrokerFacts:
+    return replace(healthy(broker), throttles=rates)
+
+
+def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
+    return replace(healthy(broker), directories=directories)
+
+
+@pytest.mark.parametrize(
+    ("facts", "busy", "found"),
+    [
+        (four(), (), []),
+        (
+            replace(four(throttled(1), throttled(2)), topics=LISTED),
+            (),
+            [
+                "warning: A replication throttle is still set, and nothing that needs it is being"
+                " reassigned: a rate on brokers 1, 2 (1,000 B/s) and replicas of 1 topic (orders)."
+            ],
+        ),
+        (
+            four(throttled(1), throttled(2, {LEADER_RATE: 500})),
+            (),
+            [
+                "note: A replication throttle is still set, and nothing that needs it is being"
+                " reassigned: a rate on brokers 1, 2 (500 to 1,000 B/s)."
+            ],
+        ),
+        (
+            replace(four(), topics=LISTED),
+            (),
+            [
+                "note: A replication throttle is still set, and nothing that needs it is being"
+                " reassigned: replicas of 1 topic (orders)."
+            ],
+        ),
+        # Of brokers and topics that a reassignment concerns nothing is left behind.
+        (replace(four(throttled(1), throttled(4)), topics=LISTED), (TO_4,), []),
+        # The topic's list still holds its replicas back, at the rate that another topic needs.
+        (
+            replace(four(throttled(4)), topics=LISTED),
+            (replace(TO_4, id=PartitionId("other", 0)),),
+            [
+                "warning: A replication throttle is still set, and nothing that needs it is being"
+                " reassigned: replicas of 1 topic (orders)."
+            ],
+        ),
+        (
+            four(throttled(3)),
+            (ELSEWHERE,),
+            [
+                "note: A replication throttle is still set, and nothing that needs it is being"
+                " reassigned: a rate on broker 3 (1,000 B/s)."
+            ],
+        ),
+    ],
+)
+def test_throttles_that_nothing_needs(
+    facts: ClusterFacts, busy: tuple[Reassignment, ...], found: list[str]
+) -> None:
+    shown = told(replace(facts, copying=Reassignments(busy)))
+    assert [one for one in shown if "throttle" in one] == found
+
+
+def test_throttles_are_not_judged_while_reassignments_are_not_known() -> None:
+    facts = replace(
+        four(throttled(1)), topics=LISTED, copying=Reassignments(error="No controller.")
+    )
+    assert told(facts) == ["note: What is being reassigned is not known: No controller."]
+
+
+@pytest.mark.parametrize(
+    ("facts", "command"),
+    [
+        (
+            four(throttled(1)),
+            "kafka-configs --alter --entity-type brokers --entity-name ID --delete-config"
+            " leader.replication.throttled.rate,follower.replication.throttled.rate",
+        ),
+        (
+            replace(four(), topics=LISTED),
+            "kafka-configs --alter --entity-type topics --entity-name TOPIC --delete-config"
+            " leader.replication.throttled.replicas,follower.replication.throttled.replicas",
+        ),
+    ],
+)
+def test_how_a_throttle_is_removed(facts: ClusterFacts, command: str) -> None:
+    (found,) = diagnose(facts)
+    assert found.change.endswith(command)
+
+
+@pytest.mark.parametrize(
+    ("copying", "found"),
+    [
+        (Reassignments(), []),
+        (Reassignments((TO_4,)), ["note: 1 partition is being reassigned: orders-0."]),
+        (
+            Reassignments((TO_4, ALSO_TO_4), stalled={4: (ORDERS_0, ORDERS_1)}, looked_s=12.0),
+            [
+                "warning: Broker 4 copied nothing in 12 s, though 2 partitions are on the way to"
+                " it: orders-0, orders-1.",
+                "note: 2 partitions are being reassigned: orders-0, orders-1.",
+            ],
+        ),
+        (
+            Reassignments((replace(TO_4, replicas=(1, 2, 5, 3), adding=(5,)),)),
+            [
+                "warning: Broker 5 is not alive, and 1 partition is on the way to it: orders-0.",
+                "note: 1 partition is being reassigned: orders-0.",
+            ],
+        ),
+    ],
+)
+def test_reassignments_and_those_that_stand_still(copying: Reassignments, found: list[str]) -> None:
+    assert told(replace(four(), copying=copying)) == found
+
+
+@pytest.mark.parametrize(
+    ("one", "found"),
+    [
+        # On its way from 3 to 4: what 4 lacks is no fault, and nor is it that 4 does not lead yet.
+        (Partition(ORDERS_0, (4, 1, 2, 3), (1, 2, 3), 1, 5), []),
+        (
+            Partition(ORDERS_0, (4, 1, 2, 3), (1, 2), 1, 5),
+            [
+                "warning: 1 partition has replicas out of sync, and just min.insync.replicas left:"
+                " orders-0.",
+            ],
+        ),
+        (
+            Partition(ORDERS_0, (1, 2, 4, 3), (1, 2, 3), 2, 5),
+            ["warning: 1 of 1 partition (100.0 %) are not led by their preferred replica."],
+        ),
+    ],
+)
+def test_replicas_that_are_being_added_are_not_missed(one: Partition, found: list[str]) -> None:
+    facts = replace(four(partitions=(one,)), copying=Reassignments((TO_4,)))
+    assert told(facts)[:-1] == found
+
+
+def test_a_throttle_is_named_where_nothing_is_copied() -> None:
+    copying = Reassignments((TO_4,), stalled={4: (ORDERS_0,)}, looked_s=12.0)
+    assert (
+        "warning: Broker 4 copied nothing in 12 s (throttled to 1,000 B/s), though 1 partition is"
+        " on the way to it: orders-0."
+    ) in told(replace(four(throttled(4)), copying=copying))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        (
+            SizesSeen((TO_4,), {4: {ORDERS_0: 10}}),
+            SizesSeen((TO_4,), {4: {ORDERS_0: 10}}),
+            {4: (ORDERS_0,)},
+        ),
+        (SizesSeen((TO_4,), {4: {ORDERS_0: 10}}), SizesSeen((TO_4,), {4: {ORDERS_0: 11}}), {}),
+        # Retention may take away more than comes: that is no standstill either.
+        (SizesSeen((TO_4,), {4: {ORDERS_0: 10}}), SizesSeen((TO_4,), {4: {ORDERS_0: 9}}), {}),
+        # The log is not there yet.
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4,), {4: {}}), {4: (ORDERS_0,)}),
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4,), {4: {ORDERS_0: 0}}), {}),
+        # One that was finished meanwhile, or one of two that grows, and the broker goes on.
+        (SizesSeen((TO_4, ALSO_TO_4), {4: {}}), SizesSeen((TO_4,), {4: {}}), {}),
+        (
+            SizesSeen((TO_4, ALSO_TO_4), {4: {ORDERS_0: 1, ORDERS_1: 1}}),
+            SizesSeen((TO_4, ALSO_TO_4), {4: {ORDERS_0: 1, ORDERS_1: 2}}),
+            {},
+        ),
+        # One that has come meanwhile says nothing.
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4, ALSO_TO_4), {4: {}}), {4: (ORDERS_0,)}),
+        # Who did not tell twice.
+        (SizesSeen((TO_4,), {}), SizesSeen((TO_4,), {4: {}}), {}),
+        (SizesSeen((TO_4,), {4: {}}), SizesSeen((TO_4,), {}), {}),
+        (SizesSeen((), {}), SizesSeen((TO_4,), {4: {}}), {}),
+    ],
+)
+def test_what_stands_still(
+    first: SizesSeen, second: SizesSeen, found: dict[int, tuple[PartitionId, ...]]
+) -> None:
+    assert stalled(first, second) == found
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        (four(with_directories(1, LogDir("/a"), LogDir("/b"))), []),
+        (
+            four(with_directories(1, LogDir("/a", "KAFKA_STORAGE_ERROR"), LogDir("/b"))),
+            [
+                "problem: Broker 1 is alive, and 0 replicas have gone offline there: failed log"
+                " directory /a (KAFKA_STORAGE_ERROR)."
+            ],
+        ),
+        (
+            four(partitions=(replace(partition(0), offline=(2,)),)),
+            ["problem: Broker 2 is alive, and 1 replica has gone offline there."],
+        ),
+        # A broker that is not alive has a finding of its own.
+        (
+            four(partitions=(replace(partition(0, (1, 2, 5)), offline=(5,)),)),
+            ["problem: Broker 5 is not alive, and 1 partition has a replica on it."],
+        ),
+        (
+            four(with_directories(2, LogDir("/a", None, True))),
+            ["warning: All log directories of broker 2 are cordoned (KIP-1066)."],
+        ),
+        (
+            four(with_directories(2, LogDir("/a", None, True), LogDir("/b"))),
+            ["note: Some log directories of broker 2 are cordoned (KIP-1066): /a."],
+        ),
+        (
+            four(replace(healthy(3), directories_error="CLUSTER_AUTHORIZATION_FAILED")),
+            [
+                "note: Broker 3 does not tell of log directories: CLUSTER_AUTHORIZATION_FAILED.",
+            ],
+        ),
+    ],
+)
+def test_log_directories(facts: ClusterFacts, found: list[str]) -> None:
+    assert told(facts) == found
+
+
+@pytest.mark.parametrize(
+    ("one", "eligible", "found"),
+    [
+        (
+            partition(0, isr=(), leader=-1),
+            EligibleReplicas((2,)),
+            "problem: 1 partition has no leader; broker 2 had all acknowledged records at last"
+            " (KIP-966): orders-0.",
+        ),
+        (
+            partition(0, isr=(1,), leader=-1),
+            EligibleReplicas((2,)),
+            "problem: 1 partition has no leader; brokers 1, 2 had all acknowledged records at last"
+            " (KIP-966): orders-0.",
+        ),
+        (
+            partition(0, isr=(), leader=-1),
+            EligibleReplicas((), (3,)),
+            "problem: 1 partition has no leader, and no replica that can lead without loss"
+            " (KIP-966); the last one known is on broker 3: orders-0.",
+        ),
+        (partition(0, isr=(), leader=-1), None, "problem: 1 partition has no leader: orders-0."),
+        (
+            partition(0, isr=(1,)),
+            EligibleReplicas((2, 3)),
+            "note: 1 partition has eligible leader replicas (KIP-966) out of sync, on brokers 2,"
+            " 3: orders-0.",
+        ),
+    ],
+)
+def test_eligible_leaders(one: Partition, eligible: EligibleReplicas | None, found: str) -> None:
+    known = {one.id: eligible} if eligible else {}
+    shown = told(replace(cluster(one), eligible=known))
+    assert found in shown
+    assert sum("no leader" in one for one in shown) <= 1
+
+
+def in_isr(number: int, isr: tuple[int, ...], replicas: tuple[int, ...] = (1, 2, 3)) -> Partition:
+    return partition(number, replicas, isr, leader=isr[0] if isr else -1)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "least", "found"),
+    [
+        ((in_isr(0, (1, 2, 3)),), 2, {}),
+        ((in_isr(0, (1, 2)), in_isr(1, (2, 3))), 2, {1: 1, 2: 2, 3: 1}),
+        # What refuses acks=all already loses no more, unless its last replica goes.
+        ((in_isr(0, (1, 2)),), 3, {}),
+        ((in_isr(0, (1,)),), 2, {1: 1}),
+        ((in_isr(0, ()),), 2, {}),
+        ((in_isr(0, (1,), (1,)),), 1, {1: 1}),
+        ((in_isr(0, (1, 2, 3)),), 3, {1: 1, 2: 1, 3: 1}),
+        # min.insync.replicas is not known.
+        ((in_isr(0, (1, 2)),), None, {}),
+    ],
+)
+def test_which_broker_must_not_stop(
+    partitions: tuple[Partition, ...], least: int | None, found: dict[int, int]
+) -> None:
+    facts = cluster(*partitions, min_insync_replicas=least)
+    assert needed_by(facts) == Counter(found)
+    assert may_be_needed(facts) == ({1, 2} if least is None else set())
+
+
+def test_what_is_said_of_100_000_partitions_is_short() -> None:
+    """Everything is wrong with every partition, and still three examples stand for all."""
+    ids = [PartitionId(f"topic-{n // 100}", n % 100) for n in range(100_000)]
+    brokers = tuple(in_rack(n, "a" if n < 4 else "b") for n in range(1, 6))
+    everybody = frozenset(range(1, 6))
+    partitions = tuple(
+        Partition(one, (1, 2, 6), (1,) if n % 2 else (), 1 if n % 2 else -1, 7, offline=(2, 6))
+        for n, one in enumerate(ids)
+    )
+    facts = ClusterFacts(
+        Snapshot("id", tuple(one.broker for one in brokers), partitions),
+        tuple(replace(one, lists=everybody, throttles=RATE) for one in brokers),
+        {f"topic-{n}": TopicFacts(2, True, (FOLLOWER_REPLICAS,)) for n in range(1000)},
+        copying=Reassignments(
+            tuple(Reassignment(one, (1, 2, 6, 3), (3,), (1,)) for one in ids),
+            stalled={3: tuple(ids)},
+            looked_s=12.0,
+        ),
+        eligible={one: EligibleReplicas((2,)) for one in ids},
+    )
+    found = diagnose(facts)
+    assert {one.severity for one in found} == set(Severity)
+    assert len(found) < 25
+    assert max(len(text) for one in found for text in (one.what, one.consequence, one.change)) < 400
+    assert needed_by(facts) == {1: 50_000}
+
+
+@pytest.mark.parametrize("bytes_a_look", [0, 10])
+def test_the_command_looks_twice_while_data_is_copied(tmp_path: Path, bytes_a_look: int) -> None:
+    """Of a copy that grows from one look to the next nothing is said, of one that stands it is."""
+    with reassigning({ORDERS_0: (4, 2, 3)}) as (scripted, broker):
+        scripted.brokers = (1,)  # one connection for each broker, and all have one address here
+        scripted.partitions[ORDERS_0] = Held((4, 2, 3), 4, target=(4, 2, 1))
+        scripted.configs[ResourceType.BROKER, "1"] = {FOLLOWER_RATE: "1000"}
+
+        def answer(asked: Asked) -> Response | bytes | None:
+            if isinstance(asked.request, ListPartitionReassignmentsRequest):
+                scripted.bytes_each += bytes_a_look
+            return scripted.answer(asked)
+
+        broker.answers = answer
+        run = kipctl_on(broker, tmp_path)
+        ran = run("inspect", "brokers", "--look-again", "0.1s", "-o", "json")
+        assert ran.status == 0, ran.err
+        shown = json.loads(ran.out)
+        whats = [found["what"] for found in shown["findings"]]
+        stands = (
+            "Broker 1 copied nothing in 0.1 s (throttled to 1,000 B/s), though 1 partition is on"
+            " the way to it: orders-0."
+        )
+        assert (stands in whats) == (bytes_a_look == 0)
+        assert "1 partition is being reassigned: orders-0." in whats
+        assert not any("throttle is still set" in what for what in whats)
+        assert shown["reassignments"] == {
+            "in_progress": 1,
+            "error": None,
+            "looked_s": 0.1,
+            "standing": [] if bytes_a_look else [{"broker": 1, "partitions": 1}],
+        }
+
+
+def test_without_a_reassignment_nobody_looks_twice(tmp_path: Path) -> None:
+    with reassigning({ORDERS_0: (1, 2, 3)}) as (scripted, broker):
+        scripted.brokers = (1,)
+        ran = kipctl_on(broker, tmp_path)("inspect", "brokers", "-o", "json")
+        asked = [type(request) for request in broker.requests()]
+    assert asked.count(ListPartitionReassignmentsRequest) == 1
+    assert json.loads(ran.out)["reassignments"]["looked_s"] == 0
+
+
+def test_what_is_being_reassigned_may_be_unknown(tmp_path: Path) -> None:
+    with reassigning({ORDERS_0: (1, 2, 3)}) as (scripted, broker):
+        scripted.brokers = (1,)
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        scripted.stumbles[ListPartitionReassignmentsRequest] = [refused] * 9
+        ran = kipctl_on(broker, tmp_path)("inspect", "brokers", "-o", "json")
+    assert ran.status == 0, ran.err
+    shown = json.loads(ran.out)
+    assert shown["reassignments"]["in_progress"] is None
+    assert any(
+        found["what"].startswith("What is being reassigned is not known: The cluster does not list")
+        for found in shown["findings"]
+    )

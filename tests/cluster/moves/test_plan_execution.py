@@ -1,0 +1,421 @@
+"""Changes, decided by table: what is not as planned any more, and what is told of as done."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from many_brokers import ManyBrokers, many_brokers
+from on_lab import Kipctl
+from reassigning import Held, kipctl_on, reassigning
+from scripted_broker import Asked
+
+from kipctl.cluster.moves import batch_execution
+from kipctl.cluster.moves.election_batches import ElectionOutcome
+from kipctl.cluster.moves.election_request import ElectionResult
+from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journaled_action import journaled_action
+from kipctl.cluster.moves.plan import Move, Plan
+from kipctl.cluster.moves.plan_result import (
+    LeadersMoved,
+    Reassigned,
+    demand_all_done,
+    merged_elections,
+    progress_of,
+)
+from kipctl.cluster.moves.reassign import LeftOut, await_finished
+from kipctl.cluster.moves.safety_checks import changed_since, unplanned
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, TimedOutError
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsResponse
+from kipctl.protocol.elect_leaders import ElectLeadersRequest
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import Response
+from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
+from kipctl.transport.request import Cluster
+
+T0 = PartitionId("t", 0)
+
+
+def test_a_rotation_whose_election_is_refused_is_partly_done(tmp_path: Path) -> None:
+    """Kafka 3.0 reassigns in KRaft, and elects nobody when asked."""
+    with reassigning({T0: (1, 2)}) as (fake, broker):
+        kipctl: Kipctl = kipctl_on(broker, tmp_path)
+        fake.stumbles[ElectLeadersRequest] = [ErrorCode.UNSUPPORTED_VERSION]
+        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+    assert ran.status == 5
+    assert "The replicas are in their new order, and led as before: " in ran.err
+    assert "The cluster refused the election: UNSUPPORTED_VERSION" in ran.err
+    assert "kipctl reassign --rollback" in ran.err.splitlines()[-1]
+
+
+def moved(accepted: int, refused: int, elected: int, unelected: int) -> LeadersMoved:
+    """Of `accepted` partitions so many were elected and so many not."""
+    ids = [PartitionId("t", n) for n in range(accepted + refused)]
+    moves = tuple(Move(p, (1, 2), (2, 1), 1) for p in ids[:accepted])
+    failed = tuple(LeftOut(p, "refused") for p in ids[accepted:])
+    codes = [0] * elected + [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE] * unelected
+    outcomes = tuple(ElectionResult(p, code) for p, code in zip(ids, codes, strict=False))
+    return LeadersMoved(
+        Reassigned(Plan(moves), failed, 1, 2, 3, None), ElectionOutcome(outcomes, 4, 5, {}, ())
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "done", "failed", "error"),
+    [
+        (moved(6, 0, 6, 0), 6, 0, None),
+        (moved(6, 4, 6, 0), 6, 4, PartlyDoneError),
+        (moved(5, 5, 5, 0), 5, 5, PartlyDoneError),
+        (moved(3, 5, 3, 0), 3, 5, PartlyDoneError),
+        (moved(5, 5, 3, 2), 3, 7, PartlyDoneError),
+        # In their new order, and led as before: that is something.
+        (moved(4, 0, 0, 4), 0, 4, PartlyDoneError),
+        (moved(0, 4, 0, 0), 0, 4, RefusedError),
+    ],
+)
+def test_done_and_failed_are_counted_as_they_are(
+    result: LeadersMoved, done: int, failed: int, error: type[KipctlError] | None
+) -> None:
+    assert (result.done, len(result.failures)) == (done, failed)
+    if error is None:
+        demand_all_done(result.failures, result.done, "", has_changed=result.has_changed)
+        return
+    with pytest.raises(error):
+        demand_all_done(result.failures, result.done, "", has_changed=result.has_changed)
+
+
+@pytest.mark.parametrize(
+    ("now", "elects", "reason"),
+    [
+        (((1, 2), (1, 2)), True, None),
+        (((1, 2), (1,)), True, "broker 2 is not in sync any more"),
+        (((1, 2), (1,)), False, None),
+        (((2, 1), (1, 2)), True, "its replicas have changed from [1, 2] to [2, 1] meanwhile"),
+        (((4, 2), (4, 2)), False, "its replicas have changed from [1, 2] to [4, 2] meanwhile"),
+        (None, True, "it does not exist any more"),
+    ],
+)
+def test_what_is_not_as_it_was_planned_from(
+    now: tuple[tuple[int, ...], tuple[int, ...]] | None, elects: bool, reason: str | None
+) -> None:
+    partitions = (Partition(T0, now[0], now[1], now[0][0], 0),) if now else ()
+    snapshot = Snapshot("c", (Broker(1, "h", 1, None),), partitions)
+    plan = Plan((Move(T0, (1, 2), (2, 1), 1),))
+    assert changed_since(plan, snapshot, elects=elects) == ({T0: reason} if reason else {})
+
+
+@pytest.mark.parametrize(
+    ("after", "adding", "removing", "is_unplanned"),
+    [
+        ((2, 1), (), (), False),
+        ((2, 1), (1,), (4,), True),
+        ((2, 1), (), (3,), True),  # somebody has raised the replication factor
+        ((3, 2), (3,), (1,), False),
+        ((3, 2), (3, 2), (1, 4), True),
+        ((3, 2), (3,), (1, 4), True),
+    ],
+)
+def test_what_adds_or_removes_other_replicas_than_planned(
+    after: tuple[int, ...], adding: tuple[int, ...], removing: tuple[int, ...], is_unplanned: bool
+) -> None:
+    plan = Plan((Move(T0, (1, 2), after, 1),))
+    busy = Reassignment(T0, (*after, *removing), adding, removing)
+    other = Reassignment(PartitionId("other", 0), (1, 2), (1,), ())
+    assert unplanned(plan, [busy, other]) == ({T0: busy} if is_unplanned else {})
+
+
+def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
+    first = ElectionOutcome((ElectionResult(T0, 0),), 10, 11, {1: 15, 2: 12}, (3,))
+    second = ElectionOutcome((ElectionResult(PartitionId("t", 1), 0),), 20, 21, {1: 22}, (4,))
+    for held in ([first, second], [second, first]):
+        one = merged_elections(held)
+        assert (one.called_us, one.converged_us, one.silent) == (10, 15, (3, 4))
+        assert len(one.outcomes) == 2
+
+
+@pytest.mark.parametrize(
+    ("held", "copies", "after"),
+    [
+        (Held((1, 2), 1), True, (1, 2)),
+        (Held((2, 1), 1), False, (2, 1)),
+        (Held((2, 1), 1), True, (2, 1)),
+        (Held((1, 2), 1, target=(3, 2)), True, (3, 2)),
+        (Held((3, 2), 3), True, (3, 2)),
+        # What is done only reorders: somebody else has moved it.
+        (Held((1, 2), 1, target=(3, 2)), False, (1, 2)),
+        (Held((3, 2), 3), False, (1, 2)),
+    ],
+)
+def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
+    tmp_path: Path, held: Held, copies: bool, after: tuple[int, ...]
+) -> None:
+    variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
+    with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
+        kept, before = journal("fake", variables), take_snapshot(cluster)
+        with journaled_action(cluster, kept, before, said.append, copies=copies):
+            fake.partitions[T0] = held
+        (entry,) = kept.entries()
+        assert entry.after == {T0: after}
+        assert entry.may_be_undone is (after != (1, 2))
+    assert said == [
+        f"Its assignment is saved; afterwards: kipctl reassign --rollback --entry {entry.id}"
+    ]
+
+
+def test_what_others_move_meanwhile_is_not_moved_back(tmp_path: Path) -> None:
+    moved, turned = T0, PartitionId(T0.topic, 1)
+    with (
+        reassigning({moved: (1, 2, 3), turned: (1, 2, 3)}) as (fake, broker),
+        Cluster(broker.address) as cluster,
+    ):
+        kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path)})
+        before = take_snapshot(cluster)
+        with journaled_action(cluster, kept, before, lambda _: None, copies=False):
+            fake.partitions = {moved: Held((4, 2, 3), 4), turned: Held((2, 3, 1), 2)}
+        ran = kipctl_on(broker, tmp_path)("reassign", "--rollback", "--yes")
+        assert ran.status == 0, ran.err
+        assert fake.replicas() == {moved: (4, 2, 3), turned: (1, 2, 3)}
+        assert "the change only reordered it, and the way back would copy data" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("move", "now", "leader", "placed", "waiting", "led"),
+    [
+        (Move(T0, (1, 2), (2, 1), 1), (2, 1), 2, 1, 0, 1),
+        (Move(T0, (1, 2), (2, 1), 1), (2, 1), 1, 1, 0, 0),
+        (Move(T0, (1, 2), (2, 1), 1), (1, 2), 1, 0, 1, 0),
+        (Move(T0, (1, 2), (3, 2), 1), (3, 1, 2), 1, 0, 0, 0),
+        (Move(T0, (1, 2), (1, 2), 2), (1, 2), 2, 1, 0, 0),
+        (Move(T0, (1, 2), (1, 2), 2), (1, 2), 1, 1, 0, 1),
+    ],
+    ids=["done", "not elected", "waiting", "under way", "to be elected only", "elected only"],
+)
+def test_how_far_a_plan_has_come(
+    move: Move, now: tuple[int, ...], leader: int, placed: int, waiting: int, led: int
+) -> None:
+    gone = Move(PartitionId("gone", 0), (1,), (2,), 1)
+    cluster = Snapshot("c", (), (Partition(T0, now, now, leader, 1),))
+    assert progress_of(Plan((move, gone)), cluster) == (
+        f"Of 1 partitions {placed} have their new replicas, {waiting} their old ones and"
+        f" {1 - placed - waiting} are under way; {led} are led by their new preferred leader,"
+        f" {1 - led} are not."
+    )
+
+
+def test_a_time_that_is_given_is_that_of_all_batches_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deadlines: list[float] = []
+
+    def noted(*arguments: Any) -> Snapshot:
+        deadlines.append(arguments[2])
+        return await_finished(*arguments)
+
+    monkeypatch.setattr(batch_execution, "await_finished", noted)
+    batches = ("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "1", "--between", "0s")
+    with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (_, broker):
+        kipctl: Kipctl = kipctl_on(broker, tmp_path)
+        assert kipctl(*batches, "--timeout", "60").status == 0
+        assert len(deadlines) == 3
+        assert len(set(deadlines)) == 1
+        deadlines.clear()
+        assert kipctl(*batches).status == 0
+        assert deadlines == sorted(set(deadlines))
+        assert len(deadlines) == 3
+
+
+def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on() -> None:
+    with (
+        reassigning({T0: (1, 2)}) as (_, broker),
+        Cluster(broker.address) as cluster,
+        pytest.raises(TimedOutError) as error,
+    ):
+        await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
+    assert error.value.what == (
+        "1 partitions are no longer being reassigned, and Metadata does not show 1 of them as"
+        " planned: t-0 is on [1, 2] instead of [1, 3]."
+    )
+
+
+def test_a_batch_that_could_begin_only_after_the_time_allowed_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (fake, broker):
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--rotate", "--topic", "t", "--yes"),
+            *("--batch", "2", "--between", "10h", "--timeout", "3600"),
+        )
+    assert ran.status == 6
+    assert "1 of 2 batches are done; the 3600 s allowed for the whole end before" in ran.err
+    assert "kipctl reassign --rollback" in ran.err
+    assert len(fake.altered) == 1
+
+
+class OneByOne(ManyBrokers):
+    """What is moved arrives one at a time, each time that what is being reassigned is listed."""
+
+    most_at_once = 0
+
+    def answer(self, asked: Asked) -> Response | bytes | None:
+        answer = super().answer(asked)
+        self.most_at_once = max(self.most_at_once, len(self._since))
+        if isinstance(asked.request, ListPartitionReassignmentsRequest) and self._since:
+            self._since[min(self._since)] = float("-inf")
+        return answer
+
+
+def arriving_one_by_one(partitions: int) -> OneByOne:
+    ids = [PartitionId("t", number) for number in range(partitions)]
+    return OneByOne(
+        {one: Held((1, 2), 1) for one in ids},
+        sizes=dict.fromkeys(ids, 1000),
+        copy_s=float("inf"),
+    )
+
+
+@pytest.mark.parametrize("most", [1, 3, 100])
+def test_at_most_so_many_replicas_are_added_at_a_time(tmp_path: Path, most: int) -> None:
+    cluster = arriving_one_by_one(10)
+    with many_brokers(cluster) as broker:
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--drain", "2", "--yes", "--batch", "6", "--between", "0s"),
+            *("--concurrent-moves", str(most)),
+        )
+    assert ran.status == 0, ran.err
+    assert not any(2 in held.replicas for held in cluster.partitions.values())
+    assert cluster.most_at_once == min(most, 6)
+    assert sum(map(len, cluster.altered)) == 10
+    assert [len(elected) for elected in cluster.elected] == [6, 4]
+
+
+def test_what_others_changed_before_its_turn_is_left_alone(tmp_path: Path) -> None:
+    cluster = arriving_one_by_one(3)
+    last = cluster.partitions[PartitionId("t", 2)]
+
+    def by_somebody_else() -> None:
+        last.replicas = (1, 3)
+        cluster._changed(PartitionId("t", 2))
+
+    cluster.changes = [by_somebody_else]
+    with many_brokers(cluster) as broker:
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--drain", "2", "--yes", "--concurrent-moves", "1")
+        )
+    assert ran.status == 5, ran.err
+    assert "its replicas have changed from [1, 2] to [1, 3] meanwhile" in ran.err
+    assert last.replicas == (1, 3)
+    assert sum(map(len, cluster.altered)) == 2
+
+
+def test_when_the_time_is_over_what_is_not_submitted_stays(tmp_path: Path) -> None:
+    ids = [PartitionId("t", number) for number in range(3)]
+    cluster = ManyBrokers(
+        {one: Held((1, 2), 1) for one in ids},
+        sizes=dict.fromkeys(ids, 1000),
+        copy_s=float("inf"),
+    )
+    with many_brokers(cluster) as broker:
+        ran = kipctl_on(broker, tmp_path)(
+            *("reassign", "--drain", "2", "--yes", "--concurrent-moves", "2", "--timeout", "2")
+        )
+    assert ran.status == 6
+    assert "2 of 2 partitions are still being reassigned" in ran.err
+    assert sum(map(len, cluster.altered)) == 2
+
+
+class TestWithoutTimeout:
+    """Data is waited for while it comes; a batch that copies nothing has its 300 s."""
+
+    DRAIN = ("reassign", "--drain", "2", "--yes", "--batch", "2", "--between", "0s")
+
+    @pytest.fixture
+    def long_since(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What a batch has is over when its data begins to be waited for."""
+        finished, one = batch_execution.await_finished, batch_execution.await_one
+
+        def until_finished(*given: Any) -> Snapshot:
+            is_for_data = len(given) > 4  # with a look at the data
+            return finished(*given[:2], 0.0 if is_for_data else given[2], *given[3:])
+
+        def until_one(*given: Any) -> frozenset[PartitionId]:
+            return one(*given[:2], 0.0, *given[3:])
+
+        monkeypatch.setattr(batch_execution, "await_finished", until_finished)
+        monkeypatch.setattr(batch_execution, "await_one", until_one)
+
+    def cluster(self, copy_s: float) -> ManyBrokers:
+        ids = [PartitionId("t", number) for number in range(4)]
+        return ManyBrokers(
+            {one: Held((1, 2), 1) for one in ids},
+            sizes=dict.fromkeys(ids, 10**12),
+            usable_bytes=10**15,
+            copy_s=copy_s,
+        )
+
+    @pytest.mark.parametrize("more", [(), ("--concurrent-moves", "1"), ("--throttle", "50MB/s")])
+    @pytest.mark.usefixtures("long_since")
+    def test_what_takes_longer_than_a_batch_has_is_waited_for(
+        self, tmp_path: Path, more: tuple[str, ...]
+    ) -> None:
+        cluster = self.cluster(copy_s=1.0)
+        with many_brokers(cluster) as broker:
+            ran = kipctl_on(broker, tmp_path)(*self.DRAIN, *more)
+        assert ran.status == 0, ran.err
+        assert not any(2 in held.replicas for held in cluster.partitions.values())
+        assert [len(elected) for elected in cluster.elected] == [2, 2]
+        assert not any(cluster.configs.values())
+
+    def test_what_stands_still_is_given_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
+        cluster = self.cluster(copy_s=float("inf"))
+        with many_brokers(cluster) as broker:
+            ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
+        assert ran.status == 6, ran.err
+        assert "2 of 2 partitions are still being reassigned" in ran.err
+        assert "For 1.5 s none has arrived, and no bytes were seen to come." in ran.err
+        assert len(cluster.altered) == 1
+        assert "Brokers do not tell" not in ran.err
+
+    @pytest.mark.usefixtures("long_since")
+    def test_what_was_cut_off_is_waited_for_in_the_same_way(self, tmp_path: Path) -> None:
+        cluster = self.cluster(copy_s=float("inf"))
+        with many_brokers(cluster) as broker:
+            kipctl = kipctl_on(broker, tmp_path)
+            assert kipctl(*self.DRAIN, "--timeout", "1").status == 6
+            cluster.copy_s = 3.0
+            cluster._since = dict.fromkeys(cluster._since, cluster.clock())
+            ran = kipctl("reassign", "--resume", "--yes")
+        assert ran.status == 0, ran.err
+        assert "2 are still on their way" in ran.err
+        assert not any(2 in held.replicas for held in cluster.partitions.values())
+
+    def test_where_sizes_are_not_told_it_says_by_what_it_is_given_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
+
+        class Untold(ManyBrokers):
+            def _dirs_of(self, *_: object) -> DescribeLogDirsResponse:
+                return DescribeLogDirsResponse()
+
+        cluster = Untold({T0: Held((1, 2), 1)}, sizes={T0: 1}, copy_s=float("inf"))
+        with many_brokers(cluster) as broker:
+            ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
+        assert ran.status == 6
+        assert "it is given up when no partition arrives for 1.5 s" in ran.err
+
+    @pytest.mark.parametrize(("timeout", "is_short"), [("3600", True), ("100000", False)])
+    def test_a_time_that_is_too_short_for_the_throttle_is_said_before_the_question(
+        self, tmp_path: Path, timeout: str, is_short: bool
+    ) -> None:
+        """4 TB from one broker at 100 MB/s: eleven hours."""
+        with many_brokers(self.cluster(copy_s=1.0)) as broker:
+            ran = kipctl_on(broker, tmp_path)(
+                "reassign", "--drain", "2", "--throttle", "100MB/s", "--timeout", timeout
+            )
+        assert ran.status == 2
+        assert ("--timeout ends it after 1 h 0 min, which is too short" in ran.err) is is_short
+        assert "--drain 2: change 4 partitions?" in ran.err.split("which is too short")[-1]

@@ -1,0 +1,73 @@
+"""What a page types, run: kipctl in one process for all commands, a tap in one of its own."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from one_process import OneProcess
+
+from kipctl.lab.ports import first_of_free_ports
+
+SHORT = {"perf produce": ["--num-records", "900", "--throughput", "150", "--every", "2s"]}
+"""What is added to commands that take their time, where the page leaves that to the default."""
+
+TAP = "127.0.0.1:9192"
+"""Where a tap listens on the pages; here at a port that is free, with those after it."""
+
+
+@dataclass
+class Shell:
+    """Call it with a line; it returns what was printed, to stdout and to stderr.
+
+    Known are `kipctl ...`, `echo $?`, `kipctl ... &`, which has begun once it has said something,
+    and `kill -INT %1; wait`, which ends that. Anything else raises ValueError.
+    """
+
+    kipctl: OneProcess
+    variables: dict[str, str]
+    folder: Path
+    status: int = 0
+    _port: int = field(default_factory=lambda: first_of_free_ports(5))
+    _meanwhile: subprocess.Popen[str] | None = None
+
+    def __call__(self, typed: str) -> tuple[str, str]:
+        if typed == "echo $?":
+            return str(self.status), ""
+        if typed == "kill -INT %1; wait" and self._meanwhile:
+            self._meanwhile.send_signal(signal.SIGINT)
+            printed = self._meanwhile.communicate()
+            self.status = self._meanwhile.returncode
+            return printed
+        program, *words = shlex.split(typed.replace(TAP, f"127.0.0.1:{self._port}"), comments=True)
+        if program != "kipctl":
+            raise ValueError(f"A page cannot type this here: {typed}")
+        if words[-1:] == ["&"]:
+            return "", self._started(words[:-1])
+        short = SHORT.get(" ".join(words[:2]), [])
+        if short and short[0] in words:
+            short = []
+        said = self.kipctl(*words, *short, **self.variables)
+        self.status = said.status
+        return said.out, said.err
+
+    def close(self) -> None:
+        """End what still runs."""
+        if self._meanwhile:
+            self._meanwhile.kill()
+            self._meanwhile.communicate()
+
+    def _started(self, words: list[str]) -> str:
+        self._meanwhile = subprocess.Popen(
+            [sys.executable, "-m", "kipctl", *words],
+            env={**os.environ, **self.variables},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self._meanwhile.stderr is not None
+        return self._meanwhile.stderr.readline()

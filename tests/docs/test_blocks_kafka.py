@@ -1,0 +1,183 @@
+"""Every console block of README.md and docs/ runs as it stands, and prints what the page says.
+
+All pages share a lab of three brokers in three racks. Each begins with topics of its own, all
+brokers running and nothing remembered of earlier commands, and with the brokers' request logs in
+`logs/`. Entries of the journal are those of the test, whatever the page calls them.
+"""
+
+import itertools
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+from blocks import Command, PageError, commands, shown
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from on_lab import in_sync, wait_until_everywhere
+from one_process import OneProcess, one_process
+from shell import Shell
+
+from kipctl.cluster.snapshot import take_snapshot
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import LabSpec
+from kipctl.transport.request import Cluster
+
+REPOSITORY = Path(__file__).parents[2]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+
+TOPICS = {
+    "orders": ([[1, 2], [2, 3], [3, 1]] * 2, {}),
+    "payments": ([[1, 2, 3], [2, 3, 1], [3, 1, 2]], {"min.insync.replicas": "2"}),
+}
+"""The replicas of each partition, and the settings."""
+
+WITH_CLIENTS = {
+    "clients-ready-for-kip-951.md",
+    "fleet-request-logs.md",
+    "who-sends-metadata.md",
+}
+"""Pages about clients of others: two of librdkafka's, `shop` and `dashboard`, are at work."""
+
+ENTRY = re.compile(r"\d{8}T\d{6}\.\d+Z")
+pytestmark = pytest.mark.kafka
+
+
+def needs_spark(command: Command) -> bool:
+    words = command.words[1:]
+    return words[:1] in (["analyze"], ["report"]) or words[:2] == ["runs", "compare"]
+
+
+def pages() -> Iterator[object]:
+    for page in PAGES:
+        if found := commands(page.read_text()):
+            marks = [pytest.mark.spark] if any(map(needs_spark, found)) else []
+            yield pytest.param(page, id=str(page.relative_to(REPOSITORY)), marks=marks)
+
+
+@pytest.fixture(scope="module")
+def lab(guard: None) -> Iterator[Lab]:
+    """Of its own: what pages show of brokers is of their topics alone."""
+    unasked = (("leader.imbalance.check.interval.seconds", "86400"),)
+    spec = LabSpec(name="default", c1_only=True, config=unasked)
+    lab = Lab.up(spec, lambda text: None)
+    yield lab
+    lab.down()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where commands are typed."""
+    return tmp_path_factory.mktemp("typed")
+
+
+@pytest.fixture(scope="module")
+def kipctl(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneProcess]:
+    with one_process(tmp_path_factory.mktemp("printed"), folder) as process:
+        yield process
+
+
+@pytest.fixture
+def topics(lab: Lab) -> Iterator[None]:
+    lab.start(*(node.id for node in lab.nodes))  # what a page that failed has left stopped
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    new = [
+        NewTopic(name, len(replicas), replica_assignment=replicas, config=config)
+        for name, (replicas, config) in TOPICS.items()
+    ]
+    for made in admin.create_topics(new).values():
+        made.result()
+    with Cluster(lab.bootstrap_server, timeout_s=10.0) as cluster:
+        for name in TOPICS:
+            wait_until_everywhere(cluster, name, in_sync)
+        yield
+        left = take_snapshot(cluster).topics
+    for deleted in admin.delete_topics(list(left)).values():
+        deleted.result()
+
+
+@pytest.fixture
+def shell(
+    lab: Lab, topics: None, kipctl: OneProcess, folder: Path, state_home: Path, tmp_path: Path
+) -> Iterator[Shell]:
+    """With the lab, and nothing else, of the state folder; request logs are empty."""
+    (tmp_path / "kipctl").mkdir()
+    (tmp_path / "kipctl" / "labs").symlink_to(state_home / "kipctl" / "labs")
+    (folder / "logs").mkdir(exist_ok=True)
+    for node in lab.nodes:
+        log = folder / "logs" / f"{node.spec.label}.log"
+        log.unlink(missing_ok=True)
+        log.symlink_to(node.request_log_path)
+        log.write_text("")
+    variables = {
+        "XDG_STATE_HOME": str(tmp_path),
+        "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
+    }
+    shell = Shell(kipctl, variables, folder)
+    yield shell
+    shell.close()
+
+
+@contextmanager
+def at_work(bootstrap_server: str) -> Iterator[None]:
+    """`shop` writes 50 records a second, `dashboard` asks for all topics twice a second."""
+    is_over = threading.Event()
+    settings = {"bootstrap.servers": bootstrap_server, "log_level": 0}
+
+    def work() -> None:
+        shop = Producer({**settings, "client.id": "shop"})
+        dashboard = AdminClient({**settings, "client.id": "dashboard"})
+        for turn in itertools.count():
+            shop.produce("orders", b"an order", key=os.urandom(4))
+            shop.poll(0)
+            if turn % 25 == 0:
+                dashboard.list_topics()
+            if is_over.wait(0.02):
+                break
+        shop.flush()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+@pytest.fixture
+def others(lab: Lab, topics: None, page: Path) -> Iterator[None]:
+    with at_work(lab.bootstrap_server) if page.name in WITH_CLIENTS else nullcontext():
+        yield
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", list(pages()))
+def test_a_page_shows_what_its_commands_print(page: Path, shell: Shell, others: None) -> None:
+    entries: dict[str, str] = {}
+    found = commands(page.read_text())
+    for command, following in zip(found, [*found[1:], None], strict=True):
+        for said, real in entries.items():
+            command = Command(command.line, command.typed.replace(said, real), command.shown)
+        out, err = shell(command.typed)
+        where = f"{page.name}, line {command.line}: {command.typed}"
+        if following is None or following.typed != "echo $?":
+            assert shell.status == 0, f"{where}\n{out}{err}"
+        for pair in on_page(command, out, err, where):
+            entries.update(zip(*map(ENTRY.findall, reversed(pair)), strict=False))
+
+
+def on_page(command: Command, out: str, err: str, where: str) -> list[tuple[str, str]]:
+    """Each line beside that of the page, which shows stdout, and may show what stderr had too."""
+    # Which cluster it was is told last where it has been asked; pages leave that out.
+    printed = [line for line in out.splitlines() if not line.startswith("Cluster: ")]
+    try:
+        return shown(printed, command.shown, command.is_measuring)
+    except PageError:
+        try:
+            return shown([*printed, *err.splitlines()], command.shown, command.is_measuring)
+        except PageError as lie:
+            pytest.fail(f"{where}\n{lie}\nprinted:\n{out}{err}", pytrace=False)

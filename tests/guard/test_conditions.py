@@ -1,0 +1,188 @@
+"""Guards: what their texts mean, and when they pause, go on and give up. By table."""
+
+import pytest
+from plan_worlds import cluster_of
+
+from kipctl.errors import UsageError
+from kipctl.guard.conditions import (
+    Condition,
+    Guard,
+    Kind,
+    Verdict,
+    count_partitions,
+    parse_guard,
+)
+
+GO, PAUSE, GIVE_UP = Verdict.GO, Verdict.PAUSE, Verdict.GIVE_UP
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("urp > 10", Condition("urp > 10", Kind.UNDER_REPLICATED, ">", 10)),
+        ("under-min-isr>0", Condition("under-min-isr>0", Kind.UNDER_MIN_ISR, ">", 0)),
+        ("offline >= 1 for 5s", Condition("offline >= 1 for 5s", Kind.OFFLINE, ">=", 1, 5)),
+        ("  urp  >  1 ", Condition("urp > 1", Kind.UNDER_REPLICATED, ">", 1)),
+        (
+            "metric idle_percent < 0.3 for 2m",
+            Condition(
+                "metric idle_percent < 0.3 for 2m", Kind.METRIC, "<", 0.3, 120, "idle_percent"
+            ),
+        ),
+        (
+            'metric a:b{topic="x",le="1"} > 1e3',
+            Condition(
+                'metric a:b{topic="x",le="1"} > 1e3',
+                Kind.METRIC,
+                ">",
+                1000,
+                0,
+                "a:b",
+                (("topic", "x"), ("le", "1")),
+            ),
+        ),
+        (
+            "p99 > 50ms for 10s",
+            Condition("p99 > 50ms for 10s", Kind.LATENCY, ">", 0.05, 10, percentile=99),
+        ),
+        ("p99.9 > 1s", Condition("p99.9 > 1s", Kind.LATENCY, ">", 1, percentile=99.9)),
+        (
+            "moved-wait p50 > 20ms",
+            Condition("moved-wait p50 > 20ms", Kind.MOVED_WAIT, ">", 0.02, percentile=50),
+        ),
+    ],
+)
+def test_what_a_guard_says(text: str, condition: Condition) -> None:
+    assert parse_guard(text) == condition
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "urp",
+        "urp = 1",
+        "urp > many",
+        "urp > 1 for a while",
+        "metric > 5",
+        "metric 9lives > 5",
+        "metric x{y=1} > 5",
+        "p99 > 50",
+        "p99 < 50ms",
+        "p100 > 50ms",
+        "moved-wait > 5ms",
+        "latency > 5ms",
+        "urp > 1 or offline > 0",
+    ],
+)
+def test_what_is_none(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_guard(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "away", "count"),
+    [
+        (Kind.UNDER_REPLICATED, None, 3),
+        (Kind.UNDER_REPLICATED, 3, 1),
+        (Kind.UNDER_REPLICATED, 9, 2),
+        (Kind.UNDER_REPLICATED, 4, 3),
+        (Kind.UNDER_MIN_ISR, None, 2),
+        (Kind.UNDER_MIN_ISR, 3, 1),
+        (Kind.UNDER_MIN_ISR, 9, 2),
+        (Kind.OFFLINE, None, 1),
+        (Kind.OFFLINE, 3, 1),
+        (Kind.OFFLINE, 9, 0),
+    ],
+)
+def test_what_lacks_only_the_broker_in_hand_is_not_counted(
+    kind: Kind, away: int | None, count: int
+) -> None:
+    snapshot = cluster_of((1, 2, 3), (1, 2), (1, 3), (9,), isr=[(1, 2), None, (1,)])
+    assert count_partitions(kind, snapshot, {"t": 2}, away) == count
+
+
+@pytest.mark.parametrize(
+    ("adding", "count"),
+    [
+        ((3,), 0),  # it is being copied there
+        ((), 1),
+        ((2,), 1),
+        ((2, 3), 0),
+    ],
+)
+def test_a_replica_that_is_being_added_is_not_missed_yet(
+    adding: tuple[int, ...], count: int
+) -> None:
+    snapshot = cluster_of((1, 2, 3), isr=[(1, 2)])
+    busy = {snapshot.partitions[0].id: adding}
+    assert count_partitions(Kind.UNDER_REPLICATED, snapshot, {}, None, busy) == count
+
+
+def test_where_min_insync_is_not_known_the_count_is_not_either() -> None:
+    for known in ({"t": None}, {}):
+        assert count_partitions(Kind.UNDER_MIN_ISR, cluster_of((1,)), known) is None
+        assert count_partitions(Kind.UNDER_REPLICATED, cluster_of((1,)), known) == 0
+
+
+def seen(guard: Guard, *looks: tuple[float, float | None]) -> list[Verdict]:
+    """What it says after each look, (time, value)."""
+    verdicts = []
+    for now, value in looks:
+        guard = guard.see({guard.gauges[0].condition.text: value}, now)
+        verdicts.append(guard.verdict)
+    return verdicts
+
+
+@pytest.mark.parametrize(
+    ("text", "looks", "verdicts"),
+    [
+        ("urp > 1", [(0, 0), (1, 1), (9, 0)], [GO, GO, GO]),
+        # At once without `for`; it goes on after 5 quiet seconds.
+        ("urp > 1", [(0, 2), (1, 0), (5, 0), (6, 0)], [PAUSE, PAUSE, PAUSE, GO]),
+        # Quiet begins anew when it is crossed again.
+        (
+            "urp > 1",
+            [(0, 2), (1, 0), (5, 2), (6, 0), (10, 0), (11, 0)],
+            [PAUSE, PAUSE, PAUSE, PAUSE, PAUSE, GO],
+        ),
+        # `for`: only once it has been true all the time.
+        ("urp > 1 for 3s", [(0, 2), (2, 2), (2.5, 1), (3, 2), (5, 2)], [GO, GO, GO, GO, GO]),
+        ("urp > 1 for 3s", [(0, 2), (2, 2), (3, 2)], [GO, GO, PAUSE]),
+        # After 20 seconds of it patience is over, for good.
+        (
+            "urp > 1",
+            [(0, 2), (19, 2), (20, 2), (40, 0), (90, 0)],
+            [PAUSE, PAUSE, GIVE_UP] + [GIVE_UP] * 2,
+        ),
+        # On and off is not quiet: crossed after the patience, it is given up.
+        ("urp > 1", [(0, 2), (17, 0), (21, 0), (21.5, 2)], [PAUSE, PAUSE, PAUSE, GIVE_UP]),
+        # A new pause has patience of its own.
+        ("urp > 1", [(0, 2), (15, 0), (20, 0), (30, 2), (45, 2)], [PAUSE, PAUSE, GO, PAUSE, PAUSE]),
+        # What cannot be known is crossed.
+        ("urp > 1", [(0, None), (1, 0), (6, 0)], [PAUSE, PAUSE, GO]),
+        ("urp > 1 for 2s", [(0, None), (1, 0), (2, None)], [GO, GO, GO]),
+    ],
+)
+def test_when_it_pauses_goes_on_and_gives_up(
+    text: str, looks: list[tuple[float, float | None]], verdicts: list[Verdict]
+) -> None:
+    guard = Guard.of([parse_guard(text)], patience_s=20, quiet_s=5)
+    assert seen(guard, *looks) == verdicts
+
+
+def test_what_it_saw_is_told() -> None:
+    guard = Guard.of([parse_guard("urp > 1"), parse_guard("metric idle < 0.5")], 20, 5)
+    for now, urp, idle in ((0.0, 3, 0.9), (1.0, 0, 0.7), (6.0, 0, None), (11.0, 0, 0.8)):
+        guard = guard.see({"urp > 1": urp, "metric idle < 0.5": idle}, now)
+    assert [(g.worst, g.looks, g.unknown, g.crossings) for g in guard.gauges] == [
+        (3, 4, 0, 1),
+        (0.7, 4, 1, 1),
+    ]
+    assert (guard.pauses, guard.paused_s, guard.verdict) == (1, 0.0, Verdict.PAUSE)
+    assert "quiet" in str(guard)
+    assert "urp > 1 (now 3)" in str(Guard.of([parse_guard("urp > 1")], 9, 9).see({"urp > 1": 3}, 0))
+
+
+def test_without_conditions_it_says_go() -> None:
+    assert Guard.of([], 1, 1).see({}, 5).verdict is GO

@@ -1,0 +1,206 @@
+"""Commands that restart brokers: how they are read, run, and told of. With real processes."""
+
+import os
+import pty
+import select
+import sys
+from pathlib import Path
+
+import pytest
+
+from kipctl import process
+from kipctl.errors import UsageError
+from kipctl.roll.next_step import Command
+from kipctl.roll.restart_command import (
+    CommandOfDeadKipctl,
+    ManualRestart,
+    Restart,
+    RunningCommand,
+    command_for,
+    lab_command,
+    parse_command,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ssh {host} systemctl restart kafka", "ssh|a.example|systemctl|restart|kafka"),
+        (
+            "ssh -p 22 admin@{host} 'restart {broker}; true'",
+            "ssh|-p|22|admin@a.example|restart 7; true",
+        ),
+        ("r {port} {rack}", "r|9092|r-1"),
+        ("awk '{{print}}' {broker}", "awk|{print}|7"),
+        ("r '$HOME' *", "r|$HOME|*"),
+    ],
+)
+def test_words_are_a_shells_and_run_by_none(text: str, words: str) -> None:
+    assert "|".join(command_for(parse_command(text), 7, "a.example", 9092, "r-1")) == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "  ", "ssh {hots}", "ssh {}", "ssh {0}", "ssh '{host", "a '{host'", "a {host.x}", "a }"],
+)
+def test_what_cannot_be_a_command(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_command(text)
+
+
+@pytest.mark.parametrize(
+    ("host", "rack", "text"),
+    [
+        ("-oProxyCommand=x", "r", "ssh {host}"),
+        ("a;reboot", "r", "ssh {host}"),
+        ("a b", "r", "ssh {host}"),
+        ("$(x)", "r", "sh -c 'ssh {host}'"),
+        ("", "r", "ssh {host}"),
+        ("a", None, "r {rack}"),
+        ("a", "b\nc", "r {rack}"),
+    ],
+)
+def test_what_a_cluster_calls_its_brokers_is_no_part_of_a_command_unless_plain(
+    host: str, rack: str | None, text: str
+) -> None:
+    words = parse_command(text)
+    with pytest.raises(UsageError, match="broker 7"):
+        command_for(words, 7, host, 1, rack)
+    command_for(parse_command("r {broker}"), 7, host, 1, rack)
+
+
+def until_ended(command: Restart) -> Command:
+    while (state := command.look()) is Command.RUNNING:
+        pass
+    return state
+
+
+def called(tmp_path: Path, program: str, timeout_s: float = 60) -> tuple[RunningCommand, list[str]]:
+    said: list[str] = []
+    words = (sys.executable, "-c", program)
+    return RunningCommand(words, tmp_path / "said.log", timeout_s, said.append), said
+
+
+@pytest.mark.parametrize(
+    ("program", "state", "outcome"),
+    [
+        ("print('well'); print('done', end='')", Command.ENDED, "status is 0"),
+        ("print('well'); print('done'); raise SystemExit(3)", Command.FAILED, "status is 3"),
+        (
+            "import os; print('well'); print('done', flush=True); os.kill(os.getpid(), 15)",
+            Command.FAILED,
+            "signal 15",
+        ),
+    ],
+)
+def test_how_it_ended_and_what_it_said(
+    tmp_path: Path, program: str, state: Command, outcome: str
+) -> None:
+    command, said = called(tmp_path, program)
+    command.prepare()
+    command.go()
+    assert until_ended(command) is state
+    assert outcome in command.outcome
+    assert said == ["  well", "  done"]
+    command.end()
+    assert command.look() is state
+
+
+def test_a_command_that_is_not_there_has_failed(tmp_path: Path) -> None:
+    said: list[str] = []
+    command = RunningCommand(("no-such-program",), tmp_path / "said.log", 60, said.append)
+    command.prepare()
+    command.go()
+    assert until_ended(command) is Command.FAILED
+    assert "status is 127" in command.outcome
+    assert "not found" in " ".join(said)
+
+
+def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    program = (
+        "import os, subprocess, sys\n"
+        "one = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
+        f"open({str(child)!r} + '.new', 'w').write(str(one.pid))\n"
+        f"os.replace({str(child)!r} + '.new', {str(child)!r})\n"
+        "one.wait()"
+    )
+    command, _ = called(tmp_path, program)
+    command.prepare()
+    command.go()
+    while not child.exists():
+        assert command.look() is Command.RUNNING
+    started = process.identify(int(child.read_text()))
+    command.timeout_s = 0.0
+    assert until_ended(command) is Command.FAILED
+    assert "was ended" in command.outcome
+    assert process.wait_for_exit(started, 60)
+
+
+def test_until_it_is_let_go_nothing_happens_and_it_ends_with_kipctl(tmp_path: Path) -> None:
+    program = f"open({str(tmp_path / 'ran')!r}, 'w')"
+    script = (
+        "import pathlib, sys\n"
+        "from kipctl.roll.restart_command import RunningCommand\n"
+        f"words = [sys.executable, '-c', {program!r}]\n"
+        f"log = pathlib.Path({str(tmp_path / 'said.log')!r})\n"
+        "command = RunningCommand(words, log, 60, print)\n"
+        "print(command.prepare().pid, flush=True)\n"
+        "import os; os._exit(9)"
+    )
+    read, write = os.pipe()
+    pid = os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-c", script],
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, write, 1)],
+    )
+    os.close(write)
+    with os.fdopen(read) as told:
+        waiting = int(told.readline())
+    os.waitpid(pid, 0)
+    while process.is_running(waiting):
+        pass
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_command_of_a_kipctl_that_is_gone_is_waited_for(tmp_path: Path) -> None:
+    command, _ = called(tmp_path, "import sys; sys.stdin.read()")
+    earlier = CommandOfDeadKipctl(command.prepare())
+    assert earlier.look() is Command.RUNNING
+    command.go()
+    assert until_ended(command) is Command.ENDED
+    assert earlier.look() is Command.ENDED
+    assert "not known" in earlier.outcome
+
+
+@pytest.mark.parametrize(("typed", "state"), [(b"\n", Command.ENDED), (b"", Command.FAILED)])
+def test_an_operator_says_when_it_is_done(typed: bytes, state: Command) -> None:
+    read, write = os.pipe()
+    with os.fdopen(read) as stdin, os.fdopen(write, "wb") as terminal:
+        operator = ManualRestart(stdin)
+        operator.ask()
+        assert [operator.look(), operator.look()] == [Command.RUNNING] * 2
+        terminal.write(typed)
+        terminal.close()
+        assert until_ended(operator) is state
+        assert operator.look() is state
+
+
+def test_an_enter_from_before_the_question_is_no_answer() -> None:
+    terminal, theirs = pty.openpty()
+    with os.fdopen(theirs) as stdin:
+        os.write(terminal, b"\n")
+        while not select.select([stdin], [], [], 0)[0]:
+            pass
+        operator = ManualRestart(stdin)
+        operator.ask()
+        assert operator.look() is Command.RUNNING
+        os.write(terminal, b"\n")
+        assert until_ended(operator) is Command.ENDED
+    os.close(terminal)
+
+
+def test_a_labs_command_is_kipctls_own() -> None:
+    words = command_for(lab_command("mine"), 2, "127.0.0.1", 9092, None)
+    assert words[1:] == ("-m", "kipctl", "lab", "restart", "2", "--name", "mine")

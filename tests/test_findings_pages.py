@@ -1,0 +1,92 @@
+"""Findings and doubts have names that never change, and each a page: no page without, none more."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kipctl.cli.app import root_command
+from kipctl.cli.environment import Environment
+from kipctl.cli.help import commands
+from kipctl.cli.pairs import spread_pairs
+
+REPOSITORY = Path(__file__).parents[1]
+PAGES = REPOSITORY / "docs" / "findings"
+COMMANDS = dict(commands(root_command()))
+
+FINDINGS = """
+at-min-isr broker-not-alive broker-silent broker-without-rack controlled-shutdown-off
+default-replication-1 eligible-leader-replicas feature-level-behind follower-backoff
+follower-wait-above-lag heartbeat-too-slow lag-time-long leader-rebalance-off leader-skew
+log-directories-not-known log-directory-cordoned log-directory-failed metadata-behind
+metrics-not-readable metrics-of-another-cluster min-insync-1 min-insync-not-known no-leader
+no-leader-hints no-leader-none-eligible no-leader-one-eligible no-preferred-read-replica no-racks
+no-reassignment-api no-spare-replica not-preferred-leader reassignment-in-progress
+reassignment-stands-still reassignments-not-known releases-differ replica-selector-not-set
+replicas-in-one-rack session-timeout-long settings-differ settings-not-known single-replica
+throttle-left-behind unclean-election-allowed under-min-isr under-replicated
+"""
+DOUBTS = "acks-0 brokers-cold client-late few-moves machine-busy"
+"""Names that people have written down: none is taken away, none gets another meaning."""
+NAMES = [*FINDINGS.split(), *DOUBTS.split()]
+
+
+def called(name: str, file: Path) -> Iterator[object]:
+    """The first argument of each call of that function, where it is a constant."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.Call(func=ast.Name(id=of), args=[ast.Constant(value=first), *_]):
+                if of == name:
+                    yield first
+
+
+def found_in_rules() -> set[object]:
+    files = (REPOSITORY / "kipctl" / "cluster" / "inspect" / "findings").glob("*.py")
+    made_by = ("Finding", "problem", "warning", "note")
+    return {name for file in files for function in made_by for name in called(function, file)}
+
+
+def found_in_doubts() -> set[object]:
+    file = REPOSITORY / "kipctl" / "measure" / "doubts.py"
+    pairs = (
+        one.value for one in ast.walk(ast.parse(file.read_text())) if isinstance(one, ast.Yield)
+    )
+    yielded = {ast.literal_eval(of.elts[0]) for of in pairs if isinstance(of, ast.Tuple)}
+    return yielded | set(called("_more", file))
+
+
+def test_names_in_the_code_are_those_that_people_know() -> None:
+    assert found_in_rules() == set(FINDINGS.split())
+    assert found_in_doubts() == set(DOUBTS.split())
+
+
+def test_each_has_a_page_and_a_row_in_the_index() -> None:
+    pages = {page.stem for page in PAGES.glob("*.md")} - {"README"}
+    assert pages == set(NAMES)
+    index = (PAGES / "README.md").read_text()
+    rows = re.findall(r"^\| \[([\w-]+)\]\(([\w-]+)\.md\) \|", index, re.MULTILINE)
+    assert all(name == target for name, target in rows)
+    assert [name for name, _ in rows] == list(dict.fromkeys(name for name, _ in rows))
+    assert {name for name, _ in rows} == pages
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_says_all_that_a_reader_asks(name: str) -> None:
+    text = (PAGES / f"{name}.md").read_text()
+    assert text.startswith(f"# {name}\n")
+    questions = ("How kipctl knows", "What follows", "What to do", "It is gone when", "Source")
+    at = [text.index(f"\n**{question}") for question in questions]
+    assert at == sorted(at)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_page_says_to_type_can_be_typed(name: str) -> None:
+    block = (PAGES / f"{name}.md").read_text().split("```")[1]
+    typed = [shlex.split(line) for line in block.splitlines() if line.startswith("kipctl ")]
+    for words in typed:
+        length = next(n for n in (3, 2) if " ".join(words[1:n]) in COMMANDS)
+        command = COMMANDS[" ".join(words[1:length])]
+        command.make_context("kipctl", spread_pairs(words[length:]), obj=Environment())
