@@ -30,7 +30,6 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (["status"], 0, "There is no lab. Start one: kipctl lab up\n"),
         (["down"], 0, "There is no lab named 'default': nothing to do.\n"),
         (["down", "--name", "../x"], 0, "There is no lab named '../x': nothing to do.\n"),
         (
@@ -58,7 +57,8 @@ def test_without_a_lab(no_labs: Path, arguments: list[str], status: int, told: s
     assert outcome(*arguments) == (status, "", told)
 
 
-def test_status_of_no_lab_is_json_too(no_labs: Path) -> None:
+def test_status_of_no_lab_is_an_answer_and_json_too(no_labs: Path) -> None:
+    assert outcome("status") == (0, "There is no lab. Start one: kipctl lab up\n", "")
     status, out, _ = outcome("status", "--output", "json")
     assert (status, json.loads(out)["labs"]) == (0, [])
 
