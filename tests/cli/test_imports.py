@@ -41,7 +41,8 @@ OF_ALL = {
     "kipctl.signals",
 }
 OF_REASSIGN = OF_ALL | {
-    "kipctl.cli.guarding",
+    "kipctl.cli.grouped",
+    "kipctl.cli.guard",
     "kipctl.cli.options",
     "kipctl.cli.reassign",
     "kipctl.durations",
