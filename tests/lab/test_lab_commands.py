@@ -91,8 +91,9 @@ def test_status_shows_every_node(lab: Lab) -> None:
     ]
     _, out, _ = outcome("status", "--name", "session", "--output", "plain")
     lines = out.splitlines()
-    assert lines[0] == "Lab session: running, Kafka 4.3.1"
-    assert lines[2].split()[:6] == [
+    assert lines[0] == "Lab session is running, with Kafka 4.3.1; nodes: 4 running."
+    (first,) = (words for line in lines if (words := line.split())[:1] == ["1"])
+    assert first[:6] == [
         "1",
         "broker",
         "rack-1",
