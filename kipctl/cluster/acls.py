@@ -9,8 +9,8 @@ from kipctl.own_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.transport.acl_errors import CLUSTER, TOPIC, Right
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import CLUSTER, TOPIC, Right
 
 _OPERATIONS = {
     "Read": 3,
@@ -134,7 +134,7 @@ def hidden_topics_warning(
 
 
 def no_topics_warning(cluster: Cluster, topics: Collection[str]) -> str:
-    """That there may be no `topics` because the client may not Describe any; "" if not.
+    """A sentence when there may be no `topics` because the client may not Describe any; else "".
 
     Who holds every operation on the cluster is taken to see them all: then there are none.
     """
