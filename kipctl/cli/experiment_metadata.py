@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
     ExperimentOptions,
     recorded_runs,
 )
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guard import confirm_topics
 from kipctl.cli.options import (
     InTurnThroughputOption,
     PhaseSecondsOption,

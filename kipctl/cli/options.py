@@ -149,6 +149,14 @@ def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None
     return folder
 
 
+MetricsUrlOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics-url",
+        metavar="URL",
+        help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
+    ),
+]
 BatchOption = Annotated[
     int,
     typer.Option(

@@ -33,7 +33,7 @@ from kipctl.pipeline.tables import TABLES, moves_met, redirected, with_causes
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES
 from kipctl.trace.settings import actions_in_short, end_of, settings
-from kipctl.trace.stored_runs import hidden
+from kipctl.trace.stored_runs import redacted
 
 Rows = list[dict[str, Any]]
 
@@ -114,7 +114,7 @@ def _bin(value: str) -> Column:
 
 
 def _described(run: RecordedRun, span: tuple[int, int] | None) -> dict[str, Any]:
-    description = hidden(run.description)
+    description = redacted(run.description)
     return {
         "run": run.name,
         "arm": run.arm,
@@ -281,9 +281,10 @@ def _by_bucket(frame: DataFrame, moment: str, bucket_us: int, keys: tuple[str, .
 
 
 def _leaders(source: Source, run: RecordedRun, span: tuple[int, int]) -> dict[str, Any]:
-    """Who led which partitions, as far as brokers' Metadata was looked at (`events`)."""
+    """Who led which partitions, as far as brokers' Metadata was looked at (`events`): without any
+    change seen, whether leaders stayed is not known."""
     changes = _changes(source, run)
-    found = bands(_leaders_before(run), changes[:MOST_CHANGES], span)
+    found = bands(_leaders_before(run) if changes else {}, changes[:MOST_CHANGES], span)
     return found | {"has_more_changes": len(changes) > MOST_CHANGES}
 
 
