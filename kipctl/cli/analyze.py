@@ -6,14 +6,12 @@ import typer
 from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    ConfOption,
-    MasterOption,
+    HtmlOption,
     OutputOption,
-    ScratchOption,
-    StartTimeoutOption,
+    SparkOptions,
     duration,
-    place_of,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
@@ -54,11 +52,13 @@ SaveOption = Annotated[
 
 
 @app.command()
+@grouped
 def runs(
     context: typer.Context,
     run: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
     ],
+    on: SparkOptions,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,10 +80,6 @@ def runs(
     limit: Annotated[
         int, typer.Option("--limit", metavar="ROWS", help="Show so many rows of a table at most.")
     ] = 10_000,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
@@ -102,14 +98,14 @@ def runs(
     from kipctl.report.analysis_tables import analysis_answer, analysis_tables
     from kipctl.trace.stored_runs import path_of
 
-    place = place_of(master, conf, start_timeout, scratch)
+    place = on.place
     question = Question(_names(by or ["run,arm"]), window.us, limit)
     period = parse_period(since, until)
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)
     check_save(save)
     with (
-        environment.progress(f"Starting Spark on {master}.") as progress,
+        environment.progress(f"Starting Spark on {on.master}.") as progress,
         spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
     ):
         document = analyse_runs(spark, paths, question, period, save)
@@ -126,12 +122,14 @@ def runs(
 
 
 @app.command("request-log")
+@grouped
 def request_log(
     context: typer.Context,
     path: Annotated[
         list[str],
         typer.Argument(metavar="PATH...", help="Files, folders or wildcards; .gz too."),
     ],
+    on: SparkOptions,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -156,13 +154,10 @@ def request_log(
             help="The broker that lines name as HOST:PORT, or HOST, where it is not found.",
         ),
     ] = None,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
+    html: HtmlOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """What brokers' request logs say of a fleet: its clients, hints, Metadata, reads by rack.
@@ -171,30 +166,36 @@ def request_log(
     counted and shown. Paths may be anything that Spark reads.
     """
     environment: Environment = context.obj
+    from kipctl import __version__
+    from kipctl.cli.report import check_html, write_html  # which imports this module
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_logs, check_save
     from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
     from kipctl.pipeline.request_log.files import check_period, parse_timezones
+    from kipctl.pipeline.request_log.over_time import over_time
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
     from kipctl.pipeline.session import spark_session
     from kipctl.report.request_log_tables import request_log_answer, request_log_tables
 
-    place = place_of(master, conf, start_timeout, scratch)
+    place = on.place
     question = LogQuestion(_names(by or []))
     period = check_period(parse_period(since, until))
     zones, brokers = parse_timezones(timezone or ()), parse_broker_at(broker_at or ())
     check_logs([*path, *(at for at, _ in zones.at)])
     check_save(save)
+    if html:
+        check_html(html)
     with (
-        environment.progress(f"Starting Spark on {master}.") as progress,
+        environment.progress(f"Starting Spark on {on.master}.") as progress,
         spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
     ):
         if save:
             make_new(spark, save)
-        log = read_request_log(spark, path, zones, period, brokers)
+        log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)
         document = analyse(log, question, save)
+        in_time = over_time(log) if html else []
     for of in document["clusters"]:
         not_known = sum(of["requests_of_unknown_brokers"].values())
         if 2 * not_known > of["requests_served"]:
@@ -202,6 +203,11 @@ def request_log(
                 "Of most requests the broker is not known, and neither are its rack and what "
                 "follows from that: name it with --broker-at ADDRESS=ID."
             )
+    if html:
+        from kipctl.report.html.request_log_page import request_log_page
+
+        write_html(html, request_log_page(path, document, in_time, __version__))
+        environment.message(f"Written: {html}")
     opening = paragraphs(request_log_answer(document))
     tables = request_log_tables(document)
     report = Report("analyze request-log", document, tables, opening=opening)

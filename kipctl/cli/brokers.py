@@ -7,6 +7,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
+    MetricsUrlOption,
     OutputOption,
     pause,
 )
@@ -19,14 +20,7 @@ TIMEOUT_S = 10.0
 
 def brokers(
     context: typer.Context,
-    metrics_url: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics-url",
-            metavar="URL",
-            help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
-        ),
-    ] = None,
+    metrics_url: MetricsUrlOption = None,
     refresh_snapshot: Annotated[
         Duration,
         typer.Option(
@@ -51,16 +45,12 @@ def brokers(
     environment = context.ensure_object(Environment)
     from kipctl.cluster.inspect.findings.diagnose import diagnose
     from kipctl.cluster.inspect.findings.facts import collect_facts
-    from kipctl.cluster.metrics_url import demand_url
     from kipctl.report.broker_tables import brokers_report
     from kipctl.transport.request import Cluster
 
     access = environment.access(bootstrap_server)
-    named = environment.cluster
-    metrics_url = metrics_url or list(named.metrics_urls if named else ())
-    for url in metrics_url:
-        demand_url(url)
+    urls = environment.metrics_urls(metrics_url)
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
-        facts = collect_facts(cluster, tuple(dict.fromkeys(metrics_url)), refresh_snapshot)
+        facts = collect_facts(cluster, urls, refresh_snapshot)
         environment.say_what_may_be_hidden(cluster, facts.snapshot.topics)
     environment.report(brokers_report(facts, diagnose(facts), everything), output)

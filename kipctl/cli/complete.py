@@ -2,7 +2,7 @@
 
 The completion scripts call `kipctl __complete WORD LINE`: `WORD` is what help shows for the value
 (TOPIC, BROKER, RUN ...), `LINE` is what has been typed. It never complains, and never lets anybody
-wait: without an answer in a second there is nothing to offer.
+wait: without an answer of the cluster in a second there is nothing to offer.
 """
 
 import io
@@ -11,7 +11,8 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -61,15 +62,33 @@ def main() -> None:
     """Print them, one a line, for `kipctl __complete`."""
     from kipctl.cli.environment import Environment
 
-    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
     try:
         _, _, word, line = sys.argv
         found = offered(word, line, Environment(stdin=io.StringIO(), stderr=io.StringIO()))
         sys.stdout.write("".join(f"{value}\n" for value in found))
         sys.stdout.flush()
-    except Exception:  # whatever it is, someone who types a command has not asked to read it
+    except (Exception, _TooSlowError):  # an error in the middle of what is being typed helps nobody
         os._exit(0)
+
+
+class _TooSlowError(BaseException):
+    """The cluster has not answered in time; nothing on the way is to handle it as its error."""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise _TooSlowError when what is inside takes longer."""
+
+    def give_up(*_: object) -> None:
+        raise _TooSlowError
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _split(line: str) -> list[str]:
@@ -102,8 +121,8 @@ def _on_cluster(
                 environment.connecting[name] = given if name == "map" else given[-1]
         servers = _given(words, "--bootstrap-server")
         access = environment.access(servers[-1] if servers else None)
-        with Cluster(access, timeout_s=PATIENCE_S) as cluster:
-            yield from ask(cluster)
+        with _at_most(PATIENCE_S), Cluster(access, timeout_s=PATIENCE_S) as cluster:
+            return list(ask(cluster))
 
     return values
 

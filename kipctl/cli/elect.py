@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import (
-    PATIENCE,
-    QUIET,
-    STOP,
-    Guarded,
-    GuardOption,
-    GuardPatienceOption,
-    GuardQuietOption,
-    MetricsUrlOption,
-    guarded,
-    read_guard,
-)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.guard import ActiveGuard, GuardOptions, guarded, read_guard
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -104,8 +94,10 @@ TimeoutOption = Annotated[
 
 
 @app.command()
+@grouped
 def preferred(
     context: typer.Context,
+    guard: GuardOptions,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     broker: BrokerOption = None,
@@ -114,10 +106,6 @@ def preferred(
     dry_run: DryRunOption = False,
     batch: BatchOption = 1000,
     between: BetweenOption = Duration(0),
-    guard: GuardOption = None,
-    guard_patience: GuardPatienceOption = PATIENCE,
-    guard_quiet: GuardQuietOption = QUIET,
-    metrics_url: MetricsUrlOption = None,
     yes: YesOption = False,
     until: UntilOption = None,
     timeout: LongTimeoutOption = None,
@@ -144,32 +132,34 @@ def preferred(
 
     if until is not None:
         parse_until(until)
-    chosen = _asked(topic or [], partition or [], every, json_file, broker or [])
-    guard_asked = read_guard(
-        guard or (), guard_patience, guard_quiet, STOP, metrics_url or (), moves_along=False
-    )
+    chosen = _chosen_partitions(topic or [], partition or [], every, json_file, broker or [])
+    guard_settings = read_guard(guard, moves_along=False)
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        watched = guarded(environment, cluster, guard_asked)
+        watched = guarded(environment, cluster, guard_settings)
         seen = take_snapshot(cluster, named=topic or [])
         if every or topic or broker:
             environment.say_what_may_be_hidden(cluster, seen.topics, topic or [])
         shown = chosen(seen)
-        astray = shown.only(one.id for one in shown.not_led_by_preferred)
-        if dry_run or not astray.partitions:
+        not_preferred = shown.only(one.id for one in shown.not_led_by_preferred)
+        if dry_run or not not_preferred.partitions:
             if dry_run:
                 watched.look_only()
-            listed = watched.with_seen(_astray_report(astray, len(shown.partitions)))
+            listed = watched.with_guard_table(
+                _not_preferred_report(not_preferred, len(shown.partitions))
+            )
             environment.report(with_most_rows(listed), output)
             return
         environment.confirm(
-            f"{len(astray.partitions):,} of {len(shown.partitions):,} partitions, of"
-            f" {_topics(astray)}, are not led by their preferred replica."
+            f"{len(not_preferred.partitions):,} of {len(shown.partitions):,} partitions, of"
+            f" {_topics(not_preferred)}, are not led by their preferred replica."
             + (" Move these leaders?" if until is None else " Move leaders until all are?"),
             yes,
         )
         if until is None:
             # Anybody may have moved them since they were shown.
-            now = refresh_snapshot(cluster, astray.topics).only(one.id for one in astray.partitions)
+            now = refresh_snapshot(cluster, not_preferred.topics).only(
+                one.id for one in not_preferred.partitions
+            )
             before = now.only(one.id for one in now.not_led_by_preferred)
             expected = {one.id: one.preferred_leader for one in before.partitions}
             title = f"Electing the preferred leaders of {len(expected)} partitions"
@@ -181,7 +171,7 @@ def preferred(
                     timeout_s=timeout or DEFAULT_TIMEOUT_S,
                     batch=batch,
                     between_s=between,
-                    guard=watched.guarding,
+                    guard=watched.monitor,
                 )
         else:
             before = shown
@@ -194,11 +184,11 @@ def preferred(
                     between_s=between,
                     timeout_s=timeout or UNTIL_TIMEOUT_S,
                     progress=progress,
-                    guard=watched.guarding,
+                    guard=watched.monitor,
                 )
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
-    report = watched.with_seen(moved_report("elect preferred", moved, before, after))
+    report = watched.with_guard_table(moved_report("elect preferred", moved, before, after))
     environment.report(with_most_rows(report), output)
     demand_all_done(
         moved.failures,
@@ -209,19 +199,19 @@ def preferred(
 
 @contextmanager
 def _reported(
-    watched: Guarded, title: str, output: OutputFormat
+    watched: ActiveGuard, title: str, output: OutputFormat
 ) -> Iterator[Callable[[str], None]]:
     """Inside, elections are held under the guard, if any; whatever stops them, it is reported."""
     environment = watched.environment
     with environment.progress(title) as progress, watched.canary():
-        watched.guarding.progress = progress
+        watched.monitor.progress = progress
         try:
             yield progress
         except KipctlError as stopped:
-            if watched.is_asked:
+            if watched.is_set:
                 document = {"stopped": stopped.what}
                 report = Report("elect preferred", document, opening=paragraphs(stopped.what))
-                environment.report(watched.with_seen(report), output)
+                environment.report(watched.with_guard_table(report), output)
             raise
 
 
@@ -258,7 +248,7 @@ def unclean(
         raise UsageError(
             "--internal goes with --all.", "An internal topic that is named is meant: --topic NAME."
         )
-    chosen = _asked(topic or [], partition or [], every, json_file)
+    chosen = _chosen_partitions(topic or [], partition or [], every, json_file)
     with Cluster(environment.access(bootstrap_server)) as cluster:
         seen = take_snapshot(cluster, named=topic or [])
         if every or topic:
@@ -313,7 +303,7 @@ def unclean(
     )
 
 
-def _asked(
+def _chosen_partitions(
     topics: Sequence[str],
     partitions: Sequence[str],
     every: bool,
@@ -359,7 +349,7 @@ def _topics(snapshot: "Snapshot") -> str:
     return f"topic {topics[0]}" if len(topics) == 1 else f"{len(topics):,} topics"
 
 
-def _astray_report(astray: "Snapshot", asked: int) -> Report:
+def _not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
     table, partitions = listing(
         "Led by another than the preferred replica",
         {
@@ -372,7 +362,7 @@ def _astray_report(astray: "Snapshot", asked: int) -> Report:
         },
         (
             (*one.id, one.leader, one.preferred_leader, one.replicas, one.isr)
-            for one in astray.partitions
+            for one in not_preferred.partitions
         ),
     )
     return Report(
@@ -380,15 +370,15 @@ def _astray_report(astray: "Snapshot", asked: int) -> Report:
         {"partitions": partitions},
         (table,),
         opening=paragraphs(
-            f"{len(partitions):,} of {asked:,} partitions are not led by their preferred replica."
+            f"{len(partitions):,} of {total:,} partitions are not led by their preferred replica."
             " Nothing was changed."
             if partitions
-            else f"All {asked:,} partitions are led by their preferred replica. Nothing to do."
+            else f"All {total:,} partitions are led by their preferred replica. Nothing to do."
         ),
     )
 
 
-def _unclean_report(found: "Sequence[LeaderlessPartition]", asked: int) -> Report:
+def _unclean_report(found: "Sequence[LeaderlessPartition]", total: int) -> Report:
     table = Table(
         "Without a leader",
         (
@@ -433,6 +423,6 @@ def _unclean_report(found: "Sequence[LeaderlessPartition]", asked: int) -> Repor
         {"partitions": partitions},
         (table,),
         opening=paragraphs(
-            f"{len(found):,} of {asked:,} partitions have no leader. Nothing was changed."
+            f"{len(found):,} of {total:,} partitions have no leader. Nothing was changed."
         ),
     )

@@ -245,6 +245,16 @@ class Environment:
         )
         return self._access
 
+    def metrics_urls(self, option: Sequence[str] | None) -> tuple[str, ...]:
+        """Those of --metrics-url, else of the named cluster. Raises UsageError for what is none."""
+        from kipctl.cluster.metrics_url import demand_url
+
+        named = self.cluster.metrics_urls if self.cluster else ()
+        urls = tuple(dict.fromkeys(option or named))
+        for url in urls:
+            demand_url(url)
+        return urls
+
     def _identity(self) -> ClusterIdentity | None:
         """The cluster that has answered, if one was asked."""
         if self._access is None or not self._access.ids:

@@ -6,27 +6,23 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
-    ExperimentBootstrapOption,
-    LabBrokersOption,
-    LabControllersOption,
-    QuickOption,
-    RecordRunsOption,
+    ExperimentOptions,
     recorded_runs,
 )
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    HtmlOption,
     LeaderDiscoveryOption,
-    OutputOption,
     RecordSizeOption,
     finite,
 )
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 
+@grouped
 def batch(
     context: typer.Context,
+    shared: ExperimentOptions,
     batches: Annotated[
         str,
         typer.Option("--batches", metavar="N,...", help="Leaders moved at a time; all: at once."),
@@ -53,13 +49,6 @@ def batch(
     record_size: RecordSizeOption = 1000,
     acks: Annotated[str, typer.Option("--acks", metavar="all|1", help="Of the producer.")] = "all",
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
-    quick: QuickOption = False,
-    brokers: LabBrokersOption = 3,
-    controllers: LabControllersOption = 1,
-    bootstrap_server: ExperimentBootstrapOption = None,
-    record: RecordRunsOption = None,
-    html: HtmlOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """How many leaders to move at a time: batch size against time and what clients felt.
 
@@ -68,13 +57,13 @@ def batch(
     leader that was met. Choose --batch of `kipctl reassign` by it.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.batch.experiment import run_batches
     from kipctl.experiments.batch.plan import PARTITIONS, BatchPlan, parse_sizes
     from kipctl.report.experiment_batch_tables import batch_answer, batch_tables
 
     given: dict[str, Any] = {"rotations": 1, "partitions": 30, "broker_warmup_s": 5.0}
-    given = given if quick else {}
+    given = given if shared.quick else {}
     chosen = {"rotations": rotations, "partitions": partitions, "throughput": throughput}
     given |= {name: value for name, value in chosen.items() if value is not None}
     plan = BatchPlan(
@@ -85,10 +74,10 @@ def batch(
         discovery=leader_discovery,
         **given,
     )
-    place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
-    with recorded_runs(environment, record, html) as folder:
+    place = shared.place(environment)
+    with recorded_runs(environment, shared.record, shared.html) as folder:
         with environment.progress(), standing(place, (), environment.message) as stand:
             document = run_batches(plan, stand, folder, environment.message)
         opening = (batch_answer(document),)
         report = Report("experiment batch", document, batch_tables(document), opening=opening)
-        environment.report(report, output)
+        environment.report(report, shared.output)

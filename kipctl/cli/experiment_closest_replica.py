@@ -6,23 +6,16 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
-    ExperimentBootstrapOption,
-    LabBrokersOption,
-    LabControllersOption,
-    QuickOption,
-    RecordRunsOption,
-    RunsOption,
+    ExperimentOptions,
     recorded_runs,
 )
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    HtmlOption,
-    OutputOption,
     RecordSizeOption,
     ThroughputOption,
     duration,
 )
 from kipctl.durations import Duration
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 _QUICK_S = 8.0
@@ -30,8 +23,10 @@ _GONE_S, _GONE_KILLED_S = 5.0, 15.0
 """One that was killed is taken for alive until its session ends, by default 9 s later."""
 
 
+@grouped
 def closest_replica(
     context: typer.Context,
+    shared: ExperimentOptions,
     arms: Annotated[
         str,
         typer.Option(
@@ -60,14 +55,7 @@ def closest_replica(
     ] = False,
     throughput: ThroughputOption = 500,
     record_size: RecordSizeOption = 1000,
-    runs: RunsOption = 1,
-    quick: QuickOption = False,
-    brokers: LabBrokersOption = 3,
-    controllers: LabControllersOption = 1,
-    record: RecordRunsOption = None,
-    html: HtmlOption = None,
-    bootstrap_server: ExperimentBootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
+    runs: Annotated[int, typer.Option("--runs", help="Runs of each arm, arms taking turns.")] = 1,
 ) -> None:
     """Read from leaders and from the closest replica, and show what that saves and costs (KIP-392).
 
@@ -75,7 +63,7 @@ def closest_replica(
     adds, and what it feels when the brokers of its rack are ended and started again (on a lab).
     """
     from kipctl.experiments.arms.arm import parse_arms
-    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.closest_replica.experiment import (
         ClosestPlan,
         chosen_rack,
@@ -86,25 +74,25 @@ def closest_replica(
     environment: Environment = context.obj
     clients = parse_arms(arms)
     plan = ClosestPlan(
-        clients=clients[:1] if quick else clients,
+        clients=clients[:1] if shared.quick else clients,
         rack=client_rack or "",
         partitions=partitions,
         throughput=throughput,
         record_size=record_size,
-        seconds=min(seconds, _QUICK_S) if quick else seconds,
+        seconds=min(seconds, _QUICK_S) if shared.quick else seconds,
         goes=not stay,
         controlled=not kill,
         gone_s=_GONE_KILLED_S if kill else _GONE_S,
         runs=runs,
-        broker_warmup_s=4 if quick else 10,
+        broker_warmup_s=4 if shared.quick else 10,
     )
-    place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
+    place = shared.place(environment)
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
-    with recorded_runs(environment, record, html) as folder:
+    with recorded_runs(environment, shared.record, shared.html) as folder:
         with environment.progress(), standing(place, plan.clients, environment.message) as stand:
             document = run_closest(plan, stand, folder, environment.message)
         tables = replica_tables(document)
         opening = replica_answer(document)
         report = Report("experiment closest-replica", document, tables, opening=opening)
-        environment.report(report, output)
+        environment.report(report, shared.output)

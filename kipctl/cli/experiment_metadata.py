@@ -5,26 +5,20 @@ from typing import Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
-    ExperimentBootstrapOption,
-    LabBrokersOption,
-    LabControllersOption,
-    QuickOption,
-    RecordRunsOption,
+    ExperimentOptions,
     recorded_runs,
 )
-from kipctl.cli.guard import confirm_topics
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    HtmlOption,
     InTurnThroughputOption,
-    OutputOption,
     PhaseSecondsOption,
     RecordSizeOption,
     YesOption,
 )
 from kipctl.durations import Duration
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 from kipctl.runs.metadata.plan import Phase
 
@@ -32,8 +26,10 @@ _SETTINGS = {"acks": "1", "enable.idempotence": "false"}
 _QUICK_TOPICS, _QUICK_S, _QUICK_CLIENTS = 60, 3.0, 2
 
 
+@grouped
 def metadata(
     context: typer.Context,
+    shared: ExperimentOptions,
     arms: Annotated[
         str,
         typer.Option(
@@ -52,21 +48,14 @@ def metadata(
         list[Phase] | None,
         typer.Option("--phase", help="What is done after startup; repeatable. Default: all."),
     ] = None,
-    quick: QuickOption = False,
-    brokers: LabBrokersOption = 3,
-    controllers: LabControllersOption = 1,
-    record: RecordRunsOption = None,
-    html: HtmlOption = None,
     yes: YesOption = False,
-    bootstrap_server: ExperimentBootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Produce to many topics with any client, and show its Metadata requests by cause (KIP-526).
 
     Each client starts with all topics new, renews what it knows, sees leaders move, and comes back
     to topics that it left idle; a tap counts its requests, the topics they ask for, their bytes.
     """
-    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.metadata.experiment import parse_clients, run_claims
     from kipctl.probe.produce.config import parse_properties
     from kipctl.report.experiment_metadata_tables import claims_answer, claims_tables
@@ -74,25 +63,25 @@ def metadata(
     from kipctl.transport.access import Access
 
     environment: Environment = context.obj
-    watched = parse_clients(arms)[: _QUICK_CLIENTS if quick else None]
+    watched = parse_clients(arms)[: _QUICK_CLIENTS if shared.quick else None]
     stock = [client.arm for client in watched if client.arm is not None]
-    place = Place(environment.access_if_named(bootstrap_server), brokers, controllers)
+    place = shared.place(environment)
     plan = MetadataPlan(
         access=Access(""),
-        topics=min(topics, _QUICK_TOPICS) if quick else topics,
+        topics=min(topics, _QUICK_TOPICS) if shared.quick else topics,
         partitions=partitions,
         throughput=throughput,
         record_size=record_size,
-        seconds=min(seconds, _QUICK_S) if quick else seconds,
+        seconds=min(seconds, _QUICK_S) if shared.quick else seconds,
         phases=tuple(phase or Phase),
         config=parse_properties(_SETTINGS),
     )
     if place.access is not None:
         confirm_topics(environment, place.access, plan.topics, partitions, yes)
-    with recorded_runs(environment, record, html) as folder:
+    with recorded_runs(environment, shared.record, shared.html) as folder:
         with environment.progress(), standing(place, stock, environment.message) as stand:
             here = replace(plan, access=stand.access)
             document = run_claims(here, watched, stand, folder, environment.message)
         opening = claims_answer(document)
         report = Report("experiment metadata", document, claims_tables(document), opening=opening)
-        environment.report(report, output)
+        environment.report(report, shared.output)

@@ -2,30 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.options import HtmlOption, OutputOption
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
+from kipctl.report.formats import OutputFormat
 
-ExperimentBootstrapOption = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server",
-        metavar="HOST:PORT,...",
-        help="The cluster to use. Default: a lab is made for the experiment, and removed.",
-    ),
-]
-LabBrokersOption = Annotated[int, typer.Option("--brokers", help="Brokers of the lab.")]
-LabControllersOption = Annotated[int, typer.Option("--controllers", help="Controllers of the lab.")]
-QuickOption = Annotated[
-    bool, typer.Option("--quick", help="A version of about a minute: it shows, it proves little.")
-]
-RunsOption = Annotated[int, typer.Option("--runs", help="Runs of each arm, arms taking turns.")]
+if TYPE_CHECKING:
+    from kipctl.experiments.arms.stand import Place as StandPlace
+
 RecordRunsOption = Annotated[
     str | None,
     typer.Option(
@@ -35,6 +27,45 @@ RecordRunsOption = Annotated[
         " folders in DIR.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class ExperimentOptions:
+    """Of every experiment: where it runs, what is kept of its runs, what is printed."""
+
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A version of about a minute: it shows, it proves little."),
+    ] = False
+    brokers: Annotated[int | None, typer.Option("--brokers", help="Of the lab.")] = None
+    controllers: Annotated[int | None, typer.Option("--controllers", help="Of the lab.")] = None
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            metavar="HOST:PORT,...",
+            help="The cluster to use. Default: a lab is made for the experiment, and removed.",
+        ),
+    ] = None
+    record: RecordRunsOption = None
+    html: HtmlOption = None
+    output: OutputOption = OutputFormat.AUTO
+
+    def place(
+        self, environment: Environment, of_lab: tuple[int, int] = (3, 1), *, makes_lab: bool = True
+    ) -> "StandPlace":
+        """The cluster that is named, else a lab of so many brokers and controllers.
+
+        Unless it `makes_lab` the cluster is the one that other commands mean too.
+        """
+        from kipctl.experiments.arms.stand import Place
+
+        access = environment.access_if_named if makes_lab else environment.access
+        return Place(
+            access(self.bootstrap_server),
+            of_lab[0] if self.brokers is None else self.brokers,
+            of_lab[1] if self.controllers is None else self.controllers,
+        )
 
 
 def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[str], Path | None]:

@@ -8,26 +8,24 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
-    ExperimentBootstrapOption,
-    QuickOption,
-    RecordRunsOption,
+    ExperimentOptions,
     recorded_runs,
 )
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    HtmlOption,
-    OutputOption,
     RecordSizeOption,
     duration,
     pause,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 
+@grouped
 def redirect(
     context: typer.Context,
+    shared: ExperimentOptions,
     arms: Annotated[
         str | None,
         typer.Option(
@@ -109,15 +107,6 @@ def redirect(
     scale: Annotated[
         str, typer.Option("--scale", metavar="default|kip", help="kip: the KIP's own numbers.")
     ] = "default",
-    quick: QuickOption = False,
-    brokers: Annotated[int | None, typer.Option("--brokers", help="Of the fresh lab.")] = None,
-    controllers: Annotated[
-        int | None, typer.Option("--controllers", help="Of the fresh lab.")
-    ] = None,
-    bootstrap_server: ExperimentBootstrapOption = None,
-    record: RecordRunsOption = None,
-    html: HtmlOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """KIP-951's micro-benchmark: what it costs producers that all leaders of a topic rotate.
 
@@ -126,7 +115,6 @@ def redirect(
     """
     environment = context.ensure_object(Environment)
     from kipctl.experiments.arms.arm import parse_arms
-    from kipctl.experiments.arms.stand import Place
     from kipctl.experiments.arms.tapped import Conditions
     from kipctl.experiments.redirect.experiment import Question, experiment
     from kipctl.experiments.redirect.gain_curve import STALENESS_MS
@@ -135,16 +123,16 @@ def redirect(
 
     if scale not in ("default", "kip"):
         raise UsageError(f"--scale is {scale}; it is default or kip.")
-    if quick and scale == "kip":
+    if shared.quick and scale == "kip":
         raise UsageError("--quick and --scale kip cannot both be.")
     if curve and not predict:
         raise UsageError("--curve is for --predict.")
-    if curve and html:
+    if curve and shared.html:
         raise UsageError(
             "--html shows what is measured here, and with --curve nothing is.",
             "A page of the curve: kipctl report",
         )
-    size = Scale.QUICK if quick else Scale(scale)
+    size = Scale.QUICK if shared.quick else Scale(scale)
     conditions = Conditions(metadata_delay.us, stale_metadata.us)
     gain_curve = gain_curve or (predict and not curve)
     if gain_curve and conditions.stale_metadata_us:
@@ -159,17 +147,10 @@ def redirect(
         "partitions": partitions,
         "every_s": every,
     }
-    of_lab = nodes_of(size)
-    with recorded_runs(environment, record, html) as folder:
+    with recorded_runs(environment, shared.record, shared.html) as folder:
         question = Question(
             plan=planned(size, given, conditions, 1000 * max(STALENESS_MS) if gain_curve else 0),
-            place=Place(
-                environment.access(bootstrap_server)
-                if predict
-                else environment.access_if_named(bootstrap_server),
-                of_lab[0] if brokers is None else brokers,
-                of_lab[1] if controllers is None else controllers,
-            ),
+            place=shared.place(environment, nodes_of(size), makes_lab=not predict),
             gain_curve=gain_curve,
             predict=predict,
             curve=_recorded(curve, environment.variables) if curve else (),
@@ -179,7 +160,7 @@ def redirect(
             found = experiment(question, environment.message)
         opening = redirect_answer(found)
         report = Report("experiment redirect", found, redirect_tables(found), opening=opening)
-        environment.report(report, output)
+        environment.report(report, shared.output)
 
 
 def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:

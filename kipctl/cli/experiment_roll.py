@@ -6,28 +6,26 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
-    ExperimentBootstrapOption,
-    QuickOption,
-    RecordRunsOption,
+    ExperimentOptions,
     recorded_runs,
     whole_numbers,
 )
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    HtmlOption,
-    OutputOption,
     duration,
     finite,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
 
 _ACKS = ("all", "1")
 
 
+@grouped
 def roll(
     context: typer.Context,
+    shared: ExperimentOptions,
     arms: Annotated[
         str,
         typer.Option(
@@ -86,17 +84,6 @@ def roll(
             help="Share a probe arm's producer, and its consumer, among N processes (Spark).",
         ),
     ] = 1,
-    quick: QuickOption = False,
-    brokers: Annotated[
-        int | None, typer.Option("--brokers", help="Of the fresh lab. Default: 3.")
-    ] = None,
-    controllers: Annotated[
-        int | None, typer.Option("--controllers", help="Of the fresh lab. Default: 1.")
-    ] = None,
-    record: RecordRunsOption = None,
-    html: HtmlOption = None,
-    bootstrap_server: ExperimentBootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Restart brokers one by one under load, and show what that costs producer and consumer.
 
@@ -105,7 +92,7 @@ def roll(
     one that --bootstrap-server names.
     """
     from kipctl.experiments.arms.arm import parse_arms
-    from kipctl.experiments.arms.stand import Place, standing
+    from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.roll.experiment import run_roll
     from kipctl.experiments.roll.plan import SCALES, RollPlan, nodes_of, sizes
     from kipctl.report.experiment_roll_tables import roll_answer, roll_tables
@@ -116,34 +103,29 @@ def roll(
         raise UsageError(f"--acks {min(wrong)!r}: it must be all, 1, or all,1.")
     if scale != "default" and scale not in SCALES:
         raise UsageError(f"--scale is {scale}; it is default, {' or '.join(SCALES)}.")
-    if quick and scale != "default":
+    if shared.quick and scale != "default":
         raise UsageError(f"--quick and --scale {scale} cannot both be.")
     cells = whole_numbers(partitions, "--partitions") if partitions else None
     given = {
-        "partitions": cells[: 1 if quick else None] if cells else None,
-        "runs": 1 if quick and runs is None else runs,
+        "partitions": cells[: 1 if shared.quick else None] if cells else None,
+        "runs": 1 if shared.quick and runs is None else runs,
         "settle_s": every,
         "throughput": throughput,
         "record_size": record_size,
     }
     plan = RollPlan(
         arms=parse_arms(arms),
-        acks=chosen[-1:] if quick else chosen,
-        broker_warmup_s=4 if quick else 10,
-        restarts=restarts or (1 if quick else 0),
+        acks=chosen[-1:] if shared.quick else chosen,
+        broker_warmup_s=4 if shared.quick else 10,
+        restarts=restarts or (1 if shared.quick else 0),
         controlled=not kill,
         workers=workers,
         **sizes(scale, given),
     )
-    of_lab = nodes_of(scale)
-    place = Place(
-        environment.access_if_named(bootstrap_server),
-        of_lab[0] if brokers is None else brokers,
-        of_lab[1] if controllers is None else controllers,
-    )
-    with recorded_runs(environment, record, html) as folder:
+    place = shared.place(environment, nodes_of(scale))
+    with recorded_runs(environment, shared.record, shared.html) as folder:
         with environment.progress(), standing(place, plan.arms, environment.message) as stand:
             document = run_roll(plan, stand, folder, environment.message)
         opening = roll_answer(document)
         report = Report("experiment roll", document, roll_tables(document), opening=opening)
-        environment.report(report, output)
+        environment.report(report, shared.output)

@@ -255,7 +255,7 @@ def _hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> R
         (_hints_table(checked),),
         opening=(
             Paragraph(
-                _nobody_told(in_fetch, len(checked) - not_asked)
+                _no_right_to_write(in_fetch, len(checked) - not_asked)
                 if no_right and not_asked + no_right == len(checked)
                 else _hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions)
             ),
@@ -289,7 +289,7 @@ def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:
     return Table("Hints", (Column("Broker", right=True), *titles), tuple(rows))
 
 
-def _nobody_told(in_fetch: int, asked: int) -> str:
+def _no_right_to_write(in_fetch: int, asked: int) -> str:
     return (
         "In Produce no broker told: this user has no right to Write. In Fetch"
         f" {in_fetch} of {asked} named a leader. Nothing was moved, and nothing written."

@@ -56,7 +56,7 @@ def metadata(
     anything, and asks before, unless it is on a lab.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cli.guard import confirm_unless_lab
+    from kipctl.cli.confirm import confirm_unless_lab
     from kipctl.cluster.inspect.metadata_cost import SAMPLES, costs
     from kipctl.cluster.inspect.metadata_views import (
         answer_bytes,

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment, orphaned
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import LabSpec
@@ -22,27 +24,35 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Run a real Apache Kafka cluster on this machine.", no_args_is_help=True)
 
-_ASKED = LabSpec()
+_DEFAULT = LabSpec()
 _COLD = (
     "Its brokers are cold: before you measure, do a run of 10 s that does not count, or leave the "
     "beginning out with --warmup-records."
 )
 NameOption = Annotated[str, typer.Option("--name", metavar="LAB", help="Which lab.")]
-NodesArgument = Annotated[
-    list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
-]
+
+
+@dataclass(frozen=True)
+class NodesOptions:
+    """Nodes of a lab on which something is done."""
+
+    nodes: Annotated[
+        list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
+    ] = None
+    name: NameOption = _DEFAULT.name
+    output: OutputOption = OutputFormat.AUTO
 
 
 @app.command()
 def up(
     context: typer.Context,
-    name: Annotated[str, typer.Option(metavar="NAME", help="What to call it.")] = _ASKED.name,
-    brokers: Annotated[int, typer.Option(help="How many brokers.")] = _ASKED.brokers,
-    controllers: Annotated[int, typer.Option(help="How many controllers.")] = _ASKED.controllers,
-    racks: Annotated[int, typer.Option(help="Over how many racks; 0: none.")] = _ASKED.racks,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What to call it.")] = _DEFAULT.name,
+    brokers: Annotated[int, typer.Option(help="How many brokers.")] = _DEFAULT.brokers,
+    controllers: Annotated[int, typer.Option(help="How many controllers.")] = _DEFAULT.controllers,
+    racks: Annotated[int, typer.Option(help="Over how many racks; 0: none.")] = _DEFAULT.racks,
     kafka_version: Annotated[
         str, typer.Option(metavar="VERSION", help="The Kafka to fetch, once.")
-    ] = _ASKED.kafka_version,
+    ] = _DEFAULT.kafka_version,
     kafka_home: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Use this unpacked Kafka instead.")
     ] = None,
@@ -71,7 +81,7 @@ def up(
         typer.Option(
             case_sensitive=False, help="The security.protocol of the listener for clients."
         ),
-    ] = _ASKED.security,
+    ] = _DEFAULT.security,
     acl: Annotated[
         bool,
         typer.Option(
@@ -84,7 +94,7 @@ def up(
         typer.Option(
             metavar="HOST", help="Where clients find the brokers: 127.0.0.1, ::1 or localhost."
         ),
-    ] = _ASKED.host,
+    ] = _DEFAULT.host,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Start a cluster and wait until it is ready.
@@ -150,7 +160,7 @@ def status(
 
 
 @app.command()
-def down(context: typer.Context, name: NameOption = _ASKED.name) -> None:
+def down(context: typer.Context, name: NameOption = _DEFAULT.name) -> None:
     """End every node and remove everything of the lab, also of one that a crash left."""
     environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import labs, take_down
@@ -163,48 +173,43 @@ def down(context: typer.Context, name: NameOption = _ASKED.name) -> None:
 
 
 @app.command()
+@grouped
 def stop(
     context: typer.Context,
-    nodes: NodesArgument = None,
-    name: NameOption = _ASKED.name,
+    chosen: NodesOptions,
     kill: Annotated[bool, typer.Option("--kill", help="SIGKILL, as when a machine fails.")] = False,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Stop nodes with SIGTERM: a broker first hands its leaders over. Their data stays."""
     _each_node(
         context.ensure_object(Environment),
-        *("stop", name, nodes, output),
+        "stop",
+        chosen,
         lambda lab, node_id: lab.kill(node_id) if kill else lab.stop(node_id),
     )
 
 
 @app.command()
-def start(
-    context: typer.Context,
-    nodes: NodesArgument = None,
-    name: NameOption = _ASKED.name,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+@grouped
+def start(context: typer.Context, chosen: NodesOptions) -> None:
     """Start nodes that were stopped or that crashed, and wait until they are ready."""
     environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import Lab
 
-    lab = Lab.load(name)
-    with environment.progress(f"Starting nodes of lab {name!r}."):
-        lab.start(*(nodes or (node.id for node in lab.nodes)))
-    environment.report(_report("start", [lab]), output)
+    lab = Lab.load(chosen.name)
+    with environment.progress(f"Starting nodes of lab {chosen.name!r}."):
+        lab.start(*(chosen.nodes or (node.id for node in lab.nodes)))
+    environment.report(_report("start", [lab]), chosen.output)
 
 
 @app.command()
+@grouped
 def restart(
     context: typer.Context,
-    nodes: NodesArgument = None,
-    name: NameOption = _ASKED.name,
+    chosen: NodesOptions,
     kafka_version: Annotated[
         str | None,
         typer.Option(metavar="VERSION", help="Start them with this release from now on."),
     ] = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Stop and start nodes, one after the other, each time until the lab is ready again.
 
@@ -215,42 +220,29 @@ def restart(
     if kafka_version is not None:
         from kipctl.lab.cluster import Lab
 
-        lab = Lab.load(name)
-        with environment.progress(f"Kafka {kafka_version} for lab {name!r}.") as progress:
+        lab = Lab.load(chosen.name)
+        with environment.progress(f"Kafka {kafka_version} for lab {chosen.name!r}.") as progress:
             release = lab.release(kafka_version, progress)
-    _each_node(
-        environment,
-        *("restart", name, nodes, output),
-        lambda lab, node_id: lab.restart(node_id, release),
-    )
+    _each_node(environment, "restart", chosen, lambda lab, node_id: lab.restart(node_id, release))
 
 
 @app.command()
-def pause(
-    context: typer.Context,
-    nodes: NodesArgument = None,
-    name: NameOption = _ASKED.name,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+@grouped
+def pause(context: typer.Context, chosen: NodesOptions) -> None:
     """Pause nodes with SIGSTOP: they stand still, and keep their connections open."""
     _each_node(
-        context.ensure_object(Environment),
-        *("pause", name, nodes, output),
-        lambda lab, node_id: lab.pause(node_id),
+        context.ensure_object(Environment), "pause", chosen, lambda lab, node_id: lab.pause(node_id)
     )
 
 
 @app.command()
-def resume(
-    context: typer.Context,
-    nodes: NodesArgument = None,
-    name: NameOption = _ASKED.name,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+@grouped
+def resume(context: typer.Context, chosen: NodesOptions) -> None:
     """Let paused nodes go on."""
     _each_node(
         context.ensure_object(Environment),
-        *("resume", name, nodes, output),
+        "resume",
+        chosen,
         lambda lab, node_id: lab.resume(node_id),
     )
 
@@ -261,7 +253,7 @@ def logs(
     node: Annotated[
         int | None, typer.Argument(metavar="[NODE]", help="A node id. Default: every node.")
     ] = None,
-    name: NameOption = _ASKED.name,
+    name: NameOption = _DEFAULT.name,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")
     ] = False,
@@ -295,21 +287,19 @@ def _key_and_value(text: str) -> tuple[str, str]:
 def _each_node(
     environment: Environment,
     command: str,
-    name: str,
-    node_ids: list[int] | None,
-    output: OutputFormat,
+    chosen: NodesOptions,
     act: "Callable[[Lab, int], None]",
 ) -> None:
     """Act on one node after the other, and show how the lab stands then."""
     from kipctl.lab.cluster import Lab
 
-    lab = Lab.load(name)
-    chosen = [lab.node(node_id) for node_id in node_ids] if node_ids else lab.nodes
-    with environment.progress(f"Lab {name!r}: {command}.") as progress:
-        for node in chosen:
+    lab = Lab.load(chosen.name)
+    nodes = [lab.node(node_id) for node_id in chosen.nodes] if chosen.nodes else lab.nodes
+    with environment.progress(f"Lab {lab.name!r}: {command}.") as progress:
+        for node in nodes:
             progress(f"{node.spec.label}: {command}")
             act(lab, node.id)
-    environment.report(_report(command, [lab]), output)
+    environment.report(_report(command, [lab]), chosen.output)
 
 
 def _report(command: str, labs: "list[Lab]") -> Report:

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -78,26 +79,12 @@ HtmlOption = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Write a page there, in place of an older one."),
 ]
-MasterOption = Annotated[
-    str,
-    typer.Option(
-        "--master", metavar="URL", help="Where Spark runs: local[N], spark://HOST:PORT, yarn, ..."
-    ),
-]
 ConfOption = Annotated[
     list[str] | None,
     typer.Option(
         "--conf",
         metavar="KEY=VALUE",
         help="A setting of Spark's, before those of its own configuration; repeatable.",
-    ),
-]
-StrictOption = Annotated[
-    bool,
-    typer.Option(
-        "--strict",
-        help="End with status 7 if something spoils the run: cold brokers, a busy machine, a "
-        "client that is late, too few moved leaders.",
     ),
 ]
 StartTimeoutOption = Annotated[
@@ -109,29 +96,6 @@ StartTimeoutOption = Annotated[
         help="How long to wait for the first executor of a cluster.",
     ),
 ]
-ScratchOption = Annotated[
-    str | None,
-    typer.Option(
-        "--scratch",
-        metavar="URI",
-        help="A folder that all machines of a cluster see, for intermediate results; they are "
-        "removed at the end. Without it executors keep them.",
-    ),
-]
-MasterOrHereOption = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="The Spark that runs the workers, as spark://HOST:PORT; this machine by default.",
-    ),
-]
-WorkersOption = Annotated[
-    int,
-    typer.Option(
-        "--workers", metavar="N", help="Share records and partitions among N workers on Spark."
-    ),
-]
 LeaderDiscoveryOption = Annotated[
     LeaderDiscovery,
     typer.Option(
@@ -139,26 +103,6 @@ LeaderDiscoveryOption = Annotated[
         help="How the new leader is found: by the broker's hint, by a Metadata refresh at "
         "once, or as clients before KIP-951 did.",
     ),
-]
-DuringOption = Annotated[
-    str | None,
-    typer.Option(
-        "--during",
-        metavar="ACTION",
-        help="Done to the cluster meanwhile: rotate, elect, reassign or restart:BROKER.",
-    ),
-]
-EveryOption = Annotated[
-    Duration | None,
-    typer.Option(
-        "--every",
-        metavar="DURATION",
-        parser=duration,
-        help="Between two such actions; default 5s, or what fits into the load.",
-    ),
-]
-CountOption = Annotated[
-    int, typer.Option("--count", help="How many actions; 0 until the records are through.")
 ]
 RecordOption = Annotated[
     str | None,
@@ -169,20 +113,8 @@ RecordOption = Annotated[
         "with a / is a folder.",
     ),
 ]
-OwnTopicOption = Annotated[
-    str | None,
-    typer.Option(
-        "--topic",
-        metavar="TOPIC",
-        help="Default: one that is made for the run (kipctl-perf-...) and removed after it.",
-    ),
-]
 PartitionsOption = Annotated[
     int, typer.Option("--partitions", help="Of the topic that is made for the run.")
-]
-ReplicationFactorOption = Annotated[
-    int,
-    typer.Option("--replication-factor", help="Of that topic; 0 for 3, or all brokers if fewer."),
 ]
 RecordSizeOption = Annotated[int, typer.Option("--record-size", help="Bytes of a record's value.")]
 ThroughputOption = Annotated[
@@ -203,68 +135,6 @@ PhaseSecondsOption = Annotated[
         help="How long steady and leader-changes last.",
     ),
 ]
-USUAL_RATE = 1000
-NumRecordsOption = Annotated[
-    int | None,
-    typer.Option("--num-records", help="Records to send; default those of 30 seconds."),
-]
-RecordRateOption = Annotated[
-    float,
-    typer.Option(
-        "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
-    ),
-]
-WarmupOption = Annotated[
-    int | None,
-    typer.Option(
-        "--warmup-records",
-        help="First records, left out of the times; default those of 5 seconds without "
-        "--num-records, none with it.",
-    ),
-]
-
-
-class Load(NamedTuple):
-    """How much a producer sends, and how often something is done meanwhile."""
-
-    records: int
-    warmup: int
-    every_s: float
-
-
-def load_of(
-    num_records: int | None,
-    warmup_records: int | None,
-    throughput: float,
-    every_s: float | None,
-    count: int = 0,
-) -> Load:
-    """What was asked for, and what is usual of the rest."""
-    from kipctl.runs.plan import default_every_s, usual_records
-
-    records, warmup = usual_records(throughput)
-    if num_records is not None:
-        records, warmup = num_records, 0
-    if warmup_records is not None:
-        warmup = warmup_records
-    if every_s is None:
-        every_s = default_every_s(records, throughput, count)
-    return Load(records, warmup, every_s)
-
-
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Produce to a topic that holds records.")
-]
-PrintMetricsOption = Annotated[
-    bool, typer.Option("--print-metrics", help="Print every number of the result.")
-]
-
-
-def place_of(
-    master: str, conf: list[str] | None, start_timeout: float, scratch: str | None
-) -> Place:
-    """Where Spark runs, by these options. Raises UsageError."""
-    return Place(master, parse_conf(conf or []), start_timeout, scratch)
 
 
 def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None:
@@ -279,6 +149,14 @@ def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None
     return folder
 
 
+MetricsUrlOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics-url",
+        metavar="URL",
+        help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
+    ),
+]
 BatchOption = Annotated[
     int,
     typer.Option(
@@ -307,3 +185,167 @@ def parse_rate(text: str) -> int:
     if not rate:
         raise UsageError(f"{text!r} is not a rate.", "Write it as 50MB/s, 800kB/s or 1.5GB/s.")
     return rate
+
+
+class Load(NamedTuple):
+    """How much a producer sends, and how often something is done meanwhile."""
+
+    records: int
+    warmup: int
+    every_s: float
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """What a producer sends, and where to."""
+
+    num_records: Annotated[
+        int | None,
+        typer.Option("--num-records", help="Records to send; default those of 30 seconds."),
+    ] = None
+    throughput: Annotated[
+        float,
+        typer.Option(
+            "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
+        ),
+    ] = 1000
+    warmup_records: Annotated[
+        int | None,
+        typer.Option(
+            "--warmup-records",
+            help="First records, left out of the times; default those of 5 seconds without "
+            "--num-records, none with it.",
+        ),
+    ] = None
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC",
+            help="Default: one that is made for the run (kipctl-perf-...) and removed after it.",
+        ),
+    ] = None
+    replication_factor: Annotated[
+        int,
+        typer.Option("--replication-factor", help="Of that topic; 0: 3, or all brokers if fewer."),
+    ] = 0
+    force: Annotated[
+        bool, typer.Option("--force", help="Produce to a topic that holds records.")
+    ] = False
+
+    def load(self, every_s: float | None, count: int) -> Load:
+        """What was given, and what is usual of the rest."""
+        from kipctl.runs.plan import default_every_s, usual_records
+
+        records, warmup = usual_records(self.throughput)
+        if self.num_records is not None:
+            records, warmup = self.num_records, 0
+        if self.warmup_records is not None:
+            warmup = self.warmup_records
+        if every_s is None:
+            every_s = default_every_s(records, self.throughput, count)
+        return Load(records, warmup, every_s)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Of every measured run: what is done meanwhile, who runs it, and what is said of it."""
+
+    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951
+    during: Annotated[
+        str | None,
+        typer.Option(
+            "--during",
+            metavar="ACTION",
+            help="Done to the cluster meanwhile: rotate, elect, reassign or restart:BROKER.",
+        ),
+    ] = None
+    every: Annotated[
+        Duration | None,
+        typer.Option(
+            "--every",
+            metavar="DURATION",
+            parser=duration,
+            help="Between two such actions; default 5s, or what fits into the load.",
+        ),
+    ] = None
+    count: Annotated[
+        int, typer.Option("--count", help="How many actions; 0 until the records are through.")
+    ] = 0
+    record: RecordOption = None
+    yes: YesOption = False
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", metavar="N", help="Share records and partitions among N workers on Spark."
+        ),
+    ] = 1
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="URL",
+            help="The Spark that runs the workers, as spark://HOST:PORT; this machine by default.",
+        ),
+    ] = None
+    conf: ConfOption = None
+    start_timeout: StartTimeoutOption = Duration(60)
+    print_metrics: Annotated[
+        bool, typer.Option("--print-metrics", help="Print every number of the result.")
+    ] = False
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="End with status 7 if something spoils the run: cold brokers, a busy machine, a "
+            "client that is late, too few moved leaders.",
+        ),
+    ] = False
+    bootstrap_server: BootstrapOption = None
+    output: OutputOption = OutputFormat.AUTO
+
+    def of_plan(self, every_s: float, variables: Mapping[str, str]) -> dict[str, Any]:
+        """What these options say of a `RunPlan`. Raises UsageError."""
+        from kipctl.runs.actions import parse_action
+
+        if self.during is None and (self.every is not None or self.count):
+            option = "--count" if self.every is None else "--every"
+            raise UsageError(f"{option} does nothing without --during.", "Add --during rotate.")
+        return {
+            "during": None if self.during is None else parse_action(self.during),
+            "every_s": every_s,
+            "count": self.count,
+            "record": record_folder(self.record, variables),
+            "workers": self.workers,
+            "master": self.master,
+            "conf": parse_conf(self.conf or []),
+            "start_timeout_s": self.start_timeout,
+        }
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """Where an analysis runs."""
+
+    master: Annotated[
+        str,
+        typer.Option(
+            "--master", metavar="URL", help="Where Spark runs: local[N], spark://HOST:PORT, yarn."
+        ),
+    ] = "local[*]"
+    conf: ConfOption = None
+    start_timeout: StartTimeoutOption = Duration(60)
+    scratch: Annotated[
+        str | None,
+        typer.Option(
+            "--scratch",
+            metavar="URI",
+            help="A folder that all machines of a cluster see, for intermediate results; they are "
+            "removed at the end. Without it executors keep them.",
+        ),
+    ] = None
+
+    @property
+    def place(self) -> Place:
+        """Where that is. Raises UsageError."""
+        return Place(self.master, parse_conf(self.conf or []), self.start_timeout, self.scratch)

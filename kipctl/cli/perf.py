@@ -5,53 +5,22 @@ from typing import Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import confirm_moves
-from kipctl.cli.options import (
-    USUAL_RATE,
-    BootstrapOption,
-    ConfOption,
-    CountOption,
-    DuringOption,
-    EveryOption,
-    ForceOption,
-    LeaderDiscoveryOption,
-    MasterOrHereOption,
-    NumRecordsOption,
-    OutputOption,
-    OwnTopicOption,
-    PartitionsOption,
-    PrintMetricsOption,
-    RecordOption,
-    RecordRateOption,
-    ReplicationFactorOption,
-    StartTimeoutOption,
-    StrictOption,
-    WarmupOption,
-    WorkersOption,
-    YesOption,
-    load_of,
-    milliseconds,
-    record_folder,
-)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.options import LoadOptions, PartitionsOption, RunOptions, milliseconds
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
 from kipctl.cli.perf_results import (
     followed,
     given_properties,
-    raise_for_actions,
-    raise_for_doubts,
-    report_denied,
-    report_record,
-    show,
-    status_of_failed,
+    raise_for_failed,
+    raise_for_run,
+    report_run,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.pipeline.place import parse_conf
-from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.report.formats import OutputFormat
 
 app = typer.Typer(
     help="Measure producers and consumers, also while leaders move.", no_args_is_help=True
@@ -62,10 +31,11 @@ app.command()(metadata)
 
 
 @app.command()
+@grouped
 def produce(
     context: typer.Context,
-    num_records: NumRecordsOption = None,
-    throughput: RecordRateOption = USUAL_RATE,
+    sent: LoadOptions,
+    options: RunOptions,
     record_size: Annotated[
         int | None, typer.Option("--record-size", help="Bytes of a record's value; default 1000.")
     ] = None,
@@ -76,10 +46,7 @@ def produce(
     payload_delimiter: Annotated[
         str, typer.Option("--payload-delimiter", help="What separates the file's values.")
     ] = "\\n",
-    topic: OwnTopicOption = None,
     partitions: PartitionsOption = 100,
-    replication_factor: ReplicationFactorOption = 0,
-    warmup_records: WarmupOption = None,
     command_property: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,7 +62,6 @@ def produce(
             "--command-config", "--producer.config", metavar="FILE", help="File of such settings."
         ),
     ] = None,
-    print_metrics: PrintMetricsOption = False,
     reporting_interval: Annotated[
         Duration,
         typer.Option(
@@ -105,20 +71,6 @@ def produce(
             help="Between progress lines.",
         ),
     ] = Duration(5),
-    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
-    during: DuringOption = None,
-    every: EveryOption = None,
-    count: CountOption = 0,
-    record: RecordOption = None,
-    force: ForceOption = False,
-    yes: YesOption = False,
-    workers: WorkersOption = 1,
-    master: MasterOrHereOption = None,
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    bootstrap_server: BootstrapOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Produce at a fixed rate and show each record's latency and where redirects spent theirs.
 
@@ -129,7 +81,6 @@ def produce(
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_answer, perf_tables
-    from kipctl.runs.actions import parse_action
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
     from kipctl.runs.produce import produce as run
@@ -137,58 +88,53 @@ def produce(
     environment: Environment = context.obj
     if record_size is not None and payload_file is not None:
         raise UsageError("Give one of --record-size and --payload-file, not both.")
-    load = load_of(num_records, warmup_records, throughput, every, count)
+    load = sent.load(options.every, options.count)
     properties = given_properties(command_config, command_property)
     config = parse_properties(properties)
     plan = PerfPlan(
         probe=ProduceSpec(
-            access=environment.access(bootstrap_server, properties, command_config),
-            topic=OWN_TOPIC if topic is None else topic,
+            access=environment.access(options.bootstrap_server, properties, command_config),
+            topic=OWN_TOPIC if sent.topic is None else sent.topic,
             num_records=load.records,
-            throughput=throughput,
+            throughput=sent.throughput,
             record_size=1000 if record_size is None else record_size,
             payload_file=payload_file,
             payload_delimiter=payload_delimiter.replace("\\n", "\n").replace("\\t", "\t"),
             warmup_records=load.warmup,
-            discovery=leader_discovery,
+            discovery=options.leader_discovery,
             config=config,
         ),
-        during=None if during is None else parse_action(during),
-        every_s=load.every_s,
-        count=count,
-        record=record_folder(record, environment.variables),
-        force=force,
+        force=sent.force,
         partitions=partitions,
-        replication_factor=replication_factor,
+        replication_factor=sent.replication_factor,
         reporting_interval_s=reporting_interval,
-        workers=workers,
-        master=master,
-        conf=parse_conf(conf or []),
-        start_timeout_s=start_timeout,
+        **options.of_plan(load.every_s, environment.variables),
     )
-    confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, yes)
+    confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, options.yes)
     with followed(environment, draws=not plan.on_spark) as listeners:
         result = run(plan, listeners)
-    show(
+    report_run(
         environment,
+        options,
         "perf produce",
         result.document,
         perf_answer(result.document),
         perf_tables(result.document),
         result.kafka_lines,
-        print_metrics,
-        output,
     )
-    report_record(environment, record)
     outcome = result.measured.outcome
     if outcome.failed:
         environment.message(
             f"kipctl: {outcome.failed:,} of {outcome.generated:,} records failed: "
             + ", ".join(f"{name} {count:,}" for name, count in outcome.errors.items())
         )
-        probe = plan.probe
-        report_denied(environment, outcome.errors, ApiKey.PRODUCE, probe.access, probe.topic)
-        acted = bool(result.document["actions"])
-        raise typer.Exit(status_of_failed(outcome.errors, outcome.acknowledged, acted))
-    raise_for_actions(result.document, plan.during)
-    raise_for_doubts(result.document, strict)
+        raise_for_failed(
+            environment,
+            outcome.errors,
+            ApiKey.PRODUCE,
+            plan.probe.access,
+            plan.probe.topic,
+            done=outcome.acknowledged,
+            acted=bool(result.document["actions"]),
+        )
+    raise_for_run(result.document, plan.during, options)

@@ -5,41 +5,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import confirm_moves
-from kipctl.cli.options import (
-    BootstrapOption,
-    ConfOption,
-    CountOption,
-    DuringOption,
-    EveryOption,
-    LeaderDiscoveryOption,
-    MasterOrHereOption,
-    OutputOption,
-    PrintMetricsOption,
-    RecordOption,
-    StartTimeoutOption,
-    StrictOption,
-    WorkersOption,
-    YesOption,
-    milliseconds,
-    record_folder,
-)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.options import RunOptions, milliseconds
 from kipctl.cli.perf_results import (
     followed,
     given_properties,
-    raise_for_actions,
-    raise_for_doubts,
-    report_denied,
-    report_record,
-    show,
-    status_of_failed,
+    raise_for_failed,
+    raise_for_run,
+    report_run,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.pipeline.place import parse_conf
-from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
     from kipctl.transport.access import Access
@@ -47,8 +25,10 @@ if TYPE_CHECKING:
 _NAMED = 5
 
 
+@grouped
 def consume(
     context: typer.Context,
+    options: RunOptions,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="TOPIC", help="What to read.")
     ] = None,
@@ -104,7 +84,6 @@ def consume(
             "--command-config", "--consumer.config", metavar="FILE", help="File of such settings."
         ),
     ] = None,
-    print_metrics: PrintMetricsOption = False,
     show_detailed_stats: Annotated[
         bool,
         typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),
@@ -121,19 +100,6 @@ def consume(
     hide_header: Annotated[
         bool, typer.Option("--hide-header", help="Leave Kafka's header line out.")
     ] = False,
-    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
-    during: DuringOption = None,
-    every: EveryOption = None,
-    count: CountOption = 0,
-    record: RecordOption = None,
-    yes: YesOption = False,
-    workers: WorkersOption = 1,
-    master: MasterOrHereOption = None,
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    bootstrap_server: BootstrapOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Read a topic's partitions and show which brokers they came from, and why that changed.
 
@@ -146,7 +112,6 @@ def consume(
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.consume_tables import consume_answer, consume_tables
-    from kipctl.runs.actions import parse_action
     from kipctl.runs.consume import ConsumePlan, result_line
     from kipctl.runs.consume import consume as run
     from kipctl.runs.plan import USUAL_EVERY_S
@@ -159,15 +124,15 @@ def consume(
             "How many records there are is counted for whole topics.", "Give --num-records."
         )
     named = given_properties(command_config, command_property)
-    access = environment.access(bootstrap_server, named, command_config)
+    access = environment.access(options.bootstrap_server, named, command_config)
     cluster = environment.cluster
-    options = {
+    given = {
         "client.rack": client_rack or (cluster and cluster.rack) or None,
         "max.partition.fetch.bytes": fetch_size,
         "receive.buffer.bytes": socket_buffer_size,
     }
     properties = {"auto.offset.reset": "earliest", **named}
-    properties |= {name: str(value) for name, value in options.items() if value is not None}
+    properties |= {name: str(value) for name, value in given.items() if value is not None}
     if from_latest:
         properties["auto.offset.reset"] = "latest"
     config = parse_properties(properties)
@@ -181,36 +146,27 @@ def consume(
             timeout_ms=timeout.ms,
             partitions=tuple(partition or ()),
             offset=NO_OFFSET if offset is None else offset,
-            discovery=leader_discovery,
+            discovery=options.leader_discovery,
             config=config,
         ),
-        during=None if during is None else parse_action(during),
-        every_s=USUAL_EVERY_S if every is None else every,
-        count=count,
-        record=record_folder(record, environment.variables),
         reporting_interval_s=reporting_interval,
         show_detailed_stats=show_detailed_stats,
-        workers=workers,
-        master=master,
-        conf=parse_conf(conf or []),
-        start_timeout_s=start_timeout,
+        **options.of_plan(options.every or USUAL_EVERY_S, environment.variables),
     )
-    confirm_moves(environment, access, topic, plan.during, yes)
+    confirm_moves(environment, access, topic, plan.during, options.yes)
     with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
         result = run(plan, listeners)
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
-    show(
+    report_run(
         environment,
+        options,
         "perf consume",
         result.document,
         consume_answer(result.document),
         consume_tables(result.document),
         closing,
-        print_metrics,
-        output,
     )
-    report_record(environment, record)
     outcome = result.measured.outcome
     given_up = sum(outcome.errors.values())
     if outcome.records < num_records and given_up < outcome.partitions:
@@ -221,12 +177,16 @@ def consume(
     if outcome.errors:
         reported = ", ".join(f"{count} x {name}" for name, count in outcome.errors.items())
         environment.message(f"kipctl: partitions that were given up: {reported}.")
-        probe = plan.probe
-        report_denied(environment, outcome.errors, ApiKey.FETCH, probe.access, probe.topic)
-        acted = bool(result.document["actions"])
-        raise typer.Exit(status_of_failed(outcome.errors, outcome.records, acted))
-    raise_for_actions(result.document, plan.during)
-    raise_for_doubts(result.document, strict)
+        raise_for_failed(
+            environment,
+            outcome.errors,
+            ApiKey.FETCH,
+            access,
+            topic,
+            done=outcome.records,
+            acted=bool(result.document["actions"]),
+        )
+    raise_for_run(result.document, plan.during, options)
 
 
 def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:

@@ -6,67 +6,39 @@ from typing import Annotated, Any
 
 import typer
 
+from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import confirm_moves
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    USUAL_RATE,
-    BootstrapOption,
-    ConfOption,
-    CountOption,
-    DuringOption,
-    EveryOption,
-    ForceOption,
-    LeaderDiscoveryOption,
-    MasterOrHereOption,
-    NumRecordsOption,
-    OutputOption,
-    OwnTopicOption,
+    LoadOptions,
     PartitionsOption,
-    PrintMetricsOption,
-    RecordOption,
-    RecordRateOption,
     RecordSizeOption,
-    ReplicationFactorOption,
-    StartTimeoutOption,
-    StrictOption,
-    WarmupOption,
-    WorkersOption,
-    YesOption,
+    RunOptions,
     duration,
-    load_of,
     milliseconds,
-    record_folder,
 )
 from kipctl.cli.perf_results import (
     followed,
     given_properties,
-    raise_for_actions,
-    raise_for_doubts,
-    report_denied,
-    report_record,
-    show,
-    status_of_failed,
+    raise_for_failed,
+    raise_for_run,
+    report_run,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.pipeline.place import parse_conf
-from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.report.formats import OutputFormat
 
 
+@grouped
 def e2e(
     context: typer.Context,
-    num_records: NumRecordsOption = None,
-    throughput: RecordRateOption = USUAL_RATE,
+    sent: LoadOptions,
+    options: RunOptions,
     record_size: RecordSizeOption = 1000,
     producer_acks: Annotated[
         str | None,
         typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),
     ] = None,
-    topic: OwnTopicOption = None,
     partitions: PartitionsOption = 12,
-    replication_factor: ReplicationFactorOption = 0,
-    warmup_records: WarmupOption = None,
     client_rack: Annotated[
         str | None,
         typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
@@ -131,21 +103,6 @@ def e2e(
             help="Serve Prometheus text there while it runs; HOST is 127.0.0.1 by default.",
         ),
     ] = None,
-    print_metrics: PrintMetricsOption = False,
-    leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
-    during: DuringOption = None,
-    every: EveryOption = None,
-    count: CountOption = 0,
-    record: RecordOption = None,
-    force: ForceOption = False,
-    yes: YesOption = False,
-    workers: WorkersOption = 1,
-    master: MasterOrHereOption = None,
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    bootstrap_server: BootstrapOption = None,
-    strict: StrictOption = False,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Produce at a fixed rate, read it back at once, and show how long records took to come.
 
@@ -161,7 +118,6 @@ def e2e(
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.e2e_tables import e2e_answer, e2e_tables
-    from kipctl.runs.actions import parse_action
     from kipctl.runs.e2e import (
         FOREVER_RECORDS,
         TOPIC_OF_DAYS,
@@ -173,8 +129,8 @@ def e2e(
     from kipctl.runs.produce import PerfPlan
 
     environment: Environment = context.obj
-    load = load_of(num_records, warmup_records, throughput, every, count)
-    if forever and num_records is not None:
+    load = sent.load(options.every, options.count)
+    if forever and sent.num_records is not None:
         raise UsageError("--forever has no end, and --num-records is one.", "Leave one of them.")
     if keep is not None and not forever:
         raise UsageError("--keep goes with --forever: a run that ends keeps all of its trace.")
@@ -195,33 +151,26 @@ def e2e(
             "sends itself, from the end on.",
             "Leave it out.",
         )
-    access = environment.access(bootstrap_server, shared, command_config)
+    access = environment.access(options.bootstrap_server, shared, command_config)
     if rack := client_rack or (environment.cluster and environment.cluster.rack):
         consumed["client.rack"] = rack
     plan = EndToEndPlan(
         produce=PerfPlan(
             probe=ProduceSpec(
                 access=access,
-                topic=OWN_TOPIC if topic is None else topic,
+                topic=OWN_TOPIC if sent.topic is None else sent.topic,
                 num_records=FOREVER_RECORDS if forever else load.records,
-                throughput=throughput,
+                throughput=sent.throughput,
                 record_size=record_size,
                 warmup_records=load.warmup,
-                discovery=leader_discovery,
+                discovery=options.leader_discovery,
                 config=producer_config(produced),
             ),
-            during=None if during is None else parse_action(during),
-            every_s=load.every_s,
-            count=count,
-            record=record_folder(record, environment.variables),
-            force=force,
+            force=sent.force,
             partitions=partitions,
-            replication_factor=replication_factor,
-            workers=workers,
-            master=master,
-            conf=parse_conf(conf or []),
-            start_timeout_s=start_timeout,
+            replication_factor=sent.replication_factor,
             topic_configs=TOPIC_OF_DAYS if forever else {},
+            **options.of_plan(load.every_s, environment.variables),
         ),
         consumer=consumer_config(consumed),
         quiet_s=timeout,
@@ -232,30 +181,31 @@ def e2e(
             lost_after_s=lost_after,
         ),
     )
-    confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, yes)
+    confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, options.yes)
     with followed(environment, draws=not plan.produce.on_spark) as listeners:
         result = end_to_end(plan, listeners)
-    show(
+    report_run(
         environment,
+        options,
         "perf e2e",
         result.document,
         e2e_answer(result.document),
         e2e_tables(result.document),
         result.kafka_lines,
-        print_metrics,
-        output,
     )
-    report_record(environment, record)
     records = result.document["records"]
     if records["failed"] or records["missing"]:
         environment.message(f"kipctl: {what_failed(records)}")
-        report_denied(
-            environment, records["errors"], ApiKey.PRODUCE, access, plan.produce.probe.topic
+        raise_for_failed(
+            environment,
+            records["errors"],
+            ApiKey.PRODUCE,
+            access,
+            plan.produce.probe.topic,
+            done=records["acknowledged"],
+            acted=bool(result.document["actions"]),
         )
-        acted = bool(result.document["actions"])
-        raise typer.Exit(status_of_failed(records["errors"], records["acknowledged"], acted))
-    raise_for_actions(result.document, plan.produce.during)
-    raise_for_doubts(result.document, strict)
+    raise_for_run(result.document, plan.produce.during, options)
 
 
 def what_failed(records: Mapping[str, Any]) -> str:

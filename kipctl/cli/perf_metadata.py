@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import confirm_topics
 from kipctl.cli.options import (
     BootstrapOption,
     InTurnThroughputOption,
@@ -15,7 +15,7 @@ from kipctl.cli.options import (
     RecordSizeOption,
     YesOption,
 )
-from kipctl.cli.perf_results import report_denied, status_of_failed
+from kipctl.cli.perf_results import raise_for_failed
 from kipctl.durations import Duration
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.report.formats import OutputFormat
@@ -122,7 +122,12 @@ def metadata(
             f"kipctl: {failed:,} records failed: "
             + ", ".join(f"{name} {count:,}" for name, count in errors.items())
         )
-        report_denied(environment, errors, ApiKey.PRODUCE, plan.access, plan.names[0])
-        done = sum(phase["records"] for phase in phases) - failed
-        acted = any(phase["moves"] for phase in phases)
-        raise typer.Exit(status_of_failed(errors, done, acted))
+        raise_for_failed(
+            environment,
+            errors,
+            ApiKey.PRODUCE,
+            plan.access,
+            plan.names[0],
+            done=sum(phase["records"] for phase in phases) - failed,
+            acted=any(phase["moves"] for phase in phases),
+        )

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from typer import Exit
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.options import RunOptions
 from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
@@ -38,28 +40,42 @@ def followed(environment: Environment, *, draws: bool) -> Iterator["Listeners"]:
         yield listeners
 
 
-def show(
+def report_run(
     environment: Environment,
+    options: RunOptions,
     command: str,
     document: Mapping[str, Any],
     opening: tuple[Paragraph, ...],
     tables: tuple[Table, ...],
-    closing: tuple[str, ...],
-    print_metrics: bool,
-    output: OutputFormat,
+    kafka_lines: tuple[str, ...],
 ) -> None:
-    """Print a run's result; with `print_metrics` every number of it."""
+    """Print a run's result; with --print-metrics every number of it."""
     from kipctl.report.perf_tables import metrics_table
 
-    if print_metrics:
+    if options.print_metrics:
         tables += (metrics_table(document),)
-    environment.report(Report(command, document, tables, closing, opening), output)
-
-
-def report_record(environment: Environment, record: str | None) -> None:
-    """Say what reads the run that was recorded."""
-    if record:
+    report = Report(command, document, tables, kafka_lines, opening)
+    environment.report(report, options.output)
+    if record := options.record:
         environment.message(f"Recorded: kipctl runs show {record}, kipctl report {record}")
+
+
+def raise_for_failed(
+    environment: Environment,
+    errors: Mapping[str, int],
+    request: "ApiKey",
+    access: "Access",
+    topic: str,
+    *,
+    done: int,
+    acted: bool,
+) -> NoReturn:
+    """Raise the status of a run in which something failed, and say which right was missing, if any.
+
+    `errors`, `done` and `acted` are those of `status_of_failed`.
+    """
+    report_denied(environment, errors, request, access, topic)
+    raise Exit(status_of_failed(errors, done, acted))
 
 
 def report_denied(
@@ -97,14 +113,13 @@ def status_of_failed(errors: Mapping[str, int], done: int, acted: bool) -> ExitS
     return ExitStatus.REFUSED if nothing_done and set(errors) <= denied else ExitStatus.PARTLY_DONE
 
 
-def raise_for_doubts(document: Mapping[str, Any], strict: bool) -> None:
-    """Raise ThresholdError when something spoilt the run, and that is not to be."""
-    if strict and (found := document["doubts"]):
-        raise ThresholdError(f"Something spoils this run (--strict): {' '.join(found)}")
+def raise_for_run(
+    document: Mapping[str, Any], during: "Action | None", options: RunOptions
+) -> None:
+    """Raise PartlyDoneError when an action failed, or none happened of those asked for.
 
-
-def raise_for_actions(document: Mapping[str, Any], during: "Action | None") -> None:
-    """Raise PartlyDoneError when an action failed, or none happened of those asked for."""
+    Raises ThresholdError when something spoilt the run, with --strict.
+    """
     actions = document["actions"]
     if during is not None and not actions:
         raise PartlyDoneError(
@@ -116,3 +131,5 @@ def raise_for_actions(document: Mapping[str, Any], during: "Action | None") -> N
             f"{len(wrong)} of {len(actions)} actions failed: {wrong[0]['error']}",
             "Look: kipctl inspect leaders",
         )
+    if options.strict and (found := document["doubts"]):
+        raise ThresholdError(f"Something spoils this run (--strict): {' '.join(found)}")

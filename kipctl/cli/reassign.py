@@ -7,19 +7,8 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import (
-    PATIENCE,
-    QUIET,
-    ROLLBACK,
-    STOP,
-    GuardActionOption,
-    GuardOption,
-    GuardPatienceOption,
-    GuardQuietOption,
-    MetricsUrlOption,
-    guarded,
-    read_guard,
-)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.guard import ROLLBACK, STOP, GuardOptions, guarded, read_guard
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -66,8 +55,10 @@ _GOES_WITH = {
 """The ways that an option is for."""
 
 
+@grouped
 def reassign(
     context: typer.Context,
+    guard: GuardOptions,
     rotate: Annotated[
         bool, typer.Option("--rotate", help="Move every leader to its next replica.")
     ] = False,
@@ -245,11 +236,14 @@ def reassign(
             "what that cost the producer; --rotate rotates that topic along.",
         ),
     ] = False,
-    guard: GuardOption = None,
-    guard_patience: GuardPatienceOption = PATIENCE,
-    guard_quiet: GuardQuietOption = QUIET,
-    guard_action: GuardActionOption = STOP,
-    metrics_url: MetricsUrlOption = None,
+    guard_action: Annotated[
+        str,
+        typer.Option(
+            "--guard-action",
+            metavar="stop|rollback",
+            help="After its patience: stop, or also undo what was changed.",
+        ),
+    ] = STOP,
     yes: YesOption = False,
     timeout: Annotated[
         Duration | None,
@@ -305,9 +299,9 @@ def reassign(
         "--concurrent-moves": concurrent is not None,
         "--additional": additional,
         "--change-replication-factor": change_factor,
-        "--guard": bool(guard),
+        "--guard": bool(guard.guard),
         "--guard-action": guard_action == ROLLBACK,
-        "--metrics-url": bool(metrics_url),
+        "--metrics-url": bool(guard.metrics_url),
     }
     _check_options(
         [name for name, given in modes.items() if given],
@@ -346,21 +340,14 @@ def reassign(
         rack_aware,
         force,
     )
-    guard_asked = read_guard(
-        guard or (),
-        guard_patience,
-        guard_quiet,
-        guard_action,
-        metrics_url or (),
-        moves_along=rotate or way is not None,
-    )
-    if measure and any(one.kind.is_measured_by_canary for one in guard_asked.conditions):
+    guard_settings = read_guard(guard, guard_action, moves_along=rotate or way is not None)
+    if measure and any(one.kind.is_measured_by_canary for one in guard_settings.conditions):
         raise UsageError(
             "--measure and a --guard of latencies or waits exclude one another.",
             "Both produce to a topic of kipctl's own: measure, or guard.",
         )
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        asked = reassign_modes.Asked(
+        request = reassign_modes.ReassignRequest(
             environment,
             cluster,
             topics,
@@ -376,32 +363,32 @@ def reassign(
             rate,
             journal,
             output,
-            guarded(environment, cluster, guard_asked),
+            guarded(environment, cluster, guard_settings),
         )
         if rotate and not (topics or all_topics):
-            reassign_modes.show_rotations(asked)
+            reassign_modes.show_rotations(request)
         elif rotate:
-            reassign_modes.rotate(asked)
+            reassign_modes.rotate(request)
         elif way is not None:
-            reassign_ways.carry_out_way(asked, way)
+            reassign_ways.carry_out_way(request, way)
         elif cancel:
-            reassign_back.cancel(asked, plan, everything)
+            reassign_back.cancel(request, plan, everything)
         elif plan is not None:
-            reassign_modes.carry_out_plan(asked, plan)
+            reassign_modes.carry_out_plan(request, plan)
         elif rollback:
-            reassign_rollback.roll_back(asked)
+            reassign_rollback.roll_back(request)
         elif resume:
-            reassign_resume.resume(asked)
+            reassign_resume.resume(request)
         elif verify is not None:
-            reassign_modes.verify(asked, verify)
+            reassign_modes.verify(request, verify)
         elif pause:
-            reassign_back.pause(asked)
+            reassign_back.pause(request)
         elif clear:
-            reassign_back.clear_throttles(asked)
+            reassign_back.clear_throttles(request)
         elif history:
-            reassign_back.history(asked)
+            reassign_back.history(request)
         else:
-            reassign_modes.show(asked)
+            reassign_modes.show(request)
 
 
 def _check_options(modes: Sequence[str], options: Sequence[str]) -> None:

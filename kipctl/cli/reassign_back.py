@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kipctl.cli.reassign_entries import whose
+from kipctl.cli.reassign_entries import described
 from kipctl.cli.reassign_modes import (
-    Asked,
+    ReassignRequest,
     afterwards,
     ongoing_of,
 )
@@ -23,7 +23,7 @@ from kipctl.report.reassign_tables import (
 from kipctl.report.tables import Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.cancel import Chosen
+    from kipctl.cluster.moves.cancel import Cancellation
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import PartitionId
@@ -32,16 +32,16 @@ _SHOWN_ENTRIES = 20
 BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 
 
-def history(asked: Asked) -> None:
+def history(request: ReassignRequest) -> None:
     """List the journal's newest entries."""
-    kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
-    found = kept.entries(lambda damaged: asked.environment.message(str(damaged)))
+    journal = request.journal(request.cluster.metadata(()).cluster_id or "")
+    found = journal.entries(lambda damaged: request.environment.message(str(damaged)))
     entries = tuple(islice(found, _SHOWN_ENTRIES))
-    older = kept.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
-    asked.report(history_report(entries, older, str(kept.folder), datetime.now(UTC)))
+    older = journal.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
+    request.report(history_report(entries, older, str(journal.folder), datetime.now(UTC)))
 
 
-def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
+def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
     from kipctl.cluster.moves.cancel import cancel as cancelled_by
     from kipctl.cluster.moves.kafka_json import read_reassignment
@@ -49,43 +49,43 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
     from kipctl.cluster.moves.reassign import LeftOut
 
     named = None if path is None else read_reassignment(path).assignment
-    kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
-    chosen = _chosen(asked, kept, ongoing_of(asked), named, everything)
-    if not (asked.dry_run or chosen.stop) and _stop_who_moves(asked, kept, chosen, named):
+    journal = request.journal(request.cluster.metadata(()).cluster_id or "")
+    chosen = _chosen(request, journal, ongoing_of(request), named, everything)
+    if not (request.dry_run or chosen.stop) and _stop_who_moves(request, journal, chosen, named):
         # It may have begun something since.
-        chosen = _chosen(asked, kept, ongoing_of(asked), named, everything)
+        chosen = _chosen(request, journal, ongoing_of(request), named, everything)
     others = (
         (f"{len(chosen.left_alone)} others are left alone: choose with --topic, --plan or --all.",)
         if chosen.left_alone
         else ()
     )
-    if asked.dry_run or not chosen.stop:
+    if request.dry_run or not chosen.stop:
         title = "To be cancelled"
         report = ongoing_report(chosen.stop, title, "to be cancelled", others)
         left = ongoing_report(chosen.left_alone, "Left alone")
         document = {**report.document, "left_alone": left.document["ongoing"]}
         tables = report.tables + (left.tables if chosen.left_alone else ())
-        asked.report(replace(report, document=document, tables=tables))
+        request.report(replace(report, document=document, tables=tables))
         return
     for line in others:
-        asked.environment.message(line)
+        request.environment.message(line)
     foreign = len(chosen.stop) - len(chosen.started)
     begun = {entry.id: entry for entry in chosen.started.values()}
-    by = "".join(f" RunStart by {whose(entry)}." for entry in list(begun.values())[:1])
+    by = "".join(f" RunStart by {described(entry)}." for entry in list(begun.values())[:1])
     by += f" {foreign} of them kipctl did not start." if foreign else ""
-    asked.environment.confirm(
-        f"Cancel the reassignment of {len(chosen.stop)} partitions?{by}", asked.yes
+    request.environment.confirm(
+        f"Cancel the reassignment of {len(chosen.stop)} partitions?{by}", request.yes
     )
-    if _stop_who_moves(asked, kept, chosen, named):
-        chosen = _with_begun_since(asked, kept, chosen, named)
-    with asked.environment.progress(f"Cancelling {len(chosen.stop)} reassignments"):
-        cancelled = cancelled_by(asked.cluster, chosen, asked.step_timeout_s)
+    if _stop_who_moves(request, journal, chosen, named):
+        chosen = _with_begun_since(request, journal, chosen, named)
+    with request.environment.progress(f"Cancelling {len(chosen.stop)} reassignments"):
+        cancelled = cancelled_by(request.cluster, chosen, request.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
-    after = afterwards(asked.cluster, topics)
+    after = afterwards(request.cluster, topics)
     report = cancelled_report(cancelled, after)
-    asked.say_if_unfinished(asked.journal(after.cluster_id))
-    asked.report(replace(report, closing=(*report.closing, *others)))
-    late = _with_begun_since(asked, kept, chosen, named)
+    request.say_if_unfinished(request.journal(after.cluster_id))
+    request.report(replace(report, closing=(*report.closing, *others)))
+    late = _with_begun_since(request, journal, chosen, named)
     asked_for = {one.id for one in chosen.stop}
     begun_late = (LeftOut(one.id, BEGUN_LATE) for one in late.stop if one.id not in asked_for)
     demand_all_done(
@@ -97,47 +97,55 @@ def cancel(asked: Asked, path: Path | None, everything: bool) -> None:
 
 
 def _stop_who_moves(
-    asked: Asked, kept: "Journal", chosen: "Chosen", named: "Collection[PartitionId] | None"
+    request: ReassignRequest,
+    journal: "Journal",
+    chosen: "Cancellation",
+    named: "Collection[PartitionId] | None",
 ) -> bool:
     """Let the kipctl that runs begin nothing more, unless it is not its moves that are chosen.
 
     What is cancelled would make room for its next moves, or be followed by its next batch.
     """
-    if not (chosen.started or _may_concern(asked, kept, named)):
+    if not (chosen.started or _may_concern(request, journal, named)):
         return False
     try:
-        who = kept.ask_to_pause()
+        who = journal.ask_to_pause()
     except RefusedError:
         return False
-    asked.environment.message(
+    request.environment.message(
         f"A kipctl runs, and begins nothing more: {who}. What it has moved before stays where it"
         " is: kipctl reassign --rollback, or go on with --resume."
     )
     return True
 
 
-def _may_concern(asked: Asked, kept: "Journal", named: "Collection[PartitionId] | None") -> bool:
+def _may_concern(
+    request: ReassignRequest, journal: "Journal", named: "Collection[PartitionId] | None"
+) -> bool:
     """Whether what is to be cancelled may be of a change that goes on, under way or not yet."""
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    going_on = [entry for entry in kept.unfinished() if entry.is_open]
-    if asked.entry:
-        return any(entry.id.startswith(asked.entry) for entry in going_on)
-    if asked.topics:
-        shown = take_snapshot(asked.cluster, named=asked.topics)
-        named = {one.id for one in select(shown, asked.topics).partitions}
+    going_on = [entry for entry in journal.unfinished() if entry.is_open]
+    if request.entry:
+        return any(entry.id.startswith(request.entry) for entry in going_on)
+    if request.topics:
+        shown = take_snapshot(request.cluster, named=request.topics)
+        named = {one.id for one in select(shown, request.topics).partitions}
     return named is None or any(not entry.before.keys().isdisjoint(named) for entry in going_on)
 
 
 def _with_begun_since(
-    asked: Asked, kept: "Journal", chosen: "Chosen", named: "Collection[PartitionId] | None"
-) -> "Chosen":
+    request: ReassignRequest,
+    journal: "Journal",
+    chosen: "Cancellation",
+    named: "Collection[PartitionId] | None",
+) -> "Cancellation":
     """With what the same changes have begun since; what was not asked for is left out."""
-    from kipctl.cluster.moves.cancel import choose, starters
+    from kipctl.cluster.moves.cancel import choose, starting_entries
 
-    busy = ongoing_of(asked)
+    busy = ongoing_of(request)
     own = {entry.id for entry in chosen.started.values()}
-    started = starters(busy, kept.entries())
+    started = starting_entries(busy, journal.entries())
     wanted = {one.id for one in chosen.stop}
     wanted |= {
         one for one, entry in started.items() if entry.id in own and (named is None or one in named)
@@ -146,31 +154,31 @@ def _with_begun_since(
 
 
 def _chosen(
-    asked: Asked,
-    kept: "Journal",
+    request: ReassignRequest,
+    journal: "Journal",
     busy: Sequence["Reassignment"],
     named: "Collection[PartitionId] | None",
     everything: bool,
-) -> "Chosen":
-    from kipctl.cluster.moves.cancel import choose, starters
+) -> "Cancellation":
+    from kipctl.cluster.moves.cancel import choose, starting_entries
 
-    wanted = {one.id for one in busy} if everything or asked.topics else named
-    entry_id = kept.find(asked.entry).id if asked.entry else ""
-    entries = kept.entries(lambda damaged: asked.environment.message(str(damaged)))
-    return choose(busy, starters(busy, entries), wanted, entry_id)
+    wanted = {one.id for one in busy} if everything or request.topics else named
+    entry_id = journal.find(request.entry).id if request.entry else ""
+    entries = journal.entries(lambda damaged: request.environment.message(str(damaged)))
+    return choose(busy, starting_entries(busy, entries), wanted, entry_id)
 
 
-def pause(asked: Asked) -> None:
+def pause(request: ReassignRequest) -> None:
     """Let the kipctl that changes the cluster stop after its batch."""
-    kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
-    who = kept.ask_to_pause()
-    asked.environment.message(
+    journal = request.journal(request.cluster.metadata(()).cluster_id or "")
+    who = journal.ask_to_pause()
+    request.environment.message(
         f"It stops after its batch: {who}. To go on then: kipctl reassign --resume (of a roll:"
         " kipctl roll --resume)"
     )
 
 
-def clear_throttles(asked: Asked) -> None:
+def clear_throttles(request: ReassignRequest) -> None:
     """Put back the throttles that earlier changes have left."""
     from kipctl.cluster.moves.throttle import demand_put_back
     from kipctl.cluster.moves.throttled_change import (
@@ -180,9 +188,9 @@ def clear_throttles(asked: Asked) -> None:
     )
     from kipctl.cluster.snapshot import take_snapshot
 
-    environment, cluster = asked.environment, asked.cluster
-    kept = asked.journal(take_snapshot(cluster, ()).cluster_id)
-    found = entries_with_throttles(kept)
+    environment, cluster = request.environment, request.cluster
+    journal = request.journal(take_snapshot(cluster, ()).cluster_id)
+    found = entries_with_throttles(journal)
     changes = [change for one in found if one.throttle for change in one.throttle.changes]
     rows = tuple(
         (str(c.setting), c.during or "-", "none" if c.before is None else c.before) for c in changes
@@ -193,17 +201,17 @@ def clear_throttles(asked: Asked) -> None:
     listed = [{**c.setting._asdict(), "during": c.during, "before": c.before} for c in changes]
     table = Table("Throttles", ("Setting", "Now", "Before"), rows)
     report = Report(REASSIGN, {"throttles": listed}, (table,), opening=paragraphs(first))
-    if asked.dry_run or not found:
-        asked.report(report)
+    if request.dry_run or not found:
+        request.report(report)
         return
-    if is_needed(cluster, found) and not asked.force:
+    if is_needed(cluster, found) and not request.force:
         raise RefusedError(
             "Partitions that they throttle are still being reassigned.",
             "Wait until it is done (kipctl reassign --list), or insist with --force.",
         )
-    environment.confirm(f"Put back {len(rows)} settings?", asked.yes)
-    with kept.locked(asked.origin):
-        still_set = clear_throttles(cluster, found, forget=asked.force)
+    environment.confirm(f"Put back {len(rows)} settings?", request.yes)
+    with journal.locked(request.origin):
+        still_set = clear_throttles(cluster, found, forget=request.force)
     back = f"{len(rows) - len(still_set)} of {len(rows)} throttles were put back."
-    asked.report(replace(report, opening=paragraphs(back)))
-    demand_put_back(still_set, is_forgotten=asked.force)
+    request.report(replace(report, opening=paragraphs(back)))
+    demand_put_back(still_set, is_forgotten=request.force)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kipctl.cli.reassign_modes import Asked
+from kipctl.cli.reassign_modes import ReassignRequest
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.reassign_tables import age
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 OTHERS = "See the others: kipctl reassign --history"
 
 
-def current(asked: Asked) -> tuple["Journal", "Entry | None"]:
-    """The journal of the cluster asked, and the entry of --journal or --entry; None without.
+def current(request: ReassignRequest) -> tuple["Journal", "Entry | None"]:
+    """The journal of the cluster request, and the entry of --journal or --entry; None without.
 
     The file is read first. Raises UsageError, RefusedError and UnreachableError.
     """
     from kipctl.cluster.moves.journal_entry import read_entry_file
 
-    entry = None if asked.file is None else read_entry_file(asked.file)
-    kept = asked.journal(asked.cluster.metadata(()).cluster_id or "")
+    entry = None if request.file is None else read_entry_file(request.file)
+    journal = request.journal(request.cluster.metadata(()).cluster_id or "")
     if entry is not None:
-        demand_of_cluster(entry, kept.cluster_id)
-        here = asked.origin.host
+        demand_of_cluster(entry, journal.cluster_id)
+        here = request.origin.host
         if entry.origin.host not in ("", here):
-            asked.environment.message(
+            request.environment.message(
                 f"It was begun on {entry.origin.host}: whether kipctl still runs there cannot be"
                 f" seen from {here}. Make sure that it does not."
             )
-    elif asked.entry:
-        entry = kept.find(asked.entry)
-        demand_of_cluster(entry, kept.cluster_id)
-    return kept, entry
+    elif request.entry:
+        entry = journal.find(request.entry)
+        demand_of_cluster(entry, journal.cluster_id)
+    return journal, entry
 
 
 def demand_of_cluster(entry: "Entry", cluster_id: str) -> None:
@@ -48,47 +48,55 @@ def demand_of_cluster(entry: "Entry", cluster_id: str) -> None:
         )
 
 
-def say_damaged(asked: Asked, damaged: "Damaged") -> None:
+def say_damaged(request: ReassignRequest, damaged: "Damaged") -> None:
     """Tell of an entry that is passed over."""
-    asked.environment.message(str(damaged))
+    request.environment.message(str(damaged))
 
 
-def whose(entry: "Entry") -> str:
+def described(entry: "Entry") -> str:
     """The command of an entry, who gave it, how long ago, and its id."""
     return f"{entry.origin} ({age(entry.made_at, datetime.now(UTC))}, entry {entry.id})"
 
 
-def mark(asked: Asked, entry: "Entry", state: "EntryState") -> None:
+def mark(request: ReassignRequest, entry: "Entry", state: "EntryState") -> None:
     """What has been done is told of also when the journal cannot be written any more."""
     try:
         entry.again().mark(state)
     except UsageError as error:
-        asked.environment.message(f"Entry {entry.id} is not marked as {state}: {error.what}")
+        request.environment.message(f"Entry {entry.id} is not marked as {state}: {error.what}")
 
 
-def cut_off_rollback(asked: Asked, kept: "Journal", undone: "Entry") -> "Entry | None":
+def cut_off_rollback(
+    request: ReassignRequest, journal: "Journal", undone: "Entry"
+) -> "Entry | None":
     """The newest rollback of this entry that has not ended; None when there is none."""
-    found = kept.unfinished(lambda damaged: say_damaged(asked, damaged))
+    found = journal.unfinished(lambda damaged: say_damaged(request, damaged))
     return next((one for one in found if one.undoes == undone.id and one.is_open), None)
 
 
-def throttled_for(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["Entry"]:
+def throttled_for(
+    request: ReassignRequest, journal: "Journal", entry: "Entry"
+) -> Sequence["Entry"]:
     """What has set throttles for this change: it, and rollbacks of it, the newest first."""
     from kipctl.cluster.moves.throttled_change import entries_with_throttles
 
-    found = [one for one in entries_with_throttles(kept) if entry.id in (one.id, one.undoes)]
-    if asked.file is not None:
+    found = [one for one in entries_with_throttles(journal) if entry.id in (one.id, one.undoes)]
+    if request.file is not None:
         found = [one for one in found if one.id != entry.id]
         found += [one for one in (entry.again(),) if one.throttle is not None]
     return found
 
 
-def put_throttles_back(asked: Asked, kept: "Journal", entry: "Entry") -> Sequence["StillSet"]:
+def put_throttles_back(
+    request: ReassignRequest, journal: "Journal", entry: "Entry"
+) -> Sequence["StillSet"]:
     """Put back what was set for this change, and for rollbacks of it."""
     from kipctl.cluster.moves.throttled_change import clear_throttles
 
     try:
-        return clear_throttles(asked.cluster, throttled_for(asked, kept, entry))
+        return clear_throttles(request.cluster, throttled_for(request, journal, entry))
     except UsageError as error:
-        asked.environment.message(f"That throttles are put back is not written down: {error.what}")
+        request.environment.message(
+            f"That throttles are put back is not written down: {error.what}"
+        )
         return ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import Guarded
+from kipctl.cli.guard import ActiveGuard
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import moved_report, with_most_rows
@@ -46,7 +46,7 @@ _AFTERWARDS_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReassignRequest:
     """A command line of `kipctl reassign`, but for which way it goes."""
 
     environment: Environment
@@ -64,7 +64,7 @@ class Asked:
     throttle: int | None
     file: Path | None
     output: OutputFormat
-    guard: Guarded
+    guard: ActiveGuard
 
     @property
     def step_timeout_s(self) -> float:
@@ -88,11 +88,11 @@ class Asked:
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
-        shown = with_most_rows(self.guard.with_seen(report))
+        shown = with_most_rows(self.guard.with_guard_table(report))
         self.environment.report(shown, self.output)
 
     @contextmanager
-    def guarded(self, kept: "Journal", along: int = 0) -> Iterator[None]:
+    def guarded(self, journal: "Journal", along: int = 0) -> Iterator[None]:
         """Inside, the cluster is changed under the guard, if there is one.
 
         With a change of `along` partitions leaders of a canary's topic are to move. Whatever stops
@@ -103,21 +103,21 @@ class Asked:
             try:
                 yield
             except KipctlError as stopped:
-                if not self.guard.is_asked:
+                if not self.guard.is_set:
                     raise
                 entry = self.guard.entry and self.guard.entry.again()
                 report = stopped_report(entry, stopped.what)
                 if entry and entry.may_be_undone and self.guard.rolls_back:
                     from kipctl.cli.reassign_rollback import put_back
 
-                    report = put_back(self, kept, entry, stopped, report)
+                    report = put_back(self, journal, entry, stopped, report)
                 self.report(report)
                 raise
 
     @contextmanager
     def recorded(
         self,
-        kept: "Journal",
+        journal: "Journal",
         plan: "Plan",
         still_set: "list[StillSet]",
         *,
@@ -135,11 +135,11 @@ class Asked:
         how = ExecutionOptions(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
         message = self.environment.message
         with journaled(
-            self.cluster, kept, plan, self.origin, how, message, still_set, undoes=undoes
+            self.cluster, journal, plan, self.origin, how, message, still_set, undoes=undoes
         ) as entry:
             yield entry
 
-    def say_if_unfinished(self, kept: "Journal", plan: "Plan | None" = None) -> None:
+    def say_if_unfinished(self, journal: "Journal", plan: "Plan | None" = None) -> None:
         """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
         from kipctl.cluster.moves.throttled_change import (
             entries_with_throttles,
@@ -148,7 +148,9 @@ class Asked:
         )
 
         if plan and (
-            found := throttles_set_by_others(self.cluster, plan.moves, entries_with_throttles(kept))
+            found := throttles_set_by_others(
+                self.cluster, plan.moves, entries_with_throttles(journal)
+            )
         ):
             setting, value = next(iter(found.items()))
             self.environment.message(
@@ -156,7 +158,7 @@ class Asked:
                 f" {value}. Another tool, or a kipctl on another machine, may be moving partitions,"
                 " or was cut off. They stay as they are."
             )
-        unfinished = list(kept.unfinished())
+        unfinished = list(journal.unfinished())
         throttled = [entry for entry in unfinished if entry.throttle is not None]
         if throttled:
             self.environment.message(leftover_warning(throttled, self.cluster.nodes))
@@ -173,18 +175,18 @@ class Asked:
     ) -> dict[str, Any]:
         """How a change is carried out, as its functions take it; in batches of --batch, or so."""
         self.guard.entry = entry
-        self.guard.guarding.progress = progress
+        self.guard.monitor.progress = progress
         return {
             "entry": entry,
             "progress": progress,
             "timeout_s": self.timeout_s,
             "pace": replace(self.pace, batch=batch or self.pace.batch),
             "additional": self.additional,
-            "guard": self.guard.guarding,
+            "guard": self.guard.monitor,
         }
 
 
-def rotate(asked: Asked) -> None:
+def rotate(request: ReassignRequest) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
     from kipctl.cluster.moves.plan import demand_moves
     from kipctl.cluster.moves.plan_execution import rotate_leaders
@@ -193,61 +195,67 @@ def rotate(asked: Asked) -> None:
     from kipctl.cluster.moves.safety_checks import demand_no_reassignments, demand_same
     from kipctl.cluster.snapshot import select
 
-    environment, cluster = asked.environment, asked.cluster
+    environment, cluster = request.environment, request.cluster
 
     def planner(now: "Snapshot") -> "Plan":
-        return rotated(select(now, asked.topics))
+        return rotated(select(now, request.topics))
 
-    seen = look(asked, planner)
-    if not asked.dry_run:
-        demand_no_reassignments(seen.busy, additional=asked.additional)
-    demand_moves(seen.plan, asked.topics)
-    numbers = in_numbers(asked, seen.plan, seen.snapshot)
-    if asked.dry_run:
-        show_plan(asked, seen, numbers)
+    seen = look(request, planner)
+    if not request.dry_run:
+        demand_no_reassignments(seen.busy, additional=request.additional)
+    demand_moves(seen.plan, request.topics)
+    numbers = in_numbers(request, seen.plan, seen.snapshot)
+    if request.dry_run:
+        show_plan(request, seen, numbers)
         return
-    say_plan(asked, numbers)
-    kept = asked.journal(seen.snapshot.cluster_id)
-    asked.say_if_unfinished(kept)
-    environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", asked.yes)
+    say_plan(request, numbers)
+    journal = request.journal(seen.snapshot.cluster_id)
+    request.say_if_unfinished(journal)
+    environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", request.yes)
     made: tuple[str, ...] = ()
-    if asked.measure:
+    if request.measure:
         from kipctl.runs.plan import OWN_TOPIC
 
         made = (OWN_TOPIC,)
 
     def plan_with_made(now: "Snapshot") -> "Plan":
-        chosen = select(now, asked.topics).partitions
+        chosen = select(now, request.topics).partitions
         own = select(now, made).partitions if made else ()
         return rotated(now.only(one.id for one in (*chosen, *own)))
 
     def carry_out() -> LeadersMoved:
-        again = ask_again(asked, plan_with_made)
+        again = ask_again(request, plan_with_made)
         demand_same(seen.plan, again.plan, made)
-        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
+        plan, batch = request.guard.along(again.plan, request.pace.batch)
         title = f"Rotating {len(plan.moves)} partitions"
-        with asked.recorded(kept, plan, []) as entry, environment.progress(title) as progress:
-            how = asked.carrying_out(entry, progress, batch)
+        with (
+            request.recorded(journal, plan, []) as entry,
+            environment.progress(title) as progress,
+        ):
+            how = request.carrying_out(entry, progress, batch)
             return rotate_leaders(cluster, plan, **how)
 
-    with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
-        moved, measured_load = _measured(carry_out, asked)
+    with (
+        journal.locked(request.origin),
+        request.guarded(journal, len(seen.plan.moves)),
+    ):
+        moved, measured_load = _measured(carry_out, request)
     topics = [*seen.plan.topics, *made]
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics))
-    asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
+    request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
 
 
-def show_rotations(asked: Asked) -> None:
+def show_rotations(request: ReassignRequest) -> None:
     """What a rotation of each topic would move; nothing is changed."""
     from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
 
-    seen = look(asked, rotated)
-    asked.report(rotations_report(seen.plan))
+    seen = look(request, rotated)
+    request.report(rotations_report(seen.plan))
 
 
-def carry_out_plan(asked: Asked, path: Path) -> None:
+def carry_out_plan(request: ReassignRequest, path: Path) -> None:
     """Carry out an assignment in Kafka's own JSON."""
     from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
     from kipctl.cluster.moves.plan import plan_to
@@ -261,50 +269,50 @@ def carry_out_plan(asked: Asked, path: Path) -> None:
     )
     from kipctl.cluster.moves.throttle import demand_put_back
 
-    environment, cluster = asked.environment, asked.cluster
+    environment, cluster = request.environment, request.cluster
     file = read_reassignment(path)
 
     def planner(now: "Snapshot") -> "Plan":
         check_against(file, now)
         return plan_to(now, file.assignment)
 
-    seen = look(asked, planner, chooses=False)
+    seen = look(request, planner, chooses=False)
     if file.names_log_dirs:
         environment.message(f"The log_dirs of {path} are ignored: brokers place new replicas.")
-    numbers = in_numbers(asked, seen.plan, seen.snapshot)
-    if asked.dry_run or not seen.plan.moves:
-        show_plan(asked, seen, numbers, elects=False)
+    numbers = in_numbers(request, seen.plan, seen.snapshot)
+    if request.dry_run or not seen.plan.moves:
+        show_plan(request, seen, numbers, elects=False)
         return
-    demand_factor_wanted(seen.plan, wanted=asked.change_factor)
-    demand_replicas(asked, seen.plan)
-    demand_no_reassignments(seen.busy, additional=asked.additional)
-    demand_room(asked, numbers)
-    say_plan(asked, numbers)
-    kept = asked.journal(seen.snapshot.cluster_id)
-    asked.say_if_unfinished(kept, seen.plan)
+    demand_factor_wanted(seen.plan, wanted=request.change_factor)
+    demand_replicas(request, seen.plan)
+    demand_no_reassignments(seen.busy, additional=request.additional)
+    demand_room(request, numbers)
+    say_plan(request, numbers)
+    journal = request.journal(seen.snapshot.cluster_id)
+    request.say_if_unfinished(journal, seen.plan)
     factor = replication_factor_warning(seen.plan)
-    environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", asked.yes)
+    environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", request.yes)
     still_set: list[StillSet] = []
 
     def carry_out() -> Reassigned:
-        again = ask_again(asked, planner)
+        again = ask_again(request, planner)
         demand_same(seen.plan, again.plan)
         title = f"Reassigning {len(again.plan.moves)} partitions"
         with (
-            asked.recorded(kept, again.plan, still_set, elects=False) as entry,
+            request.recorded(journal, again.plan, still_set, elects=False) as entry,
             environment.progress(title) as progress,
         ):
-            return reassign(cluster, again.plan, **asked.carrying_out(entry, progress))
+            return reassign(cluster, again.plan, **request.carrying_out(entry, progress))
 
-    with kept.locked(asked.origin), asked.guarded(kept):
-        done, measured_load = _measured(carry_out, asked)
+    with journal.locked(request.origin), request.guarded(journal):
+        done, measured_load = _measured(carry_out, request)
     report = reassigned_report(done, afterwards(cluster, done.plan.topics))
-    asked.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
+    request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(done.refused, len(done.plan.moves), UNDO)
     demand_put_back(still_set)
 
 
-def verify(asked: Asked, path: Path) -> None:
+def verify(request: ReassignRequest, path: Path) -> None:
     """Compare the cluster with an assignment in Kafka's own JSON, or with an entry's."""
     from kipctl.cluster.moves.journal_entry import read_target
     from kipctl.cluster.moves.kafka_json import check_against
@@ -313,102 +321,106 @@ def verify(asked: Asked, path: Path) -> None:
     from kipctl.cluster.snapshot import take_snapshot
 
     file = read_target(path)
-    check_against(file, take_snapshot(asked.cluster), brokers_alive=False)
-    verified = verified_with(asked.cluster, file.assignment)
-    asked.report(verified_report(verified, file.assignment))
+    check_against(file, take_snapshot(request.cluster), brokers_alive=False)
+    verified = verified_with(request.cluster, file.assignment)
+    request.report(verified_report(verified, file.assignment))
     demand_as_planned(verified)
 
 
-def show(asked: Asked) -> None:
+def show(request: ReassignRequest) -> None:
     """List what is being reassigned."""
-    asked.report(ongoing_report(ongoing_of(asked)))
+    request.report(ongoing_report(ongoing_of(request)))
 
 
-def ongoing_of(asked: Asked) -> tuple["Reassignment", ...]:
+def ongoing_of(request: ReassignRequest) -> tuple["Reassignment", ...]:
     from kipctl.cluster.reassignments import list_reassignments
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    busy = list_reassignments(asked.cluster)
-    if not asked.topics:
+    busy = list_reassignments(request.cluster)
+    if not request.topics:
         return busy
-    shown = take_snapshot(asked.cluster, named=asked.topics)
-    chosen = frozenset(select(shown, asked.topics).topics)
+    shown = take_snapshot(request.cluster, named=request.topics)
+    chosen = frozenset(select(shown, request.topics).topics)
     return tuple(one for one in busy if one.id.topic in chosen)
 
 
-def look(asked: Asked, planner: "Planner", chooses: bool = True) -> "Survey":
+def look(request: ReassignRequest, planner: "Planner", chooses: bool = True) -> "Survey":
     """The cluster, and what is to be changed; a dry run needs no right to list reassignments.
 
     With `chooses` the plan is for topics that were looked for, as those of a broker are.
     """
     from kipctl.cluster.moves.safety_checks import survey
 
-    seen = survey(asked.cluster, planner, asked.topics, may_not_list=asked.dry_run)
+    seen = survey(request.cluster, planner, request.topics, may_not_list=request.dry_run)
     if chooses:
-        asked.environment.say_what_may_be_hidden(asked.cluster, seen.snapshot.topics, asked.topics)
-    say_if_not_listed(asked, seen.busy_refused)
+        request.environment.say_what_may_be_hidden(
+            request.cluster, seen.snapshot.topics, request.topics
+        )
+    say_if_not_listed(request, seen.busy_refused)
     return seen
 
 
-def say_if_not_listed(asked: Asked, why: str) -> None:
+def say_if_not_listed(request: ReassignRequest, why: str) -> None:
     if why:
-        asked.environment.message(f"What is being reassigned is not in this plan: {why}")
+        request.environment.message(f"What is being reassigned is not in this plan: {why}")
 
 
-def ask_again(asked: Asked, planner: "Planner") -> "Survey":
+def ask_again(request: ReassignRequest, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
     from kipctl.cluster.moves.safety_checks import demand_no_reassignments, survey
 
-    again = survey(asked.cluster, lambda now: planner(asked.guard.without_canary(now)))
-    demand_no_reassignments(again.busy, additional=asked.additional)
+    again = survey(request.cluster, lambda now: planner(request.guard.without_canary(now)))
+    demand_no_reassignments(again.busy, additional=request.additional)
     return again
 
 
 def in_numbers(
-    asked: Asked, plan: "Plan", snapshot: "Snapshot", logs: "LogSizes | None" = None
+    request: ReassignRequest, plan: "Plan", snapshot: "Snapshot", logs: "LogSizes | None" = None
 ) -> "PlanSummary":
     """What the plan comes to; how large partitions are is asked where it copies any."""
     from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
     from kipctl.cluster.moves.plan_summary import summarize
 
     if logs is None:
-        logs = ask_log_sizes(asked.cluster, snapshot) if plan.copies_data else NOT_ASKED
+        logs = ask_log_sizes(request.cluster, snapshot) if plan.copies_data else NOT_ASKED
     return summarize(snapshot, plan, logs)
 
 
-def show_plan(asked: Asked, seen: "Survey", numbers: "PlanSummary", elects: bool = True) -> None:
+def show_plan(
+    request: ReassignRequest, seen: "Survey", numbers: "PlanSummary", elects: bool = True
+) -> None:
     """What a dry run reports."""
-    asked.report(
+    request.report(
         plan_report(
             seen.plan,
             numbers,
             elects=elects,
-            throttle=asked.throttle,
+            throttle=request.throttle,
             busy=seen.busy,
         )
     )
 
 
-def say_plan(asked: Asked, numbers: "PlanSummary") -> None:
+def say_plan(request: ReassignRequest, numbers: "PlanSummary") -> None:
     """What is to be confirmed, in a few lines."""
     from kipctl.cluster.moves.copy_progress import format_duration
     from kipctl.cluster.moves.plan_summary import document
 
-    shown = document(numbers, asked.throttle)
+    shown = document(numbers, request.throttle)
     for line in (in_short(shown), *map(str, numbers.skip_reasons[:3]), *copied_lines(shown)):
-        asked.environment.message(line)
-    least_s = numbers.seconds_at(asked.throttle) if asked.throttle else 0.0
-    if asked.timeout_s is not None and least_s > asked.timeout_s:
-        asked.environment.message(
-            f"--timeout ends it after {format_duration(asked.timeout_s)}, which is too short at"
+        request.environment.message(line)
+    least_s = numbers.seconds_at(request.throttle) if request.throttle else 0.0
+    if request.timeout_s is not None and least_s > request.timeout_s:
+        request.environment.message(
+            f"--timeout ends it after {format_duration(request.timeout_s)}, which is too short at"
             f" this throttle ({format_duration(least_s)} at least): what is submitted then goes on"
             " by itself, with the throttle set, and no further batch begins."
         )
 
 
-def demand_room(asked: Asked, numbers: "PlanSummary") -> None:
+def demand_room(request: ReassignRequest, numbers: "PlanSummary") -> None:
     """Raise RefusedError when a disk would fill."""
-    if numbers.filled and not asked.force:
+    if numbers.filled and not request.force:
         one = numbers.filled[0]
         raise RefusedError(
             too_little_room(one.broker, one.bytes_in, one.usable or 0),
@@ -416,7 +428,7 @@ def demand_room(asked: Asked, numbers: "PlanSummary") -> None:
         )
 
 
-def demand_replicas(asked: Asked, plan: "Plan") -> None:
+def demand_replicas(request: ReassignRequest, plan: "Plan") -> None:
     from kipctl.cluster.moves.safety_checks import (
         demand_enough_replicas,
         min_insync_replicas,
@@ -424,8 +436,8 @@ def demand_replicas(asked: Asked, plan: "Plan") -> None:
     )
 
     if topics := topics_losing_replicas(plan):
-        known = min_insync_replicas(asked.cluster, topics)
-        demand_enough_replicas(plan, known, force=asked.force)
+        known = min_insync_replicas(request.cluster, topics)
+        demand_enough_replicas(plan, known, force=request.force)
 
 
 def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
@@ -436,15 +448,17 @@ def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
     return retry_until(lambda: refresh_snapshot(cluster, topics), time.monotonic() + _AFTERWARDS_S)
 
 
-def _measured(act: Callable[[], T], asked: Asked) -> tuple[T, Mapping[str, object] | None]:
+def _measured(
+    act: Callable[[], T], request: ReassignRequest
+) -> tuple[T, Mapping[str, object] | None]:
     """Act; to be measured, also the document of what it cost a producer."""
-    if not asked.measure:
+    if not request.measure:
         return act(), None
     from kipctl.runs.execute import Listeners
     from kipctl.runs.produce import measure_during
 
-    listeners = Listeners(asked.environment.message)
-    done, measured_load = measure_during(act, asked.cluster, listeners)
+    listeners = Listeners(request.environment.message)
+    done, measured_load = measure_during(act, request.cluster, listeners)
     return done, measured_load.document
 
 

@@ -9,12 +9,18 @@ from kipctl.cli.reassign_entries import (
     OTHERS,
     current,
     cut_off_rollback,
+    described,
     mark,
     put_throttles_back,
     say_damaged,
-    whose,
 )
-from kipctl.cli.reassign_modes import Asked, afterwards, in_numbers, say_if_not_listed, say_plan
+from kipctl.cli.reassign_modes import (
+    ReassignRequest,
+    afterwards,
+    in_numbers,
+    say_if_not_listed,
+    say_plan,
+)
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.report.leader_tables import moved_report
 from kipctl.report.reassign_tables import (
@@ -33,36 +39,36 @@ if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
 
 
-def resume(asked: Asked) -> None:
+def resume(request: ReassignRequest) -> None:
     """End what was cut off last, or the entry asked for."""
-    kept, entry = current(asked)
+    journal, entry = current(request)
     if entry is None:
-        found = kept.unfinished(lambda damaged: say_damaged(asked, damaged))
+        found = journal.unfinished(lambda damaged: say_damaged(request, damaged))
         entry = next(found, None)
     if entry is None:
-        asked.environment.message("Nothing is left to resume: no change of kipctl was cut off.")
+        request.environment.message("Nothing is left to resume: no change of kipctl was cut off.")
         return
-    resume_entry(asked, kept, entry)
+    resume_entry(request, journal, entry)
 
 
-def resume_entry(asked: Asked, kept: "Journal", entry: "Entry") -> None:
+def resume_entry(request: ReassignRequest, journal: "Journal", entry: "Entry") -> None:
     """End this one. While another kipctl changes the cluster, maybe this very entry, it waits."""
-    with nullcontext() if asked.dry_run else kept.locked(asked.origin):
-        _resume(asked, kept, entry.again())
+    with nullcontext() if request.dry_run else journal.locked(request.origin):
+        _resume(request, journal, entry.again())
 
 
-def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
+def _resume(request: ReassignRequest, journal: "Journal", entry: "Entry") -> None:
     from kipctl.cluster.moves.plan_summary import skip_reasons
     from kipctl.cluster.moves.safety_checks import demand_no_reassignments
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if not entry.is_unfinished:
-        _say_over(asked, entry)
+        _say_over(request, entry)
         return
-    how = _demand_resumable(asked, kept, entry)
-    others, snapshot, left = _look(asked, entry)
-    numbers = in_numbers(asked, left.plan, snapshot)
-    if asked.dry_run:
+    how = _demand_resumable(request, journal, entry)
+    others, snapshot, left = _look(request, entry)
+    numbers = in_numbers(request, left.plan, snapshot)
+    if request.dry_run:
         report = plan_report(
             left.plan,
             numbers,
@@ -74,66 +80,72 @@ def _resume(asked: Asked, kept: "Journal", entry: "Entry") -> None:
                 "leaders_to_elect": len(left.in_place),
                 "under_way": len(left.under_way.moves),
             },
-            closing=(f"What is left of {whose(entry)}.", "Nothing was changed."),
+            closing=(f"What is left of {described(entry)}.", "Nothing was changed."),
         )
-        asked.report(report)
+        request.report(report)
         return
     if left.count:
-        demand_no_reassignments(others, additional=asked.additional)
-        say_plan(replace(asked, throttle=how.throttle), numbers)
-        _say_left(asked, left)
-        asked.environment.message(f"What is left of {whose(entry)}.")
-        asked.environment.confirm(f"Go on with {left.count} partitions?", asked.yes)
-        _carry_out(asked, kept, entry, how, left)
+        demand_no_reassignments(others, additional=request.additional)
+        say_plan(replace(request, throttle=how.throttle), numbers)
+        _say_left(request, left)
+        request.environment.message(f"What is left of {described(entry)}.")
+        request.environment.confirm(f"Go on with {left.count} partitions?", request.yes)
+        _carry_out(request, journal, entry, how, left)
         return
-    still_set = put_throttles_back(asked, kept, entry)
+    still_set = put_throttles_back(request, journal, entry)
     for reason in skip_reasons(left.plan)[:3]:
-        asked.environment.message(str(reason))
-    _end(asked, kept, entry, is_whole=left.is_whole)
+        request.environment.message(str(reason))
+    _end(request, journal, entry, is_whole=left.is_whole)
     demand_put_back(still_set)
     if not left.is_whole:
         raise RefusedError(
             f"Nothing of entry {entry.id} can be gone on with now.",
             "Resume it later, or undo it: kipctl reassign --rollback",
         )
-    asked.environment.message(f"Nothing was left to do: entry {entry.id} is {entry.again().state}.")
+    request.environment.message(
+        f"Nothing was left to do: entry {entry.id} is {entry.again().state}."
+    )
 
 
 def _carry_out(
-    asked: Asked, kept: "Journal", entry: "Entry", how: "ExecutionOptions", left: "Remaining"
+    request: ReassignRequest,
+    journal: "Journal",
+    entry: "Entry",
+    how: "ExecutionOptions",
+    left: "Remaining",
 ) -> None:
     from kipctl.cluster.moves.plan_execution import resume
     from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
     from kipctl.cluster.moves.throttled_change import throttle_for, throttled
 
-    environment, cluster = asked.environment, asked.cluster
+    environment, cluster = request.environment, request.cluster
     to_set: Throttle | None = left.to_set_for_copies
     if entry.throttle is None and (throttle := throttle_for(cluster, left.moves, how)):
         entry, to_set = entry.with_throttle(throttle), None
-    _, before, again = _look(asked, entry)
+    _, before, again = _look(request, entry)
     if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
         environment.message("Some of it has ended, or was changed, since it was shown.")
-    asked.guard.entry = entry
+    request.guard.entry = entry
     with (
-        asked.guarded(kept),
+        request.guarded(journal),
         throttled(cluster, entry, left.moves, environment.message, [], to_set),
         environment.progress(f"Going on with {again.count} partitions") as progress,
     ):
-        asked.guard.guarding.progress = progress
+        request.guard.monitor.progress = progress
         moved = resume(
             cluster,
             again,
             entry,
             how,
             progress=progress,
-            timeout_s=asked.timeout_s,
-            additional=asked.additional,
-            is_to_pause=kept.is_to_pause,
-            guard=asked.guard.guarding,
+            timeout_s=request.timeout_s,
+            additional=request.additional,
+            is_to_pause=journal.is_to_pause,
+            guard=request.guard.monitor,
         )
-    still_set = put_throttles_back(asked, kept, entry)
-    _end(asked, kept, entry, is_whole=again.is_whole and not moved.failures)
+    still_set = put_throttles_back(request, journal, entry)
+    _end(request, journal, entry, is_whole=again.is_whole and not moved.failures)
     known = before.only((*(move.id for move in again.moves), *again.in_place))
     after = afterwards(cluster, known.topics)
     if how.elects or moved.reassigned is None:
@@ -142,13 +154,13 @@ def _carry_out(
     else:
         report = reassigned_report(moved.reassigned, after)
         done = len(moved.reassigned.plan.moves)
-    asked.report(with_skipped(report, again.plan))
+    request.report(with_skipped(report, again.plan))
     undo = "Undo: kipctl reassign --rollback"
     demand_all_done(moved.failures, done, undo, has_changed=moved.has_changed)
     demand_put_back(still_set)
 
 
-def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> None:
+def _end(request: ReassignRequest, journal: "Journal", entry: "Entry", *, is_whole: bool) -> None:
     """Mark it done when nothing is left for later, and what it undoes when all is as before."""
     from kipctl.cluster.moves.cancel import retire
     from kipctl.cluster.moves.journal_entry import EntryState
@@ -157,19 +169,19 @@ def _end(asked: Asked, kept: "Journal", entry: "Entry", *, is_whole: bool) -> No
         return
     now = entry.again()
     if now.is_open:
-        mark(asked, now, EntryState.DONE)
+        mark(request, now, EntryState.DONE)
     if entry.undoes:
         try:
-            undone = kept.find(entry.undoes)
+            undone = journal.find(entry.undoes)
         except UsageError:
             return  # it is in the journal of another machine
         if undone.may_be_undone:
             with suppress(KipctlError):  # it stays open then
-                retire(asked.cluster, [undone], time.monotonic() + asked.step_timeout_s)
+                retire(request.cluster, [undone], time.monotonic() + request.step_timeout_s)
 
 
 def _look(
-    asked: Asked, entry: "Entry"
+    request: ReassignRequest, entry: "Entry"
 ) -> tuple[tuple["Reassignment", ...], "Snapshot", "Remaining"]:
     """What others reassign, the cluster, and what is left of the entry."""
     from kipctl.cluster.moves.reassign import retry_until, topic_ids
@@ -178,10 +190,10 @@ def _look(
     from kipctl.cluster.moves.throttled_change import settings_now
     from kipctl.cluster.snapshot import take_snapshot
 
-    cluster = asked.cluster
-    deadline = time.monotonic() + asked.step_timeout_s
-    busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=asked.dry_run), deadline)
-    say_if_not_listed(asked, why)
+    cluster = request.cluster
+    deadline = time.monotonic() + request.step_timeout_s
+    busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=request.dry_run), deadline)
+    say_if_not_listed(request, why)
     now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
@@ -192,14 +204,16 @@ def _look(
     return tuple(one for one in busy if one.id not in mine), now, left
 
 
-def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "ExecutionOptions":
+def _demand_resumable(
+    request: ReassignRequest, journal: "Journal", entry: "Entry"
+) -> "ExecutionOptions":
     """How it was begun. Raises RefusedError for what cannot be gone on with."""
     if entry.how is None:
         raise RefusedError(
             f"Entry {entry.id} does not say how its change was carried out.",
             "Undo it: kipctl reassign --rollback --entry " + entry.id,
         )
-    if begun := cut_off_rollback(asked, kept, entry):
+    if begun := cut_off_rollback(request, journal, entry):
         raise RefusedError(
             f"The rollback of entry {entry.id} was begun: entry {begun.id}.",
             f"End that first: kipctl reassign --resume --entry {begun.id}",
@@ -207,16 +221,16 @@ def _demand_resumable(asked: Asked, kept: "Journal", entry: "Entry") -> "Executi
     return entry.how
 
 
-def _say_over(asked: Asked, entry: "Entry") -> None:
+def _say_over(request: ReassignRequest, entry: "Entry") -> None:
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if entry.state is not EntryState.DONE:
         raise RefusedError(f"Entry {entry.id} is {entry.state}: it is not to be resumed.", OTHERS)
-    asked.environment.message(f"Entry {entry.id} is done: nothing is left of it.")
+    request.environment.message(f"Entry {entry.id} is done: nothing is left of it.")
 
 
-def _say_left(asked: Asked, left: "Remaining") -> None:
-    say = asked.environment.message
+def _say_left(request: ReassignRequest, left: "Remaining") -> None:
+    say = request.environment.message
     if left.under_way.moves:
         say(f"{len(left.under_way.moves)} are still on their way: they are waited for.")
     if left.in_place:

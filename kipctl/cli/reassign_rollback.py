@@ -12,14 +12,14 @@ from kipctl.cli.reassign_entries import (
     OTHERS,
     current,
     cut_off_rollback,
+    described,
     mark,
     put_throttles_back,
     say_damaged,
     throttled_for,
-    whose,
 )
 from kipctl.cli.reassign_modes import (
-    Asked,
+    ReassignRequest,
     afterwards,
     demand_replicas,
     demand_room,
@@ -49,7 +49,7 @@ _UNCHANGED = "Nothing was changed."
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Survey:
     """The way back as the cluster is now. `own` are moves of the entry that are still under way:
     they are cancelled, which is their way back.
     """
@@ -64,7 +64,7 @@ class _Seen:
         return len(self.way.plan.moves) + len(self.way.in_place) + len(self.own)
 
 
-def roll_back(asked: Asked) -> None:
+def roll_back(request: ReassignRequest) -> None:
     """Undo the last change of kipctl's own, or the entry asked for.
 
     A rollback of it that was cut off is gone on with.
@@ -75,99 +75,109 @@ def roll_back(asked: Asked) -> None:
         replication_factor_warning,
     )
 
-    environment = asked.environment
-    kept, named = current(asked)
-    entry = _entry(asked, kept, named)
-    if not asked.dry_run:
-        environment.message(_of_entry(entry))
-    if begun := cut_off_rollback(asked, kept, entry):
+    environment = request.environment
+    journal, named = current(request)
+    entry = _entry(request, journal, named)
+    if not request.dry_run:
+        environment.message(_entry_sentence(entry))
+    if begun := cut_off_rollback(request, journal, entry):
         environment.message(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
-        resume_entry(asked, kept, begun)
+        resume_entry(request, journal, begun)
         return
-    seen = _look(asked, entry)
+    seen = _look(request, entry)
     way = seen.way
-    numbers = in_numbers(asked, way.plan, seen.snapshot)
-    if asked.dry_run:
+    numbers = in_numbers(request, way.plan, seen.snapshot)
+    if request.dry_run:
         about = {
             "entry": entry.id,
             "leaders_to_elect": len(way.in_place),
             "to_be_cancelled": len(seen.own),
         }
-        asked.report(
+        request.report(
             plan_report(
                 way.plan,
                 numbers,
-                throttle=asked.throttle,
+                throttle=request.throttle,
                 busy=(*seen.own, *seen.others),
                 about=about,
-                closing=(_of_entry(entry), "Nothing was changed."),
+                closing=(_entry_sentence(entry), "Nothing was changed."),
             )
         )
         return
     if not seen.count:
-        _nothing_to_roll_back(asked, kept, entry, way)
+        _nothing_to_roll_back(request, journal, entry, way)
         return
-    demand_no_reassignments(seen.others, additional=asked.additional)
-    demand_replicas(asked, way.plan)
-    demand_room(asked, numbers)
-    say_plan(asked, numbers)
+    demand_no_reassignments(seen.others, additional=request.additional)
+    demand_replicas(request, way.plan)
+    demand_room(request, numbers)
+    say_plan(request, numbers)
     if way.in_place:
         environment.message(f"{len(way.in_place)} need their leaders elected only.")
     if seen.own:
         environment.message(f"{len(seen.own)} are still on their way: that is cancelled.")
     factor = replication_factor_warning(way.plan)
-    environment.confirm(f"Roll back {seen.count} partitions?{factor}", asked.yes)
-    _carry_out(asked, kept, entry, seen)
+    environment.confirm(f"Roll back {seen.count} partitions?{factor}", request.yes)
+    _carry_out(request, journal, entry, seen)
 
 
-def _carry_out(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen) -> None:
+def _carry_out(request: ReassignRequest, journal: "Journal", entry: "Entry", seen: _Survey) -> None:
     from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
 
     done: list[str] = []
-    with kept.locked(asked.origin), asked.guarded(kept), _partly_done_after(done):
-        gone = _go_back(asked, kept, entry, seen, done)
-    moved, next_step = gone.moved, f"Try again: {_command(asked, entry)}"
-    if report := gone.report(asked):
-        asked.report(report)
+    with (
+        journal.locked(request.origin),
+        request.guarded(journal),
+        _partly_done_after(done),
+    ):
+        gone = _go_back(request, journal, entry, seen, done)
+    moved, next_step = gone.moved, f"Try again: {_command(request, entry)}"
+    if report := gone.report(request):
+        request.report(report)
     if moved is not None:
         if gone.again.way.left:
-            _say_left_open(asked, entry, gone.again.way)
+            _say_left_open(request, entry, gone.again.way)
         has_changed = moved.has_changed or bool(done)
         demand_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
     with _partly_done_after(done):
-        _demand_undone(asked, entry, gone.again, next_step, has_moved=moved is not None)
+        _demand_undone(request, entry, gone.again, next_step, has_moved=moved is not None)
     demand_put_back(gone.still_set)
 
 
 @dataclass(frozen=True, slots=True)
-class _Gone:
+class _RolledBack:
     """What came of a way back: what was seen `again` before it, `known` of what it changes.
 
     `cancelled` is None where nothing was on its way, `moved` where nothing was to be moved.
     """
 
-    again: _Seen
+    again: _Survey
     known: "Snapshot"
     cancelled: "Cancelled | None"
     moved: "LeadersMoved | None"
     still_set: "Sequence[StillSet]"
 
-    def report(self, asked: Asked) -> Report | None:
+    def report(self, request: ReassignRequest) -> Report | None:
         """None where there is nothing to report."""
         if self.moved is not None:
-            after = afterwards(asked.cluster, self.known.topics)
+            after = afterwards(request.cluster, self.known.topics)
             report = moved_report(REASSIGN, self.moved, self.known, after)
         elif self.cancelled is not None:
             topics = sorted({one.topic for one in self.cancelled.cancelled})
-            after = afterwards(asked.cluster, topics)
+            after = afterwards(request.cluster, topics)
             report = cancelled_report(self.cancelled, after)
         else:
             return None
         return with_skipped(report, self.again.way.plan)
 
 
-def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen, done: list[str]) -> _Gone:
+def _go_back(
+    request: ReassignRequest,
+    journal: "Journal",
+    entry: "Entry",
+    seen: _Survey,
+    done: list[str],
+) -> _RolledBack:
     """The way back that was seen, in the lock of the journal. Raises KipctlError.
 
     `done` gets a sentence for what cannot be taken back any more.
@@ -179,19 +189,19 @@ def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen, done: l
     moved, cancelled = None, None
     own = [one.id for one in seen.own]
     entry = entry.again()
-    again = _look(asked, entry)
+    again = _look(request, entry)
     demand_same(seen.way.plan, again.way.plan.without(own))
     if own:
-        cancelled = _cancel(asked, entry, seen.own)
+        cancelled = _cancel(request, entry, seen.own)
         if cancelled.cancelled:
             done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
-    is_throttled = bool(throttled_for(asked, kept, entry))
-    still_set = list(put_throttles_back(asked, kept, entry))
+    is_throttled = bool(throttled_for(request, journal, entry))
+    still_set = list(put_throttles_back(request, journal, entry))
     if is_throttled:
         done.append(f"The throttle is {'not all ' if still_set else ''}put back.")
     if own or is_throttled:
         entry = entry.again()
-        again = _look(asked, entry)
+        again = _look(request, entry)
         demand_same(seen.way.plan, again.way.plan.without(own))
     way = again.way
     known = again.snapshot.only((*way.in_place, *way.plan.target))
@@ -199,21 +209,25 @@ def _go_back(asked: Asked, kept: "Journal", entry: "Entry", seen: _Seen, done: l
         title = f"Rolling back {len(way.plan.moves)} partitions"
         whole = _whole(way, known)
         with (
-            asked.recorded(kept, whole, still_set, undoes=entry.id) as record,
-            asked.environment.progress(title) as progress,
+            request.recorded(journal, whole, still_set, undoes=entry.id) as record,
+            request.environment.progress(title) as progress,
         ):
             if entry.is_open:
-                mark(asked, entry, EntryState.DONE)  # what is left of it is not to be done
-            how = asked.carrying_out(record, progress)
-            moved = rolled_back(asked.cluster, way.plan, way.in_place, **how)
+                mark(request, entry, EntryState.DONE)  # what is left of it is not to be done
+            how = request.carrying_out(record, progress)
+            moved = rolled_back(request.cluster, way.plan, way.in_place, **how)
     is_undone = not way.left and not again.own and not (moved and moved.failures)
     if is_undone and entry.state is not EntryState.UNDONE:
-        mark(asked, entry, EntryState.UNDONE)
-    return _Gone(again, known, cancelled, moved, still_set)
+        mark(request, entry, EntryState.UNDONE)
+    return _RolledBack(again, known, cancelled, moved, still_set)
 
 
 def put_back(
-    asked: Asked, kept: "Journal", entry: "Entry", stopped: KipctlError, report: Report
+    request: ReassignRequest,
+    journal: "Journal",
+    entry: "Entry",
+    stopped: KipctlError,
+    report: Report,
 ) -> Report:
     """Undo a change whose guard gave up, in the lock of the journal, unasked and unguarded.
 
@@ -225,13 +239,13 @@ def put_back(
     if entry.undoes:
         stopped.what += " A way back is not rolled back itself."
         return report
-    asked = replace(asked, guard=asked.guard.nobody())
-    again = f"Try again: {_command(asked, entry)}"
+    request = replace(request, guard=request.guard.nobody())
+    again = f"Try again: {_command(request, entry)}"
     try:
-        seen = _look(asked, entry)
-        demand_replicas(asked, seen.way.plan)
-        demand_room(asked, in_numbers(asked, seen.way.plan, seen.snapshot))
-        gone = _go_back(asked, kept, entry, seen, [])
+        seen = _look(request, entry)
+        demand_replicas(request, seen.way.plan)
+        demand_room(request, in_numbers(request, seen.way.plan, seen.snapshot))
+        gone = _go_back(request, journal, entry, seen, [])
         moved = gone.moved
         if moved:
             demand_all_done(moved.failures, moved.done, again, has_changed=moved.has_changed)
@@ -245,7 +259,7 @@ def put_back(
     count = moved.done if moved else 0
     stopped.what += f" Then it was rolled back: {count:,} partitions were brought back."
     stopped.next_step = "See: kipctl reassign --history"
-    back = gone.report(asked) or Report(REASSIGN, {}, ())
+    back = gone.report(request) or Report(REASSIGN, {}, ())
     return replace(
         back, document={**back.document, **report.document, "state": "undone", "rolled_back": True}
     )
@@ -266,7 +280,7 @@ def _partly_done_after(done: Sequence[str]) -> Iterator[None]:
 
 
 def _demand_undone(
-    asked: Asked, entry: "Entry", seen: _Seen, next_step: str, *, has_moved: bool
+    request: ReassignRequest, entry: "Entry", seen: _Survey, next_step: str, *, has_moved: bool
 ) -> None:
     """Say that all is as before, unless there is a report of what has moved.
 
@@ -286,7 +300,7 @@ def _demand_undone(
             f"Entry {entry.id} is not all undone. {_left_alone(seen.way)}",
             f"{next_step}; --force insists on what somebody has changed.",
         )
-    _say_undone(asked, entry)
+    _say_undone(request, entry)
 
 
 def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
@@ -301,19 +315,19 @@ def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
     return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def _cancel(asked: Asked, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
+def _cancel(request: ReassignRequest, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
-    from kipctl.cluster.moves.cancel import Chosen, cancel
+    from kipctl.cluster.moves.cancel import Cancellation, cancel
 
-    with asked.environment.progress(f"Cancelling {len(own)} reassignments"):
+    with request.environment.progress(f"Cancelling {len(own)} reassignments"):
         return cancel(
-            asked.cluster,
-            Chosen(tuple(own), (), {one.id: entry for one in own}),
-            asked.step_timeout_s,
+            request.cluster,
+            Cancellation(tuple(own), (), {one.id: entry for one in own}),
+            request.step_timeout_s,
         )
 
 
-def _entry(asked: Asked, kept: "Journal", named: "Entry | None") -> "Entry":
+def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") -> "Entry":
     """The entry named, or the newest that may be undone.
 
     Raises RefusedError without, and where --yes would undo what may not be meant.
@@ -321,26 +335,26 @@ def _entry(asked: Asked, kept: "Journal", named: "Entry | None") -> "Entry":
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if named is None:
-        entry, newer = kept.last_change(lambda damaged: say_damaged(asked, damaged))
-        if entry is not None and asked.yes and not asked.dry_run:
-            _demand_meant(asked, entry, newer)
+        entry, newer = journal.last_change(lambda damaged: say_damaged(request, damaged))
+        if entry is not None and request.yes and not request.dry_run:
+            _demand_named_entry(request, entry, newer)
     else:
         entry = named
     if entry is None:
         raise RefusedError(
             "There is nothing to roll back: no change of this cluster that could be undone is in"
-            f" {kept.folder}.",
+            f" {journal.folder}.",
             "See what was done: kipctl reassign --history. Play an assignment of your own back with"
             " --plan FILE.",
         )
-    insists = asked.force and entry.state is EntryState.UNDONE
+    insists = request.force and entry.state is EntryState.UNDONE
     if not (entry.may_be_undone or insists):
         raise RefusedError(f"Entry {entry.id} is {entry.state}: there is nothing to undo.", OTHERS)
     return entry
 
 
-def _demand_meant(asked: Asked, entry: "Entry", newer: str) -> None:
-    """Raise RefusedError where nobody is asked, and another change may be meant than this one.
+def _demand_named_entry(request: ReassignRequest, entry: "Entry", newer: str) -> None:
+    """Raise RefusedError where nobody is request, and another change may be meant than this one.
 
     `newer` says what is passed over for it.
     """
@@ -352,50 +366,50 @@ def _demand_meant(asked: Asked, entry: "Entry", newer: str) -> None:
     else:
         return
     raise RefusedError(
-        f"{why} That is {whose(entry)}. --yes does not undo it without its id.",
-        f"If it is meant: {_command(asked, entry)} --yes",
+        f"{why} That is {described(entry)}. --yes does not undo it without its id.",
+        f"If it is meant: {_command(request, entry)} --yes",
     )
 
 
-def _command(asked: Asked, entry: "Entry") -> str:
+def _command(request: ReassignRequest, entry: "Entry") -> str:
     """What rolls back this entry, and no other one."""
-    which = f"--journal {shlex.quote(str(asked.file))}" if asked.file else f"--entry {entry.id}"
+    which = f"--journal {shlex.quote(str(request.file))}" if request.file else f"--entry {entry.id}"
     return f"kipctl reassign --rollback {which}"
 
 
-def _look(asked: Asked, entry: "Entry") -> _Seen:
+def _look(request: ReassignRequest, entry: "Entry") -> _Survey:
     from kipctl.cluster.moves.cancel import started_by
     from kipctl.cluster.moves.reassign import retry_until, topic_ids
     from kipctl.cluster.moves.rollback import plan_rollback
     from kipctl.cluster.moves.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import take_snapshot
 
-    cluster = asked.cluster
-    deadline = time.monotonic() + asked.step_timeout_s
-    busy, why = list_or_reason(cluster, may_not_list=asked.dry_run)
-    say_if_not_listed(asked, why)
+    cluster = request.cluster
+    deadline = time.monotonic() + request.step_timeout_s
+    busy, why = list_or_reason(cluster, may_not_list=request.dry_run)
+    say_if_not_listed(request, why)
     now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
-    way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=asked.force)
+    way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=request.force)
     own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
     mine = {one.id for one in own}
     others = tuple(one for one in busy if one.id not in mine)
     skipped = tuple(one for one in way.plan.skipped if one.id not in mine)
-    return _Seen(own, others, now, replace(way, plan=replace(way.plan, skipped=skipped)))
+    return _Survey(own, others, now, replace(way, plan=replace(way.plan, skipped=skipped)))
 
 
 def _nothing_to_roll_back(
-    asked: Asked, kept: "Journal", entry: "Entry", way: "RollbackPlan"
+    request: ReassignRequest, journal: "Journal", entry: "Entry", way: "RollbackPlan"
 ) -> None:
     from kipctl.cluster.moves.journal_entry import EntryState
     from kipctl.cluster.moves.throttle import demand_put_back
 
     if not way.left:
-        with kept.locked(asked.origin):
-            still_set = put_throttles_back(asked, kept, entry)
-            mark(asked, entry, EntryState.UNDONE)
-        _say_undone(asked, entry)
+        with journal.locked(request.origin):
+            still_set = put_throttles_back(request, journal, entry)
+            mark(request, entry, EntryState.UNDONE)
+        _say_undone(request, entry)
         demand_put_back(still_set)
         return
     raise RefusedError(
@@ -405,12 +419,12 @@ def _nothing_to_roll_back(
     )
 
 
-def _say_left_open(asked: Asked, entry: "Entry", way: "RollbackPlan") -> None:
-    asked.environment.message(
+def _say_left_open(request: ReassignRequest, entry: "Entry", way: "RollbackPlan") -> None:
+    request.environment.message(
         f"Entry {entry.id} is not all undone, and stays open. {_left_alone(way)}"
     )
-    asked.environment.message(
-        f"The rest later: {_command(asked, entry)}; --force insists on what somebody has changed."
+    request.environment.message(
+        f"The rest later: {_command(request, entry)}; --force insists on what somebody has changed."
     )
 
 
@@ -422,11 +436,11 @@ def _left_alone(way: "RollbackPlan") -> str:
     return " ".join(str(one) for one in skip_reasons(Plan((), way.left))[:3])
 
 
-def _say_undone(asked: Asked, entry: "Entry") -> None:
-    asked.environment.message(f"All is as before entry {entry.id}: it is undone.")
+def _say_undone(request: ReassignRequest, entry: "Entry") -> None:
+    request.environment.message(f"All is as before entry {entry.id}: it is undone.")
 
 
-def _of_entry(entry: "Entry") -> str:
+def _entry_sentence(entry: "Entry") -> str:
     """What a question about an entry says of it."""
     form = " It is of an earlier kipctl, which did not note how it left the cluster."
-    return f"Back to what was before {whose(entry)}.{form if entry.is_legacy else ''}"
+    return f"Back to what was before {described(entry)}.{form if entry.is_legacy else ''}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kipctl.cli.reassign_modes import (
     UNDO,
-    Asked,
+    ReassignRequest,
     afterwards,
     ask_again,
     demand_replicas,
@@ -56,7 +56,7 @@ def way_of(
     return options.rack_aware_way() if rack_aware else None
 
 
-def carry_out_way(asked: Asked, way: "PlannerOption") -> None:
+def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
     """Plan, show, ask, look again, carry out in batches with an election after each, report.
 
     Sizes are asked for once: a plan that is made again after the question is by the same ones.
@@ -74,49 +74,52 @@ def carry_out_way(asked: Asked, way: "PlannerOption") -> None:
     from kipctl.cluster.moves.throttle import demand_put_back
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    environment, cluster = asked.environment, asked.cluster
-    first = take_snapshot(cluster, named=asked.topics)
+    environment, cluster = request.environment, request.cluster
+    first = take_snapshot(cluster, named=request.topics)
     logs = ask_log_sizes(cluster, first) if way.copies else NOT_ASKED
-    topics = select(first, asked.topics).topics if asked.topics else first.topics
+    topics = select(first, request.topics).topics if request.topics else first.topics
     insync = min_insync_replicas(cluster, topics) if "--replication-factor" in way.option else {}
     told = {topic: least for topic, least in insync.items() if least is not None}
 
     def planner(now: "Snapshot") -> "Plan":
-        chosen = frozenset(one.id for one in select(now, asked.topics).partitions)
-        known = PlanInputs(logs.sizes, told, chosen if asked.topics else None)
+        chosen = frozenset(one.id for one in select(now, request.topics).partitions)
+        known = PlanInputs(logs.sizes, told, chosen if request.topics else None)
         return _with_elections(way.plan(now, known), now)
 
-    seen = look(asked, planner)
-    numbers = in_numbers(asked, seen.plan, seen.snapshot, logs)
-    if asked.dry_run or not seen.plan.moves:
-        show_plan(asked, seen, numbers)
+    seen = look(request, planner)
+    numbers = in_numbers(request, seen.plan, seen.snapshot, logs)
+    if request.dry_run or not seen.plan.moves:
+        show_plan(request, seen, numbers)
         return
-    demand_no_reassignments(seen.busy, additional=asked.additional)
-    demand_replicas(asked, seen.plan)
-    demand_room(asked, numbers)
-    say_plan(asked, numbers)
-    kept = asked.journal(seen.snapshot.cluster_id)
-    asked.say_if_unfinished(kept, seen.plan)
+    demand_no_reassignments(seen.busy, additional=request.additional)
+    demand_replicas(request, seen.plan)
+    demand_room(request, numbers)
+    say_plan(request, numbers)
+    journal = request.journal(seen.snapshot.cluster_id)
+    request.say_if_unfinished(journal, seen.plan)
     factor = replication_factor_warning(seen.plan)
     environment.confirm(
-        f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", asked.yes
+        f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", request.yes
     )
     still_set: list[StillSet] = []
-    with kept.locked(asked.origin), asked.guarded(kept, len(seen.plan.moves)):
-        again = ask_again(asked, planner)
+    with (
+        journal.locked(request.origin),
+        request.guarded(journal, len(seen.plan.moves)),
+    ):
+        again = ask_again(request, planner)
         demand_same(seen.plan, again.plan)
-        plan, batch = asked.guard.along(again.plan, asked.pace.batch)
+        plan, batch = request.guard.along(again.plan, request.pace.batch)
         title = f"Reassigning {len(plan.moves)} partitions"
         with (
-            asked.recorded(kept, plan, still_set) as entry,
+            request.recorded(journal, plan, still_set) as entry,
             environment.progress(title) as progress,
         ):
-            how = asked.carrying_out(entry, progress, batch)
+            how = request.carrying_out(entry, progress, batch)
             moved = rotate_leaders(cluster, plan, **how)
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     after = afterwards(cluster, seen.plan.topics)
     report = moved_report(REASSIGN, moved, before, after)
-    asked.report(with_skipped(report, seen.plan))
+    request.report(with_skipped(report, seen.plan))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
     demand_put_back(still_set)
 

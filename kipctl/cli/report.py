@@ -9,15 +9,11 @@ import typer
 
 from kipctl.cli.analyze import SinceOption, UntilOption
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    ConfOption,
-    MasterOption,
     OutputOption,
-    ScratchOption,
-    StartTimeoutOption,
-    place_of,
+    SparkOptions,
 )
-from kipctl.durations import Duration
 from kipctl.errors import UsageError, refusals_reported
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
@@ -27,17 +23,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kipctl.pipeline.period import Period
-    from kipctl.report.html.page import Page
+    from kipctl.report.html.parts import Page
 
 _ENOUGH_ARMS = range(2, 5)
 _LOOKED_AT = 200
 
 
+@grouped
 def report(
     context: typer.Context,
     run: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
     ],
+    on: SparkOptions,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -48,10 +46,6 @@ def report(
         str | None,
         typer.Option("--svg", metavar="DIR", help="Write each picture there too, as SVG."),
     ] = None,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    scratch: ScratchOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -68,7 +62,7 @@ def report(
     from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.trace.stored_runs import path_of
 
-    place = place_of(master, conf, start_timeout, scratch)
+    place = on.place
     period = parse_period(since, until)
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)

@@ -89,14 +89,11 @@ def on(
         raise UsageError(
             "Give --for TIME, after which it is switched off again, or --until-off, one of them."
         )
-    from kipctl.cluster.metrics_url import demand_url
     from kipctl.cluster.request_log import chosen_brokers, levels_of
     from kipctl.transport.request import Cluster
 
     access = environment.access(bootstrap_server)
-    urls = metrics_url or list(environment.cluster.metrics_urls if environment.cluster else ())
-    for url in urls:
-        demand_url(url)
+    urls = environment.metrics_urls(metrics_url)
     with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
         brokers = chosen_brokers(cluster, broker or ())
         # Opens every connection too, while Ctrl-C may still end it at any moment.
@@ -117,7 +114,7 @@ def _confirm(
     yes: bool,
 ) -> None:
     """Ask, with what it will cost; a lab may be logged without a question."""
-    from kipctl.cli.guard import is_lab
+    from kipctl.cli.confirm import is_lab
     from kipctl.cluster.request_log import broker_list
     from kipctl.cluster.request_log_cost import estimate, request_rates
     from kipctl.cluster.snapshot import take_snapshot
@@ -168,7 +165,7 @@ def status(
     with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         levels = read_levels(cluster, chosen_brokers(cluster, broker or ()))
         _forget(environment, cluster, levels)
-    environment.report(_status_report(levels), output)
+    environment.report(_report("status", levels), output)
     demand_all_reported(levels, "status")
 
 
@@ -273,21 +270,18 @@ def _report(action: str, levels: "Sequence[LoggerLevel]", on_s: float | None = N
     """A row per broker; `on_s` says that the log was on for so many seconds, and is over."""
     from kipctl.cluster.request_log import LOGGER, is_on
 
+    columns = {"broker": "Broker", "on": "On", "level": "Level"}
+    if changed := action != "status":
+        columns["level_before"] = "Level before"
     table, brokers = listing(
         f"Request log ({LOGGER})",
-        {
-            "broker": "Broker",
-            "on": "On",
-            "level": "Level",
-            "level_before": "Level before",
-            "error": "Error",
-        },
+        columns | {"error": "Error"},
         (
             (
                 one.broker,
                 None if one.level is None else is_on(one.level),
                 one.level,
-                one.before,
+                *((one.before,) if changed else ()),
                 one.error.what if one.error else None,
             )
             for one in levels
@@ -311,23 +305,3 @@ def _where(levels: "Sequence[LoggerLevel]") -> tuple[Paragraph, ...]:
         states.setdefault(state, []).append(one.broker)
     said = ", ".join(f"{state} at {broker_list(brokers)}" for state, brokers in states.items())
     return paragraphs(f"The request log is {said}.")
-
-
-def _status_report(levels: "Sequence[LoggerLevel]") -> Report:
-    from kipctl.cluster.request_log import LOGGER, is_on
-
-    table, brokers = listing(
-        f"Request log ({LOGGER})",
-        {"broker": "Broker", "on": "On", "level": "Level", "error": "Error"},
-        (
-            (
-                one.broker,
-                None if one.level is None else is_on(one.level),
-                one.level,
-                one.error.what if one.error else None,
-            )
-            for one in levels
-        ),
-    )
-    document = {"logger": LOGGER, "brokers": brokers}
-    return Report("request-log status", document, (table,), opening=_where(levels))

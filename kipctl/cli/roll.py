@@ -6,16 +6,8 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import (
-    PATIENCE,
-    QUIET,
-    ROLLBACK,
-    STOP,
-    GuardOption,
-    GuardPatienceOption,
-    GuardQuietOption,
-    MetricsUrlOption,
-)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.guard import ROLLBACK, STOP, GuardOptions
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -33,8 +25,10 @@ _ACTIONS = (STOP, ROLLBACK)
 _NONE = "none"
 
 
+@grouped
 def roll(
     context: typer.Context,
+    guard: GuardOptions,
     broker: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,9 +79,6 @@ def roll(
             help="With --resume: whether the broker in hand was, where that cannot be seen.",
         ),
     ] = None,
-    guard: GuardOption = None,
-    guard_patience: GuardPatienceOption = PATIENCE,
-    guard_quiet: GuardQuietOption = QUIET,
     guard_action: Annotated[
         str,
         typer.Option(
@@ -96,7 +87,6 @@ def roll(
             help="After its patience: stop, or also put the leaders back.",
         ),
     ] = STOP,
-    metrics_url: MetricsUrlOption = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -152,26 +142,22 @@ def roll(
     if manual and not dry_run and not environment.stdin.isatty():
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.cli import roll_modes
-    from kipctl.cluster.metrics_url import demand_url
     from kipctl.guard.conditions import parse_guard
     from kipctl.roll.record import RollOptions
     from kipctl.roll.restart_command import parse_command
     from kipctl.transport.request import Cluster
 
-    for text in guard or ():
+    for text in guard.guard or ():
         parse_guard(text)
     access = environment.access(bootstrap_server)
-    named = environment.cluster
-    urls = tuple(dict.fromkeys(metrics_url or (named.metrics_urls if named else ())))
-    for url in urls:
-        demand_url(url)
+    urls = environment.metrics_urls(guard.metrics_url)
     how = RollOptions(
         given[0].removeprefix("--") if given else "",
         parse_command(command) if command is not None else (),
-        guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard or ())),
+        guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard.guard or ())),
         guard_action=guard_action,
-        guard_patience_s=guard_patience,
-        guard_quiet_s=guard_quiet,
+        guard_patience_s=guard.guard_patience,
+        guard_quiet_s=guard.guard_quiet,
         metrics_urls=urls,
         timeout_s=timeout,
         exec_timeout_s=exec_timeout,
@@ -181,17 +167,17 @@ def roll(
     )
     with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
         said = None if was_restarted is None else was_restarted == "yes"
-        asked = roll_modes.Asked(
+        request = roll_modes.RollRequest(
             environment, cluster, how, _ids(broker or ()), controllers, said, yes, output
         )
         if dry_run:
-            roll_modes.dry_run(asked)
+            roll_modes.dry_run(request)
         elif resume:
-            roll_modes.resume(asked)
+            roll_modes.resume(request)
         elif abandon:
-            roll_modes.abandon(asked)
+            roll_modes.abandon(request)
         else:
-            roll_modes.begin(asked)
+            roll_modes.begin(request)
 
 
 def _ids(words: Sequence[str]) -> tuple[int, ...] | None:

@@ -4,8 +4,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from kipctl.cli.confirm import confirm_unless_lab
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import confirm_unless_lab
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.guard_tables import guard_table
@@ -26,7 +26,7 @@ ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RollRequest:
     """A command line of `kipctl roll`."""
 
     environment: Environment
@@ -68,16 +68,16 @@ class Asked:
         return plan_roll(ask_facts(self.cluster), self.brokers, controllers=self.controllers)
 
 
-def dry_run(asked: Asked) -> None:
+def dry_run(request: RollRequest) -> None:
     """Show order, risks, what is not known, and what the guard sees now."""
     from kipctl.cluster.moves.guard_interface import GivenUpError
 
-    plan = asked.plan()
+    plan = request.plan()
     document: dict[str, Any] = plan.as_document()
     tables = plan_tables(document)
     closing = list(plan_closing(document))
-    if asked.how.guards:
-        guarding = _guarding(asked, asked.how)
+    if request.how.guards:
+        guarding = _guarding(request, request.how)
         try:
             guarding.look(None)
         except GivenUpError as crossed:
@@ -86,18 +86,19 @@ def dry_run(asked: Asked) -> None:
         tables = (*tables, guard_table(document["guard"]))
     closing += (
         "Not known: how long restarts take, and how long brokers take to be in sync again.",
+        "Nothing was changed.",
     )
     report = Report(ROLL, document, tables, tuple(closing), (plan_answer(document),))
-    asked.environment.report(report, asked.output)
+    request.environment.report(report, request.output)
 
 
-def begin(asked: Asked) -> None:
+def begin(request: RollRequest) -> None:
     """Look, refuse, ask, look again, and restart one node after the other."""
     from kipctl.roll.plan import demand_safe, describe_risk, node_name
 
-    environment, how = asked.environment, _with_lab(asked, asked.how)
-    _demand_ended(asked)
-    plan = asked.plan()
+    environment, how = request.environment, _with_lab(request, request.how)
+    _demand_ended(request)
+    plan = request.plan()
     demand_safe(plan, force=how.force)
     _demand_commands(plan, how)
     for line in plan_closing(plan.as_document()):
@@ -107,19 +108,19 @@ def begin(asked: Asked) -> None:
             name = node_name(risk.broker, risk.role).capitalize()
             environment.message(f"{name}: {describe_risk(risk)}")
     question = f"Restart {_order(plan)}, one after the other ({_in_words(how)})?"
-    confirm_unless_lab(environment, asked.cluster, question, asked.yes)
-    with asked.changes.locked(asked.origin):
-        _demand_ended(asked)  # another may have begun one since
-        again = asked.plan()
+    confirm_unless_lab(environment, request.cluster, question, request.yes)
+    with request.changes.locked(request.origin):
+        _demand_ended(request)  # another may have begun one since
+        again = request.plan()
         demand_safe(again, force=how.force)
         if [step.broker for step in again.steps] != [step.broker for step in plan.steps]:
             raise RefusedError("The order has changed since it was shown. Nothing was changed.")
-        _carry_out(asked, asked.rolls.begin(asked.origin, how, again.steps))
+        _carry_out(request, request.rolls.begin(request.origin, how, again.steps))
 
 
-def _demand_ended(asked: Asked) -> None:
+def _demand_ended(request: RollRequest) -> None:
     """Raise RefusedError while a roll of this cluster may be resumed."""
-    if unfinished_roll := asked.rolls.unfinished_roll():
+    if unfinished_roll := request.rolls.unfinished_roll():
         left = ", ".join(str(step.broker) for step in unfinished_roll.left)
         raise RefusedError(
             f"A roll of this cluster has not ended (left: broker {left}).",
@@ -127,38 +128,38 @@ def _demand_ended(asked: Asked) -> None:
         )
 
 
-def resume(asked: Asked) -> None:
+def resume(request: RollRequest) -> None:
     """Go on with the last roll, from where its record and the cluster say that it is."""
-    record = asked.rolls.unfinished_roll()
+    record = request.rolls.unfinished_roll()
     if record is None:
         raise RefusedError("There is no roll to go on with.", "Begin one: kipctl roll --dry-run")
     how = record.how
-    if asked.how.way:
-        how = replace(how, way=asked.how.way, command=asked.how.command, lab="")
-    how = _with_lab(asked, how)
+    if request.how.way:
+        how = replace(how, way=request.how.way, command=request.how.command, lab="")
+    how = _with_lab(request, how)
     left = ", ".join(f"{step.broker} ({step.phase})" for step in record.left) or "none"
     confirm_unless_lab(
-        asked.environment,
-        asked.cluster,
+        request.environment,
+        request.cluster,
         f"Go on with the roll of {record.id}, left: {left} ({_in_words(how)})?",
-        asked.yes,
+        request.yes,
     )
-    with asked.changes.locked(asked.origin):
-        if asked.rolls.unfinished_roll() != record:
+    with request.changes.locked(request.origin):
+        if request.rolls.unfinished_roll() != record:
             raise RefusedError(
                 "The roll has gone on, or ended, since it was asked about. Nothing was changed.",
                 "Look again: kipctl roll --resume",
             )
-        _carry_out(asked, replace(record, how=how).mark(type(record.state).UNDER_WAY))
+        _carry_out(request, replace(record, how=how).mark(type(record.state).UNDER_WAY))
 
 
-def abandon(asked: Asked) -> None:
+def abandon(request: RollRequest) -> None:
     """Give the last roll up: nothing is restarted or moved; what is left to do is said."""
     from kipctl.roll.move_leaders import entries_of
     from kipctl.roll.record import RollState
 
-    with asked.changes.locked(asked.origin):
-        record = asked.rolls.unfinished_roll()
+    with request.changes.locked(request.origin):
+        record = request.rolls.unfinished_roll()
         if record is None:
             raise RefusedError("There is no roll to give up.")
         record = record.mark(RollState.ABANDONED, "given up by the operator")
@@ -170,11 +171,11 @@ def abandon(asked: Asked) -> None:
         if step.has_moved:
             closing += (
                 f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
-                for entry in entries_of(asked.changes, record.origin, step.since)
+                for entry in entries_of(request.changes, record.origin, step.since)
             )
     opening = paragraphs("The roll is abandoned.")
     report = Report(ROLL, record_document(record), _tables(record), tuple(closing), opening)
-    asked.environment.report(report, asked.output)
+    request.environment.report(report, request.output)
 
 
 def record_document(record: "RollRecord") -> dict[str, Any]:
@@ -207,12 +208,12 @@ def _waits(seconds: tuple[float, ...] | None) -> dict[str, Any] | None:
     }
 
 
-def _carry_out(asked: Asked, record: "RollRecord") -> None:
+def _carry_out(request: RollRequest, record: "RollRecord") -> None:
     from kipctl.roll.execution import Roll
     from kipctl.roll.move_leaders import LeaderMover
     from kipctl.roll.node_watch import ClusterWatch
 
-    environment, how = asked.environment, record.how
+    environment, how = request.environment, record.how
     if how.way == "manual" and not environment.stdin.isatty():
         raise UsageError("The roll asks for each restart, and there is no terminal to ask on.")
     title = f"Restarting {len(record.left)} {record.kind}"
@@ -220,31 +221,33 @@ def _carry_out(asked: Asked, record: "RollRecord") -> None:
     try:
         with ExitStack() as meanwhile:
             progress = meanwhile.enter_context(environment.progress(title))
-            guarding = _guarding(asked, how, progress)
+            guarding = _guarding(request, how, progress)
             conditions = [gauge.condition for gauge in guarding.guard.gauges]
-            if felt := [one for one in conditions if one.kind.is_measured_by_canary]:
+            if by_canary := [one for one in conditions if one.kind.is_measured_by_canary]:
                 from kipctl.guard.canary import canary
 
-                probe = meanwhile.enter_context(canary(asked.cluster, felt, environment.message))
+                probe = meanwhile.enter_context(
+                    canary(request.cluster, by_canary, environment.message)
+                )
                 guarding.canary_values, new_waits = probe, probe.new_waits
             leaders = LeaderMover(
-                asked.cluster, asked.changes, record.origin, how.batch, how.timeout_s, progress
+                request.cluster, request.changes, record.origin, how.batch, how.timeout_s, progress
             )
             rolling = Roll(
                 record,
-                ClusterWatch(asked.cluster, guarding.exporters),
+                ClusterWatch(request.cluster, guarding.exporters),
                 leaders,
                 guarding,
                 environment.stdin,
                 environment.message,
                 progress,
-                asked.was_restarted,
+                request.was_restarted,
                 new_waits,
             )
             rolling.run()
     finally:  # what was done is printed, however it ends
         if rolling:
-            environment.report(_report(rolling.record, rolling.guarding), asked.output)
+            environment.report(_report(rolling.record, rolling.guarding), request.output)
 
 
 def _report(record: "RollRecord", guarding: "GuardMonitor") -> Report:
@@ -265,23 +268,23 @@ def _tables(record: "RollRecord") -> tuple[Any, ...]:
     return node_tables(record_document(record)["steps"])
 
 
-def _guarding(asked: Asked, how: "RollOptions", progress: Any = None) -> "GuardMonitor":
+def _guarding(request: RollRequest, how: "RollOptions", progress: Any = None) -> "GuardMonitor":
     from kipctl.guard.conditions import Guard, parse_guard
     from kipctl.guard.exporters import Exporters
     from kipctl.guard.monitor import GuardMonitor
 
     guard = Guard.of(map(parse_guard, how.guards), how.guard_patience_s, how.guard_quiet_s)
-    told = progress or asked.environment.message
-    return GuardMonitor(asked.cluster, guard, Exporters(how.metrics_urls), told)
+    told = progress or request.environment.message
+    return GuardMonitor(request.cluster, guard, Exporters(how.metrics_urls), told)
 
 
-def _with_lab(asked: Asked, how: "RollOptions") -> "RollOptions":
+def _with_lab(request: RollRequest, how: "RollOptions") -> "RollOptions":
     """The name of the lab, and where its brokers serve metrics. Raises UsageError for no lab."""
     from kipctl.runs.actions import lab_of
 
     if how.way != "lab":
         return how
-    lab = lab_of(asked.cluster)
+    lab = lab_of(request.cluster)
     return replace(how, lab=lab.name, metrics_urls=how.metrics_urls or lab.metrics_urls)
 
 

@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    ConfOption,
     HtmlOption,
-    MasterOption,
     OutputOption,
-    ScratchOption,
-    StartTimeoutOption,
+    SparkOptions,
     YesOption,
-    place_of,
 )
 from kipctl.cli.report import check_html, write_page
-from kipctl.durations import Duration
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
@@ -167,10 +163,12 @@ def _summary(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]
 
 
 @app.command()
+@grouped
 def compare(
     context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help=_SIDE_HELP)],
     b: Annotated[str, typer.Argument(metavar="B", help="What is compared with A: likewise.")],
+    on: SparkOptions,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
@@ -181,10 +179,6 @@ def compare(
         ),
     ] = None,
     html: HtmlOption = None,
-    master: MasterOption = "local[*]",
-    conf: ConfOption = None,
-    start_timeout: StartTimeoutOption = Duration(60),
-    scratch: ScratchOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Compare runs measure by measure, and tell differences from chance.
@@ -206,7 +200,7 @@ def compare(
     from kipctl.trace.settings import end_of, interrupted_after
     from kipctl.trace.stored_runs import path_of
 
-    place = place_of(master, conf, start_timeout, scratch)
+    place = on.place
     gates = [parse_gate(text, UNITS) for text in fail_if or ()]
     paths = [[path_of(run, environment.variables) for run in _runs_of(side)] for side in (a, b)]
     if both := set(paths[0]) & set(paths[1]):
@@ -216,7 +210,7 @@ def compare(
         check_html(html)
     pictured = None
     with (
-        environment.progress(f"Starting Spark on {master}.") as progress,
+        environment.progress(f"Starting Spark on {on.master}.") as progress,
         spark_session(
             place,
             progress,

@@ -158,7 +158,7 @@ def _warn(environment: Environment, spec: "TapSpec") -> None:
         )
 
 
-def _spoken(spec: "TapSpec") -> str:
+def _client_protocol(spec: "TapSpec") -> str:
     """What clients of the tap are to speak, where that or what brokers speak is no plain text.
 
     TLS ends at the tap; a login passes, so clients log in as if the tap were not there.
@@ -185,7 +185,8 @@ def _wait(
     clients_go_to = plan.spec.advertised_address(tap.bootstrap_server)
     listens = f" The tap listens at {tap.bootstrap_server}."
     environment.message(
-        f"Clients connect to {clients_go_to}{_spoken(plan.spec)} instead of {plan.spec.access}."
+        f"Clients connect to {clients_go_to}{_client_protocol(plan.spec)}"
+        f" instead of {plan.spec.access}."
         f"{listens if clients_go_to != tap.bootstrap_server else ''} Ctrl-C ends the tap."
     )
     until = time.monotonic() + seconds if seconds else float("inf")

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.text import Text
 
 from kipctl.report.layout import for_people, laid_out, wrapped
-from kipctl.report.markdown import markdown
 from kipctl.report.printable import printable
 from kipctl.report.tables import Report, Table
 
@@ -54,6 +53,8 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
         case OutputFormat.CSV:
             _write_csv(report.tables + report.further, stream)
         case OutputFormat.MARKDOWN:
+            from kipctl.report.markdown import markdown
+
             stream.write(markdown(report))
         case OutputFormat.PLAIN:
             _write_lines(report, _Paper(thousands=""), stream)

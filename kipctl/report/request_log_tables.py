@@ -10,13 +10,14 @@ from kipctl.report.tables import Cell, Column, Table
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 
-_HINTS = {
+HINTS = {
     "uses": "follows them",
     "waits": "gets them, and waits all the same",
     "gets": "gets them",
     "none": "too old for them",
     "-": "-",
 }
+"""What each use of leader hints is called."""
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _ADDRESSES_SHOWN = 5
 
@@ -26,14 +27,14 @@ def request_log_answer(document: Document) -> str:
     clients: Counter[str] = Counter()
     for cluster in document["clusters"]:
         for row in cluster["fleet"]:
-            clients[_HINTS[row["hints"]]] += row["clients"]
+            clients[HINTS[row["hints"]]] += row["clients"]
     served = document["lines"]["parsed"]
     if not clients:
         return f"No client is in the {served:,} lines that could be read."
-    shown = ", ".join(f"{n:,} {how}" for how, n in clients.most_common() if how != "-")
+    shown = "; ".join(f"{how}: {n:,}" for how, n in clients.most_common() if how != "-")
     return (
-        f"{clients.total():,} clients are in {served:,} lines. Of leader hints (KIP-951): "
-        f"{shown or 'nothing is known'}."
+        f"{clients.total():,} clients are in {served:,} lines. What they do with leader hints"
+        f" (KIP-951): {shown or 'is not known'}."
     )
 
 
@@ -98,7 +99,7 @@ def _fleet(document: Document) -> Table:
             row["clients"],
             row["requests"],
             *(", ".join(row["apis"].get(api, ())) or "-" for api in _APIS_SHOWN),
-            _HINTS[row["hints"]],
+            HINTS[row["hints"]],
             errors["total"],
             errors["hinted"],
             _used(row["followed_hints"]),
@@ -115,16 +116,19 @@ def _fleet(document: Document) -> Table:
             "software",
             "clients",
             "requests",
-            *(Column(f"{api.capitalize()} versions", right=True) for api in _APIS_SHOWN),
+            *(
+                Column(f"{api.capitalize()} versions", right=True, detail=True)
+                for api in _APIS_SHOWN
+            ),
             "leader hints",
             "NOT_LEADER errors",
             "with hint",
             "hints followed at once",
             Column("waited after, p50 ms", 1),
-            Column("max ms", 1),
-            Column("Metadata/min", 1),
-            Column("Metadata MB", 3),
-            Column("across racks %", 1),
+            Column("max ms", 1, detail=True),
+            Column("Metadata/min", 1, detail=True),
+            Column("Metadata MB", 3, detail=True),
+            Column("across racks %", 1, detail=True),
         ),
         tuple(map(cells, document["fleet"])),
         tuple(_unknown_brokers(document)),

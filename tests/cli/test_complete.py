@@ -125,8 +125,9 @@ def test_bash_offers_runs_of_an_argument(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
-    lab: Lab, tmp_path: Path
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kipctl.cli.complete.PATIENCE_S", 60.0)
     create_topic(lab.bootstrap_server, "complete-me", 1, 1)
     environment = at(tmp_path, lab.bootstrap_server)
     ids = sorted(str(node.id) for node in lab.nodes if node.id < 100)
@@ -141,6 +142,3 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
             environment.connecting.clear()
             line = f"kipctl reassign {named} {ending}"
             assert offered(word, line, environment) == values, line
-    variables = dict(environment.variables)
-    line = "kipctl inspect leaders --cluster east --topic complete"
-    assert in_bash(line, tmp_path, variables) == ["complete-me"]

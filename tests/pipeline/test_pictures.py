@@ -1,6 +1,8 @@
 """What a report draws is what `kipctl analyze` computes, and its page shows those numbers."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,8 +19,10 @@ from kipctl.pipeline.analysis import analyse_runs
 from kipctl.pipeline.pictures import MOST_BUCKETS, bucket, report_document, shown_runs
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html.spread import steps
+from kipctl.report.request_log_tables import request_log_tables
 
 RECORDS = 4000
+LOG = Path(__file__).parent / "data" / "kafka-4.3.1"
 
 
 class Tables(HTMLParser):
@@ -217,3 +221,43 @@ def test_each_arm_has_its_first_run_drawn_before_any_has_its_second() -> None:
     runs = [("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("c1", "c")]
     assert shown_runs(runs, 4) == ["a1", "b1", "c1", "a2"]
     assert shown_runs(runs[:2], 4) == ["a1", "a2"]
+
+
+@pytest.mark.spark
+def test_a_page_of_request_logs_shows_the_numbers_of_analyze(
+    kipctl_here: OneProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "log.html"
+    plain = kipctl_here("analyze", "request-log", LOG, "--output", "json")
+    said = kipctl_here("analyze", "request-log", LOG, "--html", file, "--output", "json")
+    assert (plain.status, said.status) == (ExitStatus.DONE, ExitStatus.DONE), said.err
+    assert said.document == plain.document
+    [cluster] = said.document["clusters"]
+    shown = Tables(file.read_text()).tables
+    for table in request_log_tables(said.document):
+        assert shown[table.title] == [
+            list(table.titles),
+            *([table.text(at, cell, ",") for at, cell in enumerate(row)] for row in table.rows),
+        ], table.title
+
+    def in_time(title: str) -> Counter[str]:
+        """The sums that the picture's words tell."""
+        found = re.search(rf"{title}: (.*?)\.[ <]", file.read_text())
+        assert found, title
+        parts = (part.rpartition(" ") for part in found[1].split(", "))
+        return Counter({name: int(count.replace(",", "")) for name, _, count in parts})
+
+    apis: Counter[str] = Counter()
+    for row in cluster["apis"]:
+        apis[row["api"]] += row["requests"]
+    counted = in_time("Requests by API")
+    followers = counted.pop("FETCH of followers")
+    assert counted + Counter({"FETCH": followers}) == apis
+    assert in_time("Metadata requests by cause") == Counter(cluster["metadata"]["by_cause"])
+    software = Counter({f"{r['software']} {r['version']}": r["requests"] for r in cluster["fleet"]})
+    assert in_time("Requests of clients by software") == software
+    errors: Counter[str] = Counter()
+    for kind in ("produce_errors", "fetch_errors"):
+        for code, count in cluster[kind].items():
+            errors[cluster["error_names"][code]] += count
+    assert +in_time("Errors in answers, by partition") == +errors

@@ -2,7 +2,8 @@
 
 import pytest
 
-from kipctl.cli.options import Load, load_of
+from kipctl.cli.options import Load, LoadOptions, RunOptions
+from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.actions import parse_action
@@ -32,7 +33,8 @@ def test_what_is_usual(
     count: int,
     load: Load,
 ) -> None:
-    assert load_of(records, warmup, throughput, every_s, count) == load
+    options = LoadOptions(records, throughput, warmup)
+    assert options.load(every_s, count) == load
 
 
 def plan(every_s: float, throughput: float = 1500.0, count: int = 0) -> PerfPlan:
@@ -57,3 +59,9 @@ def test_more_actions_than_fit_are_refused_and_how_many_do_is_said() -> None:
     )
     assert plan(1.0, count=3).count == 3
     assert plan(1.0, throughput=-1, count=100).count == 100
+
+
+@pytest.mark.parametrize("options", [RunOptions(count=3), RunOptions(every=Duration(2))])
+def test_actions_without_during_are_refused(options: RunOptions) -> None:
+    with pytest.raises(UsageError, match="does nothing without --during"):
+        options.of_plan(5.0, {})

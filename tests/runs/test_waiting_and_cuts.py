@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from electing_broker import ElectingCluster, partition
 
-from kipctl.cli.perf_results import raise_for_actions
+from kipctl.cli.options import RunOptions
+from kipctl.cli.perf_results import raise_for_run
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
@@ -269,15 +270,15 @@ def test_nothing_is_produced_for_a_consumer_that_is_gone(writer, reader, stopped
 
 def test_an_action_that_failed_ends_the_command_as_partly_done():
     rotate = parse_action("rotate")
-    raise_for_actions({"actions": [{"error": None}]}, rotate)
+    raise_for_run({"actions": [{"error": None}]}, rotate, RunOptions())
     with pytest.raises(PartlyDoneError, match="1 of 2 actions failed: no"):
-        raise_for_actions({"actions": [{"error": None}, {"error": "no"}]}, rotate)
+        raise_for_run({"actions": [{"error": None}, {"error": "no"}]}, rotate, RunOptions())
 
 
 def test_no_action_of_those_asked_for_is_partly_done_too():
-    raise_for_actions({"actions": []}, None)
+    raise_for_run({"actions": []}, None, RunOptions())
     with pytest.raises(PartlyDoneError, match="--during restart:2: nothing happened before"):
-        raise_for_actions({"actions": []}, parse_action("restart:2"))
+        raise_for_run({"actions": []}, parse_action("restart:2"), RunOptions())
 
 
 class Producer:

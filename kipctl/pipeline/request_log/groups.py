@@ -12,18 +12,24 @@ PARSED, BROKEN, OTHER = "parsed", "broken", "other"
 _KEYS = ("file", "is_request", *PIECES, "notes")
 
 
-def grouped(cuts: DataFrame) -> DataFrame:
-    """Rows of `cuts.CUT` with bodies `narrowed`, alike ones in one row."""
-    return cuts.groupBy(*_KEYS).agg(
-        F.sum("requests").alias("requests"),
-        F.min("first_us").alias("first_us"),
-        F.max("last_us").alias("last_us"),
-        F.sum("read_bytes").alias("read_bytes"),
+def grouped(cuts: DataFrame, slice_us: int = 0) -> DataFrame:
+    """Rows of `cuts.CUT` with bodies `narrowed`, alike ones (of one slice) in one row."""
+    slices = [F.floor(F.col("first_us") / slice_us).alias("_slice")] if slice_us else []
+    return (
+        cuts.groupBy(*_KEYS, *slices)
+        .agg(
+            F.sum("requests").alias("requests"),
+            F.min("first_us").alias("first_us"),
+            F.max("last_us").alias("last_us"),
+            F.sum("read_bytes").alias("read_bytes"),
+        )
+        .drop("_slice")
     )
 
 
-def groups_of(cuts: DataFrame) -> DataFrame:
-    """What cut lines (`cuts.CUT`) say, a row for lines that are alike.
+def groups_of(cuts: DataFrame, slice_us: int = 0) -> DataFrame:
+    """What cut lines (`cuts.CUT`) say, a row for lines that are alike; with `slice_us` a row for
+    those of each slice of time of that length.
 
     Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no
     whole JSON) or OTHER; `requests`, the number of lines; `first_us` and `last_us`, when the first
@@ -33,7 +39,7 @@ def groups_of(cuts: DataFrame) -> DataFrame:
     `read_bytes` of consumers that name their rack, and of `bodies.narrowed` `answers`, `metadata`,
     `single`.
     """
-    groups = cuts.transform(narrowed).transform(grouped).transform(with_header_of_pieces)
+    groups = cuts.transform(narrowed).transform(grouped, slice_us).transform(with_header_of_pieces)
 
     def header_field(name: str) -> Column:
         return F.coalesce(f"header.{name}", f"notes.header.{name}")

@@ -15,6 +15,7 @@ from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.files import unquoted
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
+from kipctl.pipeline.pictures import bucket
 from kipctl.pipeline.preflight import why_not_read
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
@@ -83,6 +84,8 @@ class RequestLog:
     spans: Mapping[str, Span]
     refused_slots: frozenset[int]
     refusals: int
+    slice_us: int
+    """How long the slices of time are that `calls` were counted in; 0 for one of all the time."""
 
 
 def read_request_log(
@@ -91,6 +94,8 @@ def read_request_log(
     timezones: Timezones = UTC_EVERYWHERE,
     period: Period = ALWAYS,
     broker_at: Mapping[str, int] | None = None,
+    *,
+    by_time: bool = False,
 ) -> RequestLog:
     """Read request logs: files, folders and what is in them, wildcards, .gz, on any file system
     that Spark reads; no file twice, however often it is named.
@@ -98,7 +103,8 @@ def read_request_log(
     `timezones` are the zones of the brokers' clocks, which log4j does not write. Of the log the
     period is taken; lines that tell no time are in no period. `broker_at` names brokers by address,
     see `places_of`. Raises UsageError for a path that is not there, a period that is not one of
-    wall time or in which no request lies, PipelineError when no line is a request's.
+    wall time or in which no request lies, PipelineError when no line is a request's. To be counted
+    `by_time` lines are read once more before, to see how long they last.
     """
     name = ", ".join(paths)
     every = text = text_of(spark, paths, period)
@@ -106,7 +112,8 @@ def read_request_log(
     if period != ALWAYS:
         us = answered_us(stamp_of("value"), zone)
         text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
-    groups = groups_of(cut(text, zone)).transform(checkpointed)
+    slice_us = bucket(_lasts_us(text, zone)) if by_time else 0
+    groups = groups_of(cut(text, zone), slice_us).transform(checkpointed)
     summary = _Summary.of(groups)
     if not summary.lines[PARSED] + summary.lines[BROKEN]:
         every = text_of(spark, paths)
@@ -141,7 +148,16 @@ def read_request_log(
         spans=summary.spans,
         refused_slots=summary.refused_slots,
         refusals=summary.refusals,
+        slice_us=slice_us,
     )
+
+
+def _lasts_us(text: DataFrame, zone: Column) -> int:
+    """From the first answer to the last one."""
+    us = answered_us(stamp_of("value"), zone).alias("us")
+    requests = text.filter(F.contains("value", F.lit(MARKER))).select(us)
+    [(first, last)] = requests.agg(F.min("us"), F.max("us")).collect()
+    return 0 if first is None else int(last - first)
 
 
 def without_requests(

@@ -1,13 +1,21 @@
 """A report of recorded runs as one HTML page: no network, no script."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kipctl.report.analysis_tables import analysis_tables
-from kipctl.report.html import MARK
 from kipctl.report.html.answer import answer, doubts
-from kipctl.report.html.parts import details, html_figure, html_table, stylesheet, svg_file, text
+from kipctl.report.html.parts import (
+    Page,
+    Section,
+    details,
+    framed,
+    html_figure,
+    html_table,
+    svg_file,
+    text,
+)
 from kipctl.report.html.spread import (
     batch_words,
     latency_picture,
@@ -25,17 +33,8 @@ from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
 
-_MOST_DOUBTS = 20
 _MOST_RUNS = 60
 _MOST_STEPS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """The page, and each of its pictures as an SVG file by name (without its ending)."""
-
-    html: str
-    pictures: Mapping[str, str]
 
 
 def page(document: Document, comparisons: Sequence[Document] = (), version: str = "") -> Page:
@@ -62,40 +61,12 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
         *_tables(document, pictures.keys()),
         *_runs(document),
     ]
-    links = "".join(f'<a href="#{of}">{text(shown)}</a> ' for of, shown, _ in sections)
-    body = "\n".join(
-        f'<section aria-labelledby="{of}"><h2 id="{of}">{text(shown)}</h2>\n{inside}</section>'
-        for of, shown, inside in sections
+    made = (
+        "Every number is one of <code>kipctl analyze</code> of the same runs; what each picture "
+        "shows is told in docs/report.md."
     )
-    html = (
-        f'<!doctype html>\n{MARK}\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{text(title)}</title><style>{stylesheet()}</style></head><body>\n"
-        f'<header><h1>{text(title)}</h1><p class="answer">{text(answer(document))}</p>'
-        f'{_doubts(document)}<nav aria-label="Contents">{links}</nav></header>\n'
-        f"<main>\n{body}\n</main>\n"
-        f'<footer><p class="note">Made by kipctl {text(version)}. Every number is one of '
-        "<code>kipctl analyze</code> of the same runs; what each picture shows is told in "
-        "docs/report.md.</p></footer>\n</body></html>\n"
-    )
+    html = framed(title, answer(document), doubts(document), sections, f"{version}. {made}")
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})
-
-
-Section = tuple[str, str, str]
-"""Its anchor, its title, what is in it."""
-
-
-def _doubts(document: Document) -> str:
-    found = doubts(document)
-    if not found:
-        return ""
-    items = "".join(f"<li>{text(doubt)}</li>" for doubt in found[:_MOST_DOUBTS])
-    if len(found) > _MOST_DOUBTS:
-        items += f"<li>and {len(found) - _MOST_DOUBTS:,} more</li>"
-    return (
-        '<div class="doubts"><h2>Read with care: something spoils '
-        f"{'this run' if len(document['runs']) == 1 else 'these runs'}</h2><ul>{items}</ul></div>"
-    )
 
 
 def _verdicts(comparisons: Sequence[Document]) -> Iterator[Section]:
@@ -104,7 +75,7 @@ def _verdicts(comparisons: Sequence[Document]) -> Iterator[Section]:
             f"<h3>{text(one['title'])}</h3>{''.join(map(html_table, compare_tables(one)))}"
             for one in comparisons
         )
-        yield "verdicts", "Do they differ?", inside
+        yield Section("verdicts", "Do they differ?", inside)
 
 
 def _timelines(document: Document, keep: Any) -> Iterator[Section]:
@@ -124,13 +95,13 @@ def _timelines(document: Document, keep: Any) -> Iterator[Section]:
             "name it alone, as kipctl report RUN.</p>"
         )
     if shown:
-        yield "timeline", "What happened, in time", "".join(shown)
+        yield Section("timeline", "What happened, in time", "".join(shown))
 
 
 def _spreads(document: Document, keep: Any) -> Iterator[Section]:
     analysis = document["analysis"]
     if drawn := waits_picture(document):
-        yield (
+        yield Section(
             "waits",
             "What a client waited for each moved leader",
             html_figure(
@@ -139,13 +110,13 @@ def _spreads(document: Document, keep: Any) -> Iterator[Section]:
         )
     if drawn := latency_picture(document):
         tables = analysis_tables(analysis, ["latency"])
-        yield "latency", "How long records took", html_figure(keep(drawn), *tables)
+        yield Section("latency", "How long records took", html_figure(keep(drawn), *tables))
     if drawn := metadata_picture(document):
         tables = analysis_tables(analysis, ["metadata"])
-        yield "metadata", "Why Metadata was asked for", html_figure(keep(drawn), *tables)
+        yield Section("metadata", "Why Metadata was asked for", html_figure(keep(drawn), *tables))
     if drawn := racks_picture(document):
         tables = analysis_tables(analysis, ["reads"])
-        yield "racks", "Which rack was read from", html_figure(keep(drawn), *tables)
+        yield Section("racks", "Which rack was read from", html_figure(keep(drawn), *tables))
 
 
 def _by_arm(document: Document, name: str) -> Table:
@@ -196,7 +167,7 @@ def _slowest(document: Document, keep: Any) -> Iterator[Section]:
         drawn = keep(waterfall_picture(batch, number))
         figure = html_figure(drawn, table, attempts, caption="", most=_MOST_STEPS)
         shown.append(details(f"{number}. {batch_words(batch)}", figure))
-    yield "slowest", "The slowest redirected batches", "".join(shown)
+    yield Section("slowest", "The slowest redirected batches", "".join(shown))
 
 
 def _id(broker: int | None) -> str:
@@ -212,7 +183,7 @@ def _tables(document: Document, pictures: Collection[str]) -> Iterator[Section]:
     tables = [of for of in analysis_tables(document["analysis"]) if of.name not in shown]
     if tables:
         inside = "".join(details(table.title, html_table(table)) for table in tables)
-        yield "tables", "All other tables", inside
+        yield Section("tables", "All other tables", inside)
 
 
 def _runs(document: Document) -> Iterator[Section]:
@@ -233,4 +204,4 @@ def _runs(document: Document) -> Iterator[Section]:
     ]
     if len(runs) > _MOST_RUNS:
         settings.append(f'<p class="note">{len(runs) - _MOST_RUNS:,} more: kipctl runs show.</p>')
-    yield "runs", "The runs", html_table(table) + "".join(settings)
+    yield Section("runs", "The runs", html_table(table) + "".join(settings))

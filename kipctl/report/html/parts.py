@@ -1,8 +1,12 @@
-"""Pieces of a page: escaped text, tables, pictures with their words."""
+"""Pieces of a page: its frame, escaped text, tables, pictures with their words."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
+from kipctl.report.html import MARK
 from kipctl.report.html.svg import Picture
 from kipctl.report.printable import printable
 from kipctl.report.tables import Table
@@ -11,6 +15,54 @@ MOST_ROWS = 100
 """Rows of a table that are shown in a page."""
 _LONG = 40
 _NOTES = 4
+_MOST_DOUBTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The page, and each of its pictures as an SVG file by name (without its ending)."""
+
+    html: str
+    pictures: Mapping[str, str]
+
+
+class Section(NamedTuple):
+    """A part of a page."""
+
+    anchor: str
+    title: str
+    inside: str
+
+
+def framed(
+    title: str, answer: str, doubts: Sequence[str], sections: Sequence[Section], made: str
+) -> str:
+    """The whole page: its answer, what spoils it, links to its sections, the sections, and by which
+    version of kipctl it was `made` (HTML)."""
+    links = "".join(f'<a href="#{one.anchor}">{text(one.title)}</a> ' for one in sections)
+    body = "\n".join(
+        f'<section aria-labelledby="{one.anchor}"><h2 id="{one.anchor}">{text(one.title)}</h2>\n'
+        f"{one.inside}</section>"
+        for one in sections
+    )
+    return (
+        f'<!doctype html>\n{MARK}\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{text(title)}</title><style>{stylesheet()}</style></head><body>\n"
+        f'<header><h1>{text(title)}</h1><p class="answer">{text(answer)}</p>'
+        f'{_care(doubts)}<nav aria-label="Contents">{links}</nav></header>\n'
+        f"<main>\n{body}\n</main>\n"
+        f'<footer><p class="note">Made by kipctl {made}</p></footer>\n</body></html>\n'
+    )
+
+
+def _care(found: Sequence[str]) -> str:
+    if not found:
+        return ""
+    items = "".join(f"<li>{text(doubt)}</li>" for doubt in found[:_MOST_DOUBTS])
+    if len(found) > _MOST_DOUBTS:
+        items += f"<li>and {len(found) - _MOST_DOUBTS:,} more</li>"
+    return f'<div class="doubts"><h2>Read with care</h2><ul>{items}</ul></div>'
 
 
 def text(shown: object) -> str:

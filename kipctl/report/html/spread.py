@@ -69,8 +69,8 @@ def metadata_picture(document: Document) -> Picture | None:
         )
         for cause, arm in sorted(sums)
     ]
-    says = "Metadata requests a run by what made the client send them: " + _bar_words(bars, "")
-    return _bars("metadata", "Metadata requests by cause", says, bars, "requests a run")
+    says = "Metadata requests a run by what made the client send them"
+    return bars_picture("metadata", "Metadata requests by cause", says, bars, "requests a run")
 
 
 def racks_picture(document: Document) -> Picture | None:
@@ -81,16 +81,21 @@ def racks_picture(document: Document) -> Picture | None:
         sums[key] = sums.get(key, 0) + row["bytes"]
     if all("?" in key for key in sums):
         return None
+    return rack_bars("racks", [(*key, size) for key, size in sorted(sums.items())])
+
+
+def rack_bars(name: str, read: Sequence[tuple[str, str, str, int]]) -> Picture:
+    """Bytes read by rack of the client, rack of the broker, and what else is said of these."""
     bars = [
         (
-            f"{short(client, 12)} from {short(broker, 12)}, {role}",
-            sums[client, broker, role] / 1e6,
+            f"{short(client, 12)} from {short(broker, 12)}{', ' if role else ''}{role}",
+            size / 1e6,
             SERIES[0] if client == broker else SERIES[1],
         )
-        for client, broker, role in sorted(sums)
+        for client, broker, role, size in read
     ]
-    says = "Megabytes that clients of a rack read from brokers of a rack: " + _bar_words(bars, "MB")
-    return _bars("racks", "Bytes read, by rack", says, bars, "MB")
+    says = "Megabytes that clients of a rack read from brokers of a rack"
+    return bars_picture(name, "Bytes read, by rack", says, bars, "MB")
 
 
 def _line_words(rows: Rows) -> str:
@@ -180,7 +185,8 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
 
 
-def _bars(name: str, title: str, says: str, bars: Bars, unit: str) -> Picture:
+def bars_picture(name: str, title: str, says: str, bars: Bars, unit: str) -> Picture:
+    """A bar for each, with its number; `says` is what they are, and is told with the numbers."""
     shown = bars[:MOST_BARS]
 
     def draw(figure: Figure, is_narrow: bool) -> None:
@@ -204,7 +210,8 @@ def _bars(name: str, title: str, says: str, bars: Bars, unit: str) -> Picture:
         axes.locator_params(axis="x", nbins=4 if is_narrow else 8)
 
     height = 26 * len(shown) + 50
-    return picture(name, title, says, draw, (height, height))
+    told = f"{says}: {_bar_words(bars, 'MB' if unit == 'MB' else '')}"
+    return picture(name, title, told, draw, (height, height))
 
 
 def steps(batch: Mapping[str, Any]) -> list[tuple[str, int, int]]:

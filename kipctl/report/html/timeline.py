@@ -32,7 +32,8 @@ _LINES = (("p50_us", "p50", 0, 1.6), ("p99_us", "p99", 1, 1.4), ("max_us", "max"
 _MOST_BROKERS = len(SERIES)
 _MOST_NAMED = 160
 _MARKS = ("o", "s", "^")
-_ROW = 20.0
+ROW = 20.0
+"""The height of a row, in CSS pixels."""
 
 
 def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: int) -> Picture:
@@ -41,17 +42,17 @@ def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: 
     `timeline` is one of those of `kipctl.pipeline.pictures`, `actions` the rows of its run.
     """
     leaders = timeline["leaders"]["rows"]
-    refused = _by_name(timeline["refused"], "api")
-    metadata = _by_name(timeline["metadata"], "cause")
+    refused = by_name(timeline["refused"], "api")
+    metadata = by_name(timeline["metadata"], "cause")
     panels: list[tuple[str, float]] = []
     if timeline["latency"]:
         panels.append(("latency", 190))
     if leaders:
-        panels.append(("leaders", _ROW * len(leaders)))
+        panels.append(("leaders", ROW * len(leaders)))
     if refused:
-        panels.append(("refused", 1.4 * _ROW * len(refused)))
+        panels.append(("refused", 1.4 * ROW * len(refused)))
     if metadata:
-        panels.append(("metadata", 1.4 * _ROW * len(metadata)))
+        panels.append(("metadata", 1.4 * ROW * len(metadata)))
     heights = [height for _, height in panels] or [60.0]
     panels = panels or [("nothing", 60)]
     colours = broker_colours(leaders)
@@ -68,10 +69,10 @@ def timeline_picture(timeline: Document, bucket_us: int, actions: Rows, number: 
                     _leaders(axes, leaders, timeline, colours, is_narrow=is_narrow)
                 case "refused":
                     plain_axes(axes, "Refused batches and Fetches")
-                    _bars(axes, refused, bucket_us, 3 if is_narrow else 1)
+                    count_rows(axes, refused, bucket_us, is_narrow=is_narrow)
                 case "metadata":
                     plain_axes(axes, "Metadata requests by cause")
-                    _bars(axes, metadata, bucket_us, 3 if is_narrow else 1)
+                    count_rows(axes, metadata, bucket_us, is_narrow=is_narrow)
             for action in actions[:MOST_ACTIONS]:
                 at = action["called_us"] / 1e6
                 axes.axvline(at, color=FG, linewidth=0.8, linestyle=(0, (4, 3)), zorder=3)
@@ -213,7 +214,8 @@ def _in_turn(leads: Sequence[tuple[int, int | None]]) -> str:
     return first_few(found, 40)
 
 
-def _by_name(rows: Rows, key: str) -> dict[str, list[tuple[int, int]]]:
+def by_name(rows: Rows, key: str) -> dict[str, list[tuple[int, int]]]:
+    """By what they name: buckets with their counts."""
     found: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
         found.setdefault(str(row[key] or "not known"), []).append((row["bucket"], row["count"]))
@@ -314,12 +316,17 @@ def _leaders(
     axes.grid(visible=False)
 
 
-def _bars(
-    axes: Axes, by_name: Mapping[str, Sequence[tuple[int, int]]], bucket_us: int, together: int
+def count_rows(
+    axes: Axes,
+    counts: Mapping[str, Sequence[tuple[int, int]]],
+    bucket_us: int,
+    *,
+    is_narrow: bool,
 ) -> None:
-    """A row for each name; a bar for each bucket, or so many of them together, as high as the
-    logarithm of its count."""
-    rows = {name: _merged(of, together) for name, of in by_name.items()}
+    """A row for each name; a bar for each bucket, or three of them where it is narrow, as high as
+    the logarithm of its count."""
+    together = 3 if is_narrow else 1
+    rows = {name: _merged(of, together) for name, of in counts.items()}
     most = max((count for of in rows.values() for _, count in of), default=1)
     labels = []
     for at, (name, of) in enumerate(rows.items()):
@@ -330,7 +337,9 @@ def _bars(
             x += [when, when, math.nan]
             y += [at + 0.4, at + 0.4 - 0.8 * math.log1p(count) / math.log1p(most), math.nan]
         axes.plot(x, y, color=SERIES[at % len(SERIES)], linewidth=2.4, solid_capstyle="butt")
-        labels.append(f"{short(name.replace('_', ' '), 16)} {sum(n for _, n in of):,}")
+        labels.append(
+            f"{short(name.replace('_', ' '), 16 if is_narrow else 26)} {sum(n for _, n in of):,}"
+        )
     axes.set_yticks(range(len(rows)), labels)
     axes.set_ylim(len(rows) - 0.5, -0.55)
     axes.grid(visible=False, axis="y")

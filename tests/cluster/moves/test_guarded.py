@@ -17,7 +17,7 @@ from reassigning import VERSIONS, Held, Reassigning, Replicas, kipctl_on
 from scripted_broker import ScriptedBroker
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guarding import guarded, read_guard
+from kipctl.cli.guard import GuardOptions, guarded, read_guard
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
@@ -398,7 +398,7 @@ def test_the_canarys_leaders_move_along_and_are_no_part_of_the_plan(
     with world(tmp_path, suffers_after=-1) as w:
         w.fake.partitions |= {PartitionId(OWN_TOPIC, n): Held((1, 2), 1) for n in range(4)}
         with Cluster(Access(f"127.0.0.1:{w.fake.port}"), "test") as cluster:
-            asked = read_guard(["p99 > 1s"], "1s", "1s", "stop", [], moves_along=True)
+            asked = read_guard(GuardOptions(["p99 > 1s"]), moves_along=True)
             watched = guarded(Environment(), cluster, asked)
             now = take_snapshot(cluster)
             assert watched.without_canary(now) == now

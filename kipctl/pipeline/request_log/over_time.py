@@ -1,0 +1,78 @@
+"""What a page of request logs draws: requests, errors and Metadata requests by time.
+
+They are counted from the rows that the document's tables are made of, so their sums are the same.
+"""
+
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from kipctl.pipeline.at_once import all_at_once
+from kipctl.pipeline.clients import SOFTWARE
+from kipctl.pipeline.request_log.log import RequestLog
+from kipctl.pipeline.request_log.metadata import metadata_requests
+from kipctl.protocol.error_codes import error_name
+
+Rows = list[dict[str, Any]]
+
+
+def over_time(log: RequestLog) -> list[dict[str, Any]]:
+    """By cluster, of a log that was read `by_time`: `cluster_id`; `from_us` (of the first bucket,
+    since the epoch) and `bucket_us`; and by name and bucket (its number) how many: `apis`, requests
+    (those of followers apart), `software`, requests of clients, `errors`, answers for a partition,
+    `metadata`, Metadata requests by cause.
+    """
+    calls = log.calls.filter("first_us is not null")
+    of_clients = calls.filter(F.col("origin") == "client")
+    is_replica = F.col("origin") == "replica"
+    answers = calls.select(
+        "cluster", "first_us", "requests", F.explode("answers").alias("answer")
+    ).filter("answer.error != 0")
+    names: dict[str, tuple[DataFrame, Any]] = {
+        "apis": (calls, F.concat("api", F.when(is_replica, " of followers").otherwise(""))),
+        "software": (of_clients, F.concat_ws(" ", *SOFTWARE)),
+        "errors": (
+            answers.withColumn("requests", F.col("requests") * F.col("answer.partitions")),
+            F.col("answer.error"),
+        ),
+        "metadata": (
+            metadata_requests(log.calls).withColumnRenamed("received_us", "first_us"),
+            F.col("cause"),
+        ),
+    }
+    number = F.floor(F.col("first_us") / log.slice_us).alias("bucket")
+
+    def counted(frame: DataFrame, name: Any) -> Rows:
+        rows = frame.groupBy("cluster", name.alias("name"), number).agg(
+            F.sum("requests").alias("count")
+        )
+        return [row.asDict() for row in rows.orderBy("cluster", "name", "bucket").collect()]
+
+    found = all_at_once({of: partial(counted, *frame) for of, frame in names.items()})
+    for row in found["errors"]:
+        row["name"] = error_name(row["name"])
+    clusters = {row["cluster"] for row in found["apis"]}
+    return [
+        _of_cluster(cluster, log.slice_us, found)
+        for cluster in sorted(clusters, key=lambda name: name or "")
+    ]
+
+
+def _of_cluster(cluster: str | None, slice_us: int, found: dict[str, Rows]) -> dict[str, Any]:
+    """Its rows, the buckets counted from its first."""
+    rows = {of: [row for row in all_ if row["cluster"] == cluster] for of, all_ in found.items()}
+    first = min(row["bucket"] for row in rows["apis"])
+    return {
+        "cluster_id": cluster,
+        "from_us": first * slice_us,
+        "bucket_us": slice_us,
+        **{
+            of: [
+                {"name": row["name"], "bucket": row["bucket"] - first, "count": row["count"]}
+                for row in all_
+            ]
+            for of, all_ in rows.items()
+        },
+    }

@@ -1,0 +1,215 @@
+"""The page of brokers' request logs: what a fleet of clients asked for, in time and by client."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from kipctl.report.html.parts import (
+    Page,
+    Section,
+    details,
+    framed,
+    html_figure,
+    html_table,
+    svg_file,
+)
+from kipctl.report.html.spread import Bars, bars_picture, rack_bars
+from kipctl.report.html.svg import SERIES, Picture, picture, plain_axes, short
+from kipctl.report.html.timeline import ROW, by_name, count_rows
+from kipctl.report.html.words import counted, first_few, seconds
+from kipctl.report.request_log_tables import HINTS, request_log_tables
+from kipctl.report.tables import Table
+
+Document = Mapping[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+
+_PANELS = {
+    "apis": "Requests by API",
+    "software": "Requests of clients by software",
+    "errors": "Errors in answers, by partition",
+    "metadata": "Metadata requests by cause",
+}
+_MOST_ROWS = 12
+"""Of a panel: those with the most requests."""
+_MOST_NAMED = 4
+_BESIDE = ("fleet", "metadata", "reads")
+"""Tables that stand beside a picture."""
+
+
+def request_log_page(
+    paths: Sequence[str], document: Document, over_time: Sequence[Document], version: str = ""
+) -> Page:
+    """The page of a document of `analyze request-log --output json`, and of what
+    `kipctl.pipeline.request_log.over_time` counted of the same log."""
+    pictures: dict[str, Picture] = {}
+
+    def keep(drawn: Picture) -> Picture:
+        pictures[drawn.name] = drawn
+        return drawn
+
+    several = len(document["clusters"]) > 1
+    in_time = {of["cluster_id"]: of for of in over_time}
+    sections = [
+        section
+        for number, cluster in enumerate(document["clusters"], 1)
+        for section in _of_cluster(
+            {**document, "clusters": [cluster]},
+            in_time.get(cluster["cluster_id"]),
+            f", cluster {_name(cluster)}" if several else "",
+            number,
+            keep,
+        )
+    ]
+    rest = [table for table in request_log_tables(document) if table.name not in _BESIDE]
+    inside = "".join(details(table.title, html_table(table)) for table in rest)
+    sections.append(Section("tables", "All other tables", inside))
+    made = (
+        "Every number is one of <code>kipctl analyze request-log</code> of the same logs; what "
+        "each means is told in docs/request-log.md."
+    )
+    html = framed(
+        f"kipctl analyze request-log: {first_few(paths, _MOST_NAMED)}",
+        " ".join(
+            (f"{_name(one)}: " if several else "") + _answer(one) for one in document["clusters"]
+        ),
+        list(_doubts(document)),
+        sections,
+        f"{version}. {made}",
+    )
+    return Page(html, {name: svg_file(drawn) for name, drawn in pictures.items()})
+
+
+def _of_cluster(
+    document: Document,
+    timeline: Document | None,
+    of: str,
+    number: int,
+    keep: Callable[[Picture], Picture],
+) -> Iterator[Section]:
+    """The pictures of the only cluster of a document; `of` says which one, if there are others."""
+    [cluster] = document["clusters"]
+    tables = {table.name: table for table in request_log_tables(document)}
+
+    def section(name: str, title: str, drawn: Picture, *beside: Table | None) -> Section:
+        shown = (table for table in beside if table)
+        return Section(f"{name}{number}", f"{title}{of}", html_figure(keep(drawn), *shown))
+
+    if timeline:
+        drawn = _time_picture(timeline, number)
+        yield section("time", "What was asked, in time", drawn, *_time_tables(timeline))
+    if cluster["fleet"]:
+        drawn = _clients_picture(cluster["fleet"], number)
+        yield section("clients", "Who uses leader hints", drawn, tables.get("fleet"))
+    if causes := cluster["metadata"]["by_cause"]:
+        bars = [(name.replace("_", " "), count, SERIES[0]) for name, count in causes.items()]
+        said = "Metadata requests of clients by cause, inferred from their order"
+        drawn = bars_picture(
+            f"causes{number}", "Why Metadata was asked for", said, bars, "requests"
+        )
+        yield section("metadata", "Why Metadata was asked for", drawn, tables.get("metadata"))
+    if reads := cluster["reads"]:
+        read = [(row["client_rack"], row["broker_rack"] or "?", "", row["bytes"]) for row in reads]
+        drawn = rack_bars(f"reads{number}", read)
+        yield section("racks", "Which rack was read from", drawn, tables.get("reads"))
+
+
+def _name(cluster: Document) -> str:
+    return short(cluster["cluster_id"] or "not known", 10)
+
+
+def _answer(cluster: Document) -> str:
+    """Who asked how much, whether leaders were named, and who uses that."""
+    fleet = cluster["fleet"]
+    clients, asked = (sum(row[of] for row in fleet) for of in ("clients", "requests"))
+    said = f"{counted(asked, 'request')} of {counted(clients, 'client')}"
+    if lasted := cluster["period"]["seconds"]:
+        said += f" in {seconds(round(lasted * 1e6))}"
+    by_use = Counter[str]()
+    for row in fleet:
+        by_use[row["hints"]] += row["clients"]
+    named = (
+        f"{says} ({counted(by_use[use], 'client')})" for use, says in HINTS.items() if by_use[use]
+    )
+    said += f". Leader hints: {first_few(named, len(HINTS), '; ')}."
+    refused, hinted = (sum(row["leader_errors"][of] for row in fleet) for of in ("total", "hinted"))
+    if refused:
+        answers = counted(refused, "answer")
+        return f"{said} {answers} that the leader is another one, {hinted:,} of them naming it."
+    return f"{said} No client met a moved leader."
+
+
+def _doubts(document: Document) -> Iterator[str]:
+    if broken := document["lines"]["broken"]:
+        yield f"{counted(broken, 'line is', 'lines are')} broken, and not counted."
+    for cluster in document["clusters"]:
+        if cluster["requests_of_unknown_brokers"]:
+            yield "Of some requests the broker is not known: name it with --broker-at."
+        if any(row["differ_at_least_ms"] > 0 for row in cluster["clocks"]):
+            yield "Clocks of brokers differ: waits between brokers are off by that."
+
+
+def _time_picture(timeline: Document, number: int) -> Picture:
+    """Panels one under the other, with one time axis."""
+    bucket_us = timeline["bucket_us"]
+    panels = {of: _most(timeline[of]) for of in _PANELS if timeline[of]}
+    heights = [1.4 * ROW * len(rows) for rows in panels.values()]
+    since = datetime.fromtimestamp(timeline["from_us"] / 1e6, UTC)
+    last = max(row["bucket"] for row in timeline["apis"]) + 1
+
+    def draw(figure: Figure, is_narrow: bool) -> None:
+        drawn = figure.subplots(
+            len(panels), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
+        )[:, 0]
+        for (of, rows), axes in zip(panels.items(), drawn, strict=True):
+            plain_axes(axes, _PANELS[of])
+            count_rows(axes, rows, bucket_us, is_narrow=is_narrow)
+        drawn[-1].set_xlim(0, last * bucket_us / 1e6)
+        drawn[-1].set_xlabel(f"seconds since {since:%Y-%m-%d %H:%M:%S} UTC")
+
+    told = [f"In buckets of {seconds(bucket_us)} since {since:%Y-%m-%d %H:%M:%S} UTC."]
+    for of, rows in panels.items():
+        sums = (f"{name} {sum(n for _, n in counts):,}" for name, counts in rows.items())
+        told.append(f"{_PANELS[of]}: {first_few(sums, _MOST_ROWS)}.")
+        if left_out := len(by_name(timeline[of], "name")) - len(rows):
+            told.append(f"{counted(left_out, 'row is', 'rows are')} left out.")
+    total = sum(heights) + 34 * len(panels) + 40
+    return picture(f"time{number}", "Requests in time", " ".join(told), draw, (total, total))
+
+
+def _most(rows: Rows) -> dict[str, list[tuple[int, int]]]:
+    """The rows of most requests, the most first."""
+    found = by_name(rows, "name").items()
+    return dict(sorted(found, key=lambda of: -sum(n for _, n in of[1]))[:_MOST_ROWS])
+
+
+def _time_tables(timeline: Document) -> Iterator[Table]:
+    """The same numbers."""
+    for of, title in _PANELS.items():
+        rows = tuple(
+            (seconds(row["bucket"] * timeline["bucket_us"]), row["name"], row["count"])
+            for row in timeline[of]
+        )
+        if rows:
+            yield Table(f"{title}, by time", ("from", "what", "how many"), rows)
+
+
+def _clients_picture(fleet: Rows, number: int) -> Picture:
+    """Clients by software, and what that makes of leader hints."""
+    uses = list(HINTS)
+    bars: Bars = [
+        (
+            f"{short(row['software'], 18)} {row['version']}: {_USED[row['hints']]}",
+            row["clients"],
+            SERIES[uses.index(row["hints"]) % len(SERIES)],
+        )
+        for row in sorted(fleet, key=lambda row: -row["clients"])
+    ]
+    said = "Clients by software, with what it makes of leader hints"
+    return bars_picture(f"clients{number}", "Clients by software", said, bars, "clients")
+
+
+_USED = {"uses": "uses", "waits": "waits", "gets": "gets", "none": "too old", "-": "-"}
+"""A word for each use of hints, as docs/request-log.md has it."""
