@@ -43,10 +43,11 @@ generate: $(VENV)/installed-for-tests
 java:
 	@.ci/setup java
 
-$(VENV)/installed-for-tests: EXTRAS := [dev]
+$(VENV)/installed: EXTRAS := spark
+$(VENV)/installed-for-tests: EXTRAS := spark,dev
 $(VENV)/installed $(VENV)/installed-for-tests: pyproject.toml constraints.txt
 	.ci/setup venv $(VENV)
-	$(BIN)/pip install --quiet --editable ".$(EXTRAS)"
+	$(BIN)/pip install --quiet --editable ".[$(EXTRAS)]"
 	@touch $@
 
 clean:

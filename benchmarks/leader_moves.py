@@ -1,5 +1,5 @@
 """The pictures of docs/when-a-leader-moves.md, and the figures that it tells: a lab of three
-brokers, eleven short runs, each picture from the trace of one of them.
+brokers, nine short runs, each picture from the trace of one of them.
 
     python benchmarks/leader_moves.py DIR [--pictures docs/leader-moves]
 
@@ -73,7 +73,7 @@ SCENES = {
     ),
 }
 PICTURES = {
-    "fresh-timeline": (("fresh.kip951",), "timeline1"),
+    "fresh-timeline": (("fresh.kip951",), "timeline"),
     "fresh-hint": (("fresh.kip951",), "middle"),
     "fresh-refresh": (("fresh.refresh",), "middle"),
     "fresh-baseline": (("fresh.baseline",), "middle"),
@@ -82,11 +82,10 @@ PICTURES = {
     "stale-refresh": (("stale.refresh",), "middle"),
     "stale-waits": (tuple(f"stale.{way}" for way in WAYS), "waits"),
     "stale-metadata": (tuple(f"stale.{way}" for way in WAYS), "metadata"),
-    "acks-all-timeline": (("acks-all",), "timeline1"),
+    "acks-all-timeline": (("acks-all",), "timeline"),
     "acks-all": (("acks-all",), "middle"),
-    "killed-timeline": (("killed",), "timeline1"),
-    "killed": (("killed",), "middle"),
-    "rack-timeline": (("rack",), "timeline1"),
+    "killed-timeline": (("killed",), "timeline"),
+    "rack-timeline": (("rack",), "timeline"),
     "racks": (("rack",), "racks"),
 }
 """By file: of which scenes, and which of their pictures; `middle` is the redirected batch in the
@@ -169,16 +168,37 @@ def documents(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
         }
 
 
-def draw(found: Mapping[tuple[str, ...], dict[str, Any]], folder: Path) -> None:
-    from kipctl.report.html.page import page
+def drawn(document: dict[str, Any], picture: str) -> str:
+    """One of the pictures of a report, as SVG."""
+    from kipctl.report.html.parts import svg_file
+    from kipctl.report.html.spread import (
+        metadata_picture,
+        racks_picture,
+        waits_picture,
+        waterfall_picture,
+    )
+    from kipctl.report.html.timeline import timeline_picture
 
+    match picture:
+        case "timeline":
+            [timeline], actions = document["timelines"], document["analysis"]["actions"]
+            found = timeline_picture(timeline, document["bucket_us"], actions, 1)
+        case "middle":
+            slowest = document["slowest"]
+            found = waterfall_picture(slowest[(len(slowest) - 1) // 2], 1)
+        case _:
+            by_name = {"waits": waits_picture, "metadata": metadata_picture, "racks": racks_picture}
+            spread = by_name[picture](document)
+            assert spread is not None
+            found = spread
+    return svg_file(found)
+
+
+def draw(found: Mapping[tuple[str, ...], dict[str, Any]], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = {names: page(document).pictures for names, document in found.items()}
     total = 0
     for file, (names, picture) in PICTURES.items():
-        if picture == "middle":
-            picture = f"waterfall{(len(found[names]['slowest']) + 1) // 2}"
-        content = drawn[names][picture].encode()
+        content = drawn(found[names], picture).encode()
         (folder / f"{file}.svg").write_bytes(content)
         total += len(content)
     say(f"{len(PICTURES)} pictures in {folder}, {total / 1000:,.0f} kB together.")

@@ -17,6 +17,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.pairs import spread_pairs
 from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
+from kipctl.extras import demanded_when_imported
 from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
 
@@ -111,8 +112,8 @@ def command(name: str) -> TyperCommand | TyperGroup:
 
 
 @cache
-def root_command() -> TyperGroup:
-    """`kipctl`, with summaries of its commands."""
+def lazy_root_command() -> TyperGroup:
+    """`kipctl`, with a summary in place of each command until that is called."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
     for name, text in COMMANDS.items():
@@ -120,9 +121,9 @@ def root_command() -> TyperGroup:
     return laid_out(root)
 
 
-def whole_command() -> TyperGroup:
+def root_command() -> TyperGroup:
     """`kipctl` with all its commands, for what walks through them."""
-    whole = copy(root_command())
+    whole = copy(lazy_root_command())
     whole.commands = {name: command(name) for name in COMMANDS}
     return whole
 
@@ -156,10 +157,12 @@ def _run(arguments: list[str], environment: Environment) -> int:
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.
-        with root_command().make_context(
-            "kipctl", spread_pairs(arguments), obj=environment
-        ) as context:
-            root_command().invoke(context)
+        words, root = spread_pairs(arguments), lazy_root_command()
+        with (
+            root.make_context("kipctl", words, obj=environment) as context,
+            demanded_when_imported(),
+        ):
+            root.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     except typer.TyperException as wrong:

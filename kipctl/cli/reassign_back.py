@@ -23,7 +23,7 @@ from kipctl.report.reassign_tables import (
 from kipctl.report.tables import Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.cancel import Chosen
+    from kipctl.cluster.moves.cancel import Cancellation
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import PartitionId
@@ -99,7 +99,7 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
 def _stop_who_moves(
     request: ReassignRequest,
     journal: "Journal",
-    chosen: "Chosen",
+    chosen: "Cancellation",
     named: "Collection[PartitionId] | None",
 ) -> bool:
     """Let the kipctl that runs begin nothing more, unless it is not its moves that are chosen.
@@ -137,15 +137,15 @@ def _may_concern(
 def _with_begun_since(
     request: ReassignRequest,
     journal: "Journal",
-    chosen: "Chosen",
+    chosen: "Cancellation",
     named: "Collection[PartitionId] | None",
-) -> "Chosen":
+) -> "Cancellation":
     """With what the same changes have begun since; what was not asked for is left out."""
-    from kipctl.cluster.moves.cancel import choose, starters
+    from kipctl.cluster.moves.cancel import choose, starting_entries
 
     busy = ongoing_of(request)
     own = {entry.id for entry in chosen.started.values()}
-    started = starters(busy, journal.entries())
+    started = starting_entries(busy, journal.entries())
     wanted = {one.id for one in chosen.stop}
     wanted |= {
         one for one, entry in started.items() if entry.id in own and (named is None or one in named)
@@ -159,13 +159,13 @@ def _chosen(
     busy: Sequence["Reassignment"],
     named: "Collection[PartitionId] | None",
     everything: bool,
-) -> "Chosen":
-    from kipctl.cluster.moves.cancel import choose, starters
+) -> "Cancellation":
+    from kipctl.cluster.moves.cancel import choose, starting_entries
 
     wanted = {one.id for one in busy} if everything or request.topics else named
     entry_id = journal.find(request.entry).id if request.entry else ""
     entries = journal.entries(lambda damaged: request.environment.message(str(damaged)))
-    return choose(busy, starters(busy, entries), wanted, entry_id)
+    return choose(busy, starting_entries(busy, entries), wanted, entry_id)
 
 
 def pause(request: ReassignRequest) -> None:

@@ -317,12 +317,12 @@ def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
 
 def _cancel(request: ReassignRequest, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
-    from kipctl.cluster.moves.cancel import Chosen, cancel
+    from kipctl.cluster.moves.cancel import Cancellation, cancel
 
     with request.environment.progress(f"Cancelling {len(own)} reassignments"):
         return cancel(
             request.cluster,
-            Chosen(tuple(own), (), {one.id: entry for one in own}),
+            Cancellation(tuple(own), (), {one.id: entry for one in own}),
             request.step_timeout_s,
         )
 

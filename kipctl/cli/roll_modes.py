@@ -86,6 +86,7 @@ def dry_run(request: RollRequest) -> None:
         tables = (*tables, guard_table(document["guard"]))
     closing += (
         "Not known: how long restarts take, and how long brokers take to be in sync again.",
+        "Nothing was changed.",
     )
     report = Report(ROLL, document, tables, tuple(closing), (plan_answer(document),))
     request.environment.report(report, request.output)

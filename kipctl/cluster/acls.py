@@ -134,7 +134,7 @@ def hidden_topics_warning(
 
 
 def no_topics_warning(cluster: Cluster, topics: Collection[str]) -> str:
-    """That there may be no `topics` because the client may not Describe any; "" if not.
+    """A sentence when there may be no `topics` because the client may not Describe any; else "".
 
     Who holds every operation on the cluster is taken to see them all: then there are none.
     """

@@ -112,9 +112,8 @@ def sample_brokers(
     """
     ordered = sorted(brokers, key=lambda broker: (broker.rack or "", broker.id))
     count = min(most, len(ordered))
-    chosen = (
-        ordered[(number * len(ordered) // count + turn) % len(ordered)] for number in range(count)
-    )
+    places = ((2 * number + 1) * len(ordered) // (2 * count) + turn for number in range(count))
+    chosen = (ordered[place % len(ordered)] for place in places)
     return tuple(sorted(chosen, key=lambda broker: broker.id))
 
 

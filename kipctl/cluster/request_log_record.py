@@ -43,7 +43,7 @@ class SwitchedOn:
         return self.until is not None and now < self.until
 
     def remove_brokers(self, brokers: Collection[int]) -> None:
-        """It is off at these: take them off the record, and it away when none is left."""
+        """Take brokers off the record; remove the record when none is left."""
         left = tuple(broker for broker in self.brokers if broker not in brokers)
         if left == self.brokers:
             return

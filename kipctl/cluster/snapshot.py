@@ -124,7 +124,7 @@ class Snapshot:
 
     @property
     def imbalance_percent(self) -> float:
-        """Of all partitions, those that another than the preferred replica leads."""
+        """The share of partitions that another than the preferred replica leads."""
         return 100 * len(self.not_led_by_preferred) / max(1, len(self.partitions))
 
     @cached_property
@@ -133,12 +133,12 @@ class Snapshot:
 
     @cached_property
     def per_topic(self) -> Mapping[str, "Snapshot"]:
-        """The same moment, topic by topic."""
+        """A snapshot of each topic alone."""
         groups = groupby(self.partitions, key=lambda partition: partition.id.topic)
         return {topic: replace(self, partitions=tuple(group)) for topic, group in groups}
 
     def only(self, wanted: Iterable[PartitionId]) -> "Snapshot":
-        """The same moment, with these partitions alone."""
+        """A snapshot of these partitions alone."""
         chosen = frozenset(wanted)
         return replace(self, partitions=tuple(p for p in self.partitions if p.id in chosen))
 
@@ -191,7 +191,7 @@ def refresh_snapshot(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
 
 
 def without_missing(metadata: MetadataResponse) -> MetadataResponse:
-    """The same, without the topics that the broker does not know."""
+    """The answer without the topics that the broker does not know."""
     there = tuple(topic for topic in metadata.topics if not is_missing(topic.error_code))
     return replace(metadata, topics=there)
 

@@ -195,8 +195,8 @@ class Gauge:
     looks: int = 0
     unknown: int = 0
 
-    def see(self, value: float | None, now: float) -> "Gauge":
-        """The same with this value seen at that time."""
+    def observe(self, value: float | None, now: float) -> "Gauge":
+        """The gauge with this value seen at that time."""
         is_true = self.condition.is_true_of(value)
         since = (now if self.true_since is None else self.true_since) if is_true else None
         is_crossed = since is not None and now - since >= self.condition.held_s
@@ -252,7 +252,7 @@ class Guard:
     is_given_up: bool = False
     pauses: int = 0
     paused_s: float = 0.0
-    """Of the pauses that have ended."""
+    """Seconds of the pauses that have ended."""
 
     @classmethod
     def of(cls, conditions: Iterable[Condition], patience_s: float, quiet_s: float) -> "Guard":
@@ -269,15 +269,15 @@ class Guard:
     def crossed(self) -> tuple[Gauge, ...]:
         return tuple(gauge for gauge in self.gauges if gauge.is_crossed)
 
-    def see(self, values: Mapping[str, float | None], now: float) -> "Guard":
-        """The same after a look: values by the text of their condition; None is not known.
+    def observe(self, values: Mapping[str, float | None], now: float) -> "Guard":
+        """The guard after a look: values by the text of their condition; None is not known.
 
         Conditions that are not in `values` were not looked at, and stay as they are.
         """
         seen = replace(
             self,
             gauges=tuple(
-                gauge.see(values[gauge.condition.text], now)
+                gauge.observe(values[gauge.condition.text], now)
                 if gauge.condition.text in values
                 else gauge
                 for gauge in self.gauges

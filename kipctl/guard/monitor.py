@@ -47,7 +47,7 @@ class GuardMonitor(ChangeGuard):
         began = time.monotonic()
         values = self._values(away, snapshot)
         now = time.monotonic()
-        self.guard = self.guard.see(values, now)
+        self.guard = self.guard.observe(values, now)
         self._next = now + min(max(_EVERY_S, (now - began) / _SHARE), _AT_LEAST_EVERY_S)
         if self.guard.verdict is Verdict.GIVE_UP:
             raise GivenUpError(
@@ -118,6 +118,6 @@ class GuardMonitor(ChangeGuard):
             return {}
 
     def _ask_min_insync(self, seen: Snapshot) -> None:
-        """Of topics of which it is not known yet."""
+        """Ask for min.insync.replicas of topics where it is not known yet."""
         if new := [topic for topic in seen.topics if self._min_insync.get(topic) is None]:
             self._min_insync |= min_insync_replicas(self.cluster, new, _PATIENCE_S)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.extras import demand
 from kipctl.lab.java import Java
 from kipctl.lab.locks import locked
 from kipctl.progress import ProgressText
@@ -59,9 +60,11 @@ def fetched(
     """The folder of a download and its jars, from the cache, or fetched into it.
 
     Raises UnreachableError when no repository can be reached, UsageError when there is no such
-    version, RefusedError when the cache is damaged.
+    version or no Ivy to fetch it with, RefusedError when the cache is damaged.
     """
     folder = cache_folder() / download.folder
+    if not (folder / _SUMS).exists():
+        demand("pyspark", f"Fetching {download.title}", download.otherwise)
     waiting = "Waiting for another kipctl that fetches Kafka."
     with locked(cache_folder(), lambda: progress(waiting)) as lock:
         if not (folder / _SUMS).exists():
@@ -102,7 +105,7 @@ def _fetch(
     shutil.rmtree(partial / "jars", ignore_errors=True)
     (partial / "jars").mkdir(parents=True)
     (partial / "ivy.xml").write_text(_ivy_module(download), encoding="utf-8")
-    command = [str(java.path), "-jar", str(_ivy_jar(download)), "-ivy", str(partial / "ivy.xml")]
+    command = [str(java.path), "-jar", str(_ivy_jar()), "-ivy", str(partial / "ivy.xml")]
     command += ["-cache", str(partial / "ivy")]
     command += ["-retrieve", f"{partial}/jars/[artifact]-[revision](-[classifier]).[ext]"]
     progress(f"Fetching {download.title}: about {download.size_mb} MB, once.")
@@ -146,16 +149,12 @@ def _fetch(
     partial.rename(folder)
 
 
-def _ivy_jar(download: Download) -> Path:
+def _ivy_jar() -> Path:
     pyspark = importlib.util.find_spec("pyspark")
-    places = (pyspark.submodule_search_locations or ()) if pyspark else ()
-    jars = [jar for place in places for jar in Path(place, "jars").glob("ivy-*.jar")]
-    if not jars:
-        raise UsageError(
-            "PySpark, whose Ivy fetches jars, is not installed whole: there is no ivy-*.jar.",
-            f"Install it (pip install pyspark), or {download.otherwise}.",
-        )
-    return jars[0]
+    assert pyspark is not None
+    assert pyspark.origin is not None
+    (jar,) = Path(pyspark.origin).with_name("jars").glob("ivy-*.jar")
+    return jar
 
 
 def _ivy_module(download: Download) -> str:

@@ -281,9 +281,10 @@ def _by_bucket(frame: DataFrame, moment: str, bucket_us: int, keys: tuple[str, .
 
 
 def _leaders(source: Source, run: RecordedRun, span: tuple[int, int]) -> dict[str, Any]:
-    """Who led which partitions, as far as brokers' Metadata was looked at (`events`)."""
+    """Who led which partitions, as far as brokers' Metadata was looked at (`events`): without any
+    change seen, whether leaders stayed is not known."""
     changes = _changes(source, run)
-    found = bands(_leaders_before(run), changes[:MOST_CHANGES], span)
+    found = bands(_leaders_before(run) if changes else {}, changes[:MOST_CHANGES], span)
     return found | {"has_more_changes": len(changes) > MOST_CHANGES}
 
 

@@ -17,7 +17,7 @@ _GAP = "  "
 _HEADING_LINES = 3
 _SIDE_BY_SIDE = 6
 """Rows, at most; they become columns."""
-_SENTENCE = 36
+_SENTENCE = 30
 """A column with longer cells than this may be made so narrow."""
 
 
@@ -91,8 +91,10 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 def _ways(grid: _Grid) -> Iterator[tuple[_Grid, bool]]:
     """Ever narrower tables, and whether their sentences may take several lines."""
     yield grid, False
-    grid = _without_repeated(grid) if len(grid.columns[0]) > 1 else _without_nothing(grid)
-    yield grid, False
+    whole, repeated = grid, _repeated(grid)
+    for count in range(1, len(repeated) + 1):
+        grid = _as_a_note(whole, repeated[-count:])
+        yield grid, False
     if len(grid.columns[0]) <= _SIDE_BY_SIDE:
         yield _side_by_side(grid), False
     by_need = sorted(range(1, len(grid.columns)), key=lambda i: (not grid.detail[i], -i))
@@ -103,21 +105,20 @@ def _ways(grid: _Grid) -> Iterator[tuple[_Grid, bool]]:
         yield _leaving_out(grid, by_need[:count]), True
 
 
-def _without_repeated(grid: _Grid) -> _Grid:
-    """Without the columns, but for the first, of which every row says the same."""
-    same = [i for i, cells in enumerate(grid.columns) if i and len(set(cells)) == 1]
-    if not same:
-        return grid
-    said = ", ".join(f"{grid.titles[i]} {grid.columns[i][0] or '-'}" for i in same)
-    kept = [i for i in range(len(grid.columns)) if i not in same]
+def _repeated(grid: _Grid) -> list[int]:
+    """The columns, but for the first, of which every row says the same; of one row, those that say
+    0 or nothing."""
+    if len(grid.columns[0]) == 1:
+        return [i for i, (cell,) in enumerate(grid.columns) if i and not cell.strip("0.-")]
+    return [i for i, cells in enumerate(grid.columns) if i and len(set(cells)) == 1]
+
+
+def _as_a_note(grid: _Grid, which: Sequence[int]) -> _Grid:
+    kept = [i for i in range(len(grid.columns)) if i not in which]
+    if len(grid.columns[0]) == 1:
+        return grid.only(kept, f"0, or none: {', '.join(grid.titles[i] for i in which)}.")
+    said = ", ".join(f"{grid.titles[i]} {grid.columns[i][0] or '-'}" for i in which)
     return grid.only(kept, f"In every row: {said}.")
-
-
-def _without_nothing(grid: _Grid) -> _Grid:
-    """Of one row, without the columns that say 0 or nothing."""
-    kept = [i for i, (cell,) in enumerate(grid.columns) if cell.strip("0.-")]
-    nothing = [title for i, title in enumerate(grid.titles) if i not in kept]
-    return grid.only(kept, f"0, or none: {', '.join(nothing)}.") if nothing and kept else grid
 
 
 def _side_by_side(grid: _Grid) -> _Grid:

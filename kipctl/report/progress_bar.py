@@ -18,9 +18,9 @@ def bar(share: float, width: int) -> Text:
 
 def left(seconds: float | None) -> str:
     """How long it takes yet, as a person says it."""
-    if seconds is None:
+    whole = round(seconds or 0)
+    if not whole:
         return ""
-    whole = round(seconds)
     if whole < 100:
         return f", {whole} s left"
     minutes = round(whole / 60)
@@ -32,28 +32,32 @@ class ProgressLine:
 
     def __init__(self, title: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._text, self._progress = title, ProgressText(title, 0, 0)
+        self._text = title
+        self._progress: ProgressText | None = None
         self._began = self._updated = (clock(), 0.0)
-        """When, and the share of the work that was done then."""
+        """When its share of the work was done, and that share: the first one, and the last."""
 
     def update(self, text: str) -> None:
         """This is done now."""
         self._text = text
         if isinstance(text, ProgressText):
-            self._progress, self._updated = text, (self._clock(), text.share)
-            if not text.share:
+            before, self._progress = self._progress, text
+            if before is None or text.share != before.share:
+                self._updated = (self._clock(), text.share)
+            if before is None or text.share < before.share:
                 self._began = self._updated
 
     def left_s(self) -> float | None:
         """Seconds, at the speed until now; None while that is not known."""
         (began_s, first), (updated_s, share) = self._began, self._updated
-        if self._progress.says_time_left or share <= first:
+        if share <= first or (self._progress and self._progress.says_time_left):
             return None
         left_s = (updated_s - began_s) * (1 - share) / (share - first)
         return max(0.0, left_s - (self._clock() - updated_s))
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(printable(self._text))
-        if share := self._progress.share:
+        if self._progress:
+            share = self._progress.share
             label = f"  {100 * share:3.0f} %{left(self.left_s())}"
             yield bar(share, max(10, min(60, options.max_width - len(label)))) + label

@@ -31,10 +31,10 @@ def request_log_answer(document: Document) -> str:
     served = document["lines"]["parsed"]
     if not clients:
         return f"No client is in the {served:,} lines that could be read."
-    shown = ", ".join(f"{n:,} {how}" for how, n in clients.most_common() if how != "-")
+    shown = "; ".join(f"{how}: {n:,}" for how, n in clients.most_common() if how != "-")
     return (
-        f"{clients.total():,} clients are in {served:,} lines. Of leader hints (KIP-951): "
-        f"{shown or 'nothing is known'}."
+        f"{clients.total():,} clients are in {served:,} lines. What they do with leader hints"
+        f" (KIP-951): {shown or 'is not known'}."
     )
 
 
@@ -116,16 +116,19 @@ def _fleet(document: Document) -> Table:
             "software",
             "clients",
             "requests",
-            *(Column(f"{api.capitalize()} versions", right=True) for api in _APIS_SHOWN),
+            *(
+                Column(f"{api.capitalize()} versions", right=True, detail=True)
+                for api in _APIS_SHOWN
+            ),
             "leader hints",
             "NOT_LEADER errors",
             "with hint",
             "hints followed at once",
             Column("waited after, p50 ms", 1),
-            Column("max ms", 1),
-            Column("Metadata/min", 1),
-            Column("Metadata MB", 3),
-            Column("across racks %", 1),
+            Column("max ms", 1, detail=True),
+            Column("Metadata/min", 1, detail=True),
+            Column("Metadata MB", 3, detail=True),
+            Column("across racks %", 1, detail=True),
         ),
         tuple(map(cells, document["fleet"])),
         tuple(_unknown_brokers(document)),

@@ -17,14 +17,12 @@ def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
         for risk in ("no_other_replica", "below_min_insync_replicas")
     )
     if lost or below:
-        return Paragraph(
-            f"{first}. Meanwhile up to {lost:,} partitions have no leader, {below:,} take no"
-            " acks=all writes. Nothing was changed.",
-            tone=Tone.WARNING,
-        )
-    return Paragraph(
-        f"{first}; every partition stays available. Nothing was changed.", tone=Tone.GOOD
-    )
+        first += f". Meanwhile up to {lost:,} partitions have no leader, {below:,} take no"
+        return Paragraph(f"{first} acks=all writes.", tone=Tone.WARNING)
+    if any(step["no_quorum"] for step in plan["order"]):
+        return Paragraph(f"{first}. Meanwhile no leader is elected.", tone=Tone.WARNING)
+    known = ", as far as is known" if plan["not_known"] else ""
+    return Paragraph(f"{first}; every partition stays available{known}.", tone=Tone.GOOD)
 
 
 def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:

@@ -139,7 +139,7 @@ class ClusterWatch:
             return None
 
     def controller(self, place: Address | None) -> NodeWatch:
-        """Who looks at a controller that is no broker; None: where it listens is not known."""
+        """A watch of a controller that is no broker; None: where it listens is not known."""
         return ControllerWatch(self.cluster, self.exporters, place)
 
     def _brokers(self) -> tuple[Broker, ...]:

@@ -22,7 +22,7 @@ _SAME_START_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ProcessMark:
-    """Of a node at one moment; None is what it did not tell.
+    """What identifies a node's process at one moment; None is what it did not show.
 
     `producer_id` is one that it has just given, `started_at` the start of its process (seconds
     since 1970), `led_epoch` the epoch in which it led the controllers.
@@ -51,7 +51,7 @@ class ProcessLife(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RestartVerdict:
-    """`why` says by what."""
+    """Whether a process is a new one; `why` says what shows it."""
 
     life: ProcessLife
     why: str

@@ -106,11 +106,11 @@ class Step:
         return is_voter(self.role)
 
     def begin(self, phase: Phase, **known: Any) -> "Step":
-        """The same, in that phase from now on; the first time that it got there is kept."""
+        """The step in this phase; the time of its first beginning is kept."""
         return replace(self, phase=phase, **known).reached(phase)
 
     def reached(self, moment: str) -> "Step":
-        """The same, with the time of this moment, if it had not come before."""
+        """The step with the time of this moment, unless it has one already."""
         return replace(self, at={str(moment): datetime.now(UTC).isoformat(), **self.at})
 
     @property
@@ -248,7 +248,7 @@ class Rolls:
 
 
 def rolls(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Rolls:
-    """Those of a cluster. Its id came from the network, and is encoded before it is in a path."""
+    """The rolls of a cluster. Its id came from the network: it is encoded for the path."""
     folder = state_folder(variables) / "rolls" / folder_name(cluster_id)
     return Rolls(folder, cluster_id, variables)
 

@@ -7,6 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from kipctl.errors import UsageError
+from kipctl.extras import demand
 from kipctl.own_names import OWN_ONE, new_name
 from kipctl.pipeline.place import START_TIMEOUT_S, Place
 from kipctl.runs.actions import Action, ActionKind
@@ -106,6 +107,8 @@ class RunPlan:
         for name, value, least in (*numbers, *own):
             if value < least:
                 raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        if self.on_spark:
+            demand("pyspark", "A run with workers")
         if self.every_s <= 0 or self.reporting_interval_s <= 0:
             raise UsageError("--every and --reporting-interval must be above 0.")
 

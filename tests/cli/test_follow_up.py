@@ -5,7 +5,7 @@ import io
 import pytest
 from typer.core import TyperCommand
 
-from kipctl.cli.app import whole_command
+from kipctl.cli.app import root_command
 from kipctl.cli.environment import Environment
 from kipctl.cli.follow_up import FollowUp
 from kipctl.cli.help import commands
@@ -69,7 +69,7 @@ def test_only_commands_that_connect_get_them(text: str, expected: str) -> None:
     assert FollowUp("@").on_this_cluster(text) == expected
 
 
-@pytest.mark.parametrize(("path", "command"), list(commands(whole_command())))
+@pytest.mark.parametrize(("path", "command"), list(commands(root_command())))
 def test_each_command_that_connects_is_known(path: str, command: TyperCommand) -> None:
     """Experiments make labs of their own, and `clusters test` has its cluster as an argument."""
     own = path.startswith(("experiment ", "clusters "))

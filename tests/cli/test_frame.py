@@ -45,7 +45,7 @@ def add_command(monkeypatch: pytest.MonkeyPatch) -> AddCommand:
         added = CommandInfo(name="test", callback=callback)
         monkeypatch.setattr(app, "registered_commands", [*app.registered_commands, added])
         anew = typer.main.get_command(app)
-        monkeypatch.setattr("kipctl.cli.app.root_command", lambda: anew)
+        monkeypatch.setattr("kipctl.cli.app.lazy_root_command", lambda: anew)
 
     return add
 
@@ -284,7 +284,7 @@ def test_the_status_is_the_signals_also_where_python_would_end_itself(tmp_path: 
     """CPython ends itself by SIGINT when Ctrl-C came out of an exec(), as a dataclass makes one."""
     program = """
 import kipctl.cli.app as app
-app.root_command = lambda: exec("import signal; signal.raise_signal(signal.SIGTERM)")
+app.lazy_root_command = lambda: exec("import signal; signal.raise_signal(signal.SIGTERM)")
 app.main()
 """
     assert ended_by(program, tmp_path) == (143, "\nkipctl: interrupted.\n")

@@ -6,12 +6,12 @@ import shlex
 import pytest
 
 from kipctl.cli.app import COMMANDS as SUMMARIES
-from kipctl.cli.app import run, whole_command
+from kipctl.cli.app import root_command, run
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import EXAMPLES, PANELS, commands
 from kipctl.cli.pairs import spread_pairs
 
-COMMANDS = dict(commands(whole_command()))
+COMMANDS = dict(commands(root_command()))
 
 
 def test_every_command_has_examples() -> None:
@@ -29,7 +29,7 @@ def test_an_example_can_be_typed(path: str, example: str) -> None:
 
 
 def test_each_summary_is_the_commands_own() -> None:
-    texts = {name: command.help or "" for name, command in whole_command().commands.items()}
+    texts = {name: command.help or "" for name, command in root_command().commands.items()}
     own = {name: " ".join(text.partition("\n\n")[0].split()) for name, text in texts.items()}
     assert own == SUMMARIES
 

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ class Shell:
     """Call it with a line; it returns what was printed, to stdout and to stderr.
 
     Known are `kipctl ...`, `echo $?`, `kipctl ... &`, which has begun once it has said something,
-    and `kill -INT %1; wait`, which ends that. Anything else raises ValueError.
+    and `kill %1; wait`, which ends that. Anything else raises ValueError.
     """
 
     kipctl: OneProcess
@@ -37,8 +36,8 @@ class Shell:
     def __call__(self, typed: str) -> tuple[str, str]:
         if typed == "echo $?":
             return str(self.status), ""
-        if typed == "kill -INT %1; wait" and self._meanwhile:
-            self._meanwhile.send_signal(signal.SIGINT)
+        if typed == "kill %1; wait" and self._meanwhile:
+            self._meanwhile.terminate()
             printed = self._meanwhile.communicate()
             self.status = self._meanwhile.returncode
             return printed

@@ -129,7 +129,7 @@ def seen(guard: Guard, *looks: tuple[float, float | None]) -> list[Verdict]:
     """What it says after each look, (time, value)."""
     verdicts = []
     for now, value in looks:
-        guard = guard.see({guard.gauges[0].condition.text: value}, now)
+        guard = guard.observe({guard.gauges[0].condition.text: value}, now)
         verdicts.append(guard.verdict)
     return verdicts
 
@@ -174,15 +174,17 @@ def test_when_it_pauses_goes_on_and_gives_up(
 def test_what_it_saw_is_told() -> None:
     guard = Guard.of([parse_guard("urp > 1"), parse_guard("metric idle < 0.5")], 20, 5)
     for now, urp, idle in ((0.0, 3, 0.9), (1.0, 0, 0.7), (6.0, 0, None), (11.0, 0, 0.8)):
-        guard = guard.see({"urp > 1": urp, "metric idle < 0.5": idle}, now)
+        guard = guard.observe({"urp > 1": urp, "metric idle < 0.5": idle}, now)
     assert [(g.worst, g.looks, g.unknown, g.crossings) for g in guard.gauges] == [
         (3, 4, 0, 1),
         (0.7, 4, 1, 1),
     ]
     assert (guard.pauses, guard.paused_s, guard.verdict) == (1, 0.0, Verdict.PAUSE)
     assert "quiet" in str(guard)
-    assert "urp > 1 (now 3)" in str(Guard.of([parse_guard("urp > 1")], 9, 9).see({"urp > 1": 3}, 0))
+    assert "urp > 1 (now 3)" in str(
+        Guard.of([parse_guard("urp > 1")], 9, 9).observe({"urp > 1": 3}, 0)
+    )
 
 
 def test_without_conditions_it_says_go() -> None:
-    assert Guard.of([], 1, 1).see({}, 5).verdict is GO
+    assert Guard.of([], 1, 1).observe({}, 5).verdict is GO

@@ -168,7 +168,8 @@ def test_names_from_clusters_are_text() -> None:
 
 def test_pictures_alone_are_whole_files() -> None:
     drawn = page(small())
-    assert set(drawn.pictures) == {"timeline1", "waits", "latency", "metadata", "racks"}
+    names = {"timeline1", "waits", "latency", "metadata", "racks", "waterfall1"}
+    assert set(drawn.pictures) == names
     for text in drawn.pictures.values():
         svg = ElementTree.fromstring(text)
         [style] = svg.findall(f"{SVG}style")

@@ -116,12 +116,16 @@ def test_it_fits_a_terminal_of_24_lines(run: RunProgress, width: int) -> None:
     assert max(map(len, lines)) <= width
 
 
+RUN_2_LATE = ["run 2", "━" * 13 + "┄" * 38 + "   25 %"]
+
+
 @pytest.mark.parametrize(
-    ("told", "seconds", "drawn"),
+    ("messages", "seconds", "drawn"),
     [
         ((), 5, ["Doing"]),
         (("copied",), 5, ["copied"]),
-        ((ProgressText("run 1", 0, 4),), 5, ["run 1"]),
+        ((ProgressText("run 1", 0, 4),), 5, ["run 1", "┄" * 51 + "    0 %"]),
+        ((ProgressText("run 1", 0, 4),) * 2 + (ProgressText("run 2", 1, 4),) * 2, 60, RUN_2_LATE),
         (
             (ProgressText("run 1", 0, 4), ProgressText("run 2", 1, 4)),
             0,
@@ -140,11 +144,11 @@ def test_it_fits_a_terminal_of_24_lines(run: RunProgress, width: int) -> None:
     ],
 )
 def test_a_line_of_progress_has_a_bar_where_it_is_known_how_far_it_is(
-    told: tuple[str, ...], seconds: float, drawn: list[str]
+    messages: tuple[str, ...], seconds: float, drawn: list[str]
 ) -> None:
     clock = [0.0]
     line = ProgressLine("Doing", lambda: clock[0])
-    for text in told:
+    for text in messages:
         line.update(text)
         clock[0] += 10 if text == "run 1" else 0
     clock[0] += seconds

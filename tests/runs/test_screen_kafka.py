@@ -1,4 +1,4 @@
-"""A run on a terminal of 80 columns: its screen while it lasts, its result as ever, Ctrl-C."""
+"""A run, and a tap, on a terminal of 80 columns: the screen, the result as ever, Ctrl-C."""
 
 import fcntl
 import os
@@ -17,7 +17,12 @@ from pathlib import Path
 import pytest
 
 from kipctl.lab.cluster import Lab
+from kipctl.probe.produce.run import ProbeSpec
+from kipctl.runs.execute import Listeners
+from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.produce import PerfPlan, produce
 from kipctl.trace.stored_runs import look
+from kipctl.transport.access import Access
 
 pytestmark = pytest.mark.kafka
 
@@ -124,3 +129,18 @@ def test_ctrl_c_leaves_the_terminal_in_order_and_a_run_that_is_kept(
     assert "Interrupted: of 1,000,000 records" in last_words
     assert "moved leaders met" not in last_words
     assert "interrupted: " in look(run).flaw
+
+
+def test_a_tap_shows_its_clients_until_ctrl_c(lab: Lab) -> None:
+    with on_terminal("tap", lab) as command:
+        command.read_until(b" instead of ")
+        address = command.seen.decode().split("Clients connect to ")[1].split()[0]
+        spec = ProbeSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
+        produce(PerfPlan(probe=spec, partitions=3), Listeners())
+        command.read_until(b"kipctl-perf kipctl")
+        os.write(command.terminal, b"\x03")
+        status, result = command.end()
+    assert status == 0, command.seen
+    assert "kipctl-perf" in result
+    assert re.search(r"Produce [1-9]\d*, Fetch 0", ESCAPES.sub(b"", command.seen).decode())
+    assert command.seen.rindex(SHOW_CURSOR) > command.seen.rindex(HIDE_CURSOR)

@@ -9,7 +9,7 @@ from enum import Enum
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from kipctl.cli.app import whole_command
+from kipctl.cli.app import root_command
 from kipctl.cli.complete import values_of
 from kipctl.cli.help import EXAMPLES, VALUE_NAMES
 
@@ -68,7 +68,7 @@ class Command:
 
 def command_tree() -> Command:
     """Return `kipctl` with everything below it; what is hidden is left out."""
-    return _command(whole_command(), "kipctl", None)
+    return _command(root_command(), "kipctl", None)
 
 
 def _command(source: TyperCommand | TyperGroup, name: str, parent: typer.Context | None) -> Command:

@@ -111,7 +111,7 @@ def answer_bytes(snapshot: Snapshot) -> int:
 
 
 def sampled(brokers: Sequence[Broker], answer_bytes: int, most_bytes: int) -> tuple[Broker, ...]:
-    """As many brokers as may answer with so many bytes each, but three at least.
+    """So many brokers that their answers have `most_bytes` together, but three at least.
 
     They are spread evenly over racks and ids.
     """

@@ -115,7 +115,7 @@ class Execution:
         return self.undo if self.entry else SEE_LEADERS
 
     def deadline(self) -> float:
-        """Of what begins now (time.monotonic): that of the whole, if there is one."""
+        """For what begins now (time.monotonic): the deadline of the whole, if there is one."""
         whole_s = self.timeout_s
         return time.monotonic() + BATCH_TIMEOUT_S if whole_s is None else self.began + whole_s
 
@@ -161,7 +161,7 @@ class Execution:
         return self.outcome()
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Mark the entry as done, unless something of it is left for later."""
         if self.is_whole:
             self._mark(EntryState.DONE)
 

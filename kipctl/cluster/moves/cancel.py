@@ -47,8 +47,10 @@ def started_by(entry: Entry, one: Reassignment) -> bool:
     )
 
 
-def starters(busy: Iterable[Reassignment], entries: Iterable[Entry]) -> dict[PartitionId, Entry]:
-    """Of reassignments in progress, the entries that they were started with.
+def starting_entries(
+    busy: Iterable[Reassignment], entries: Iterable[Entry]
+) -> dict[PartitionId, Entry]:
+    """The journal entries that reassignments in progress were started with, by partition.
 
     `entries` are the newest first. Of each partition only the newest change counts: an older one
     that looks the same is over. So is one that is done: all of it had arrived. What no entry tells
@@ -69,7 +71,7 @@ def starters(busy: Iterable[Reassignment], entries: Iterable[Entry]) -> dict[Par
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Cancellation:
     """What is to be cancelled, and what is left alone; `started` has the entries of the former."""
 
     stop: tuple[Reassignment, ...]
@@ -82,7 +84,7 @@ def choose(
     started: Mapping[PartitionId, Entry],
     wanted: Collection[PartitionId] | None,
     entry_id: str = "",
-) -> Chosen:
+) -> Cancellation:
     """What to cancel: the partitions `wanted`; else those of an entry, by default the newest.
 
     A pure function.
@@ -91,7 +93,7 @@ def choose(
         newest = entry_id or max((entry.id for entry in started.values()), default="")
         wanted = {p for p, entry in started.items() if entry.id == newest}
     stop = tuple(one for one in busy if one.id in wanted)
-    return Chosen(
+    return Cancellation(
         stop,
         tuple(one for one in busy if one.id not in wanted),
         {one.id: started[one.id] for one in stop if one.id in started},
@@ -112,7 +114,7 @@ class Cancelled:
     refused: tuple[Failure, ...]
 
 
-def cancel(cluster: Cluster, chosen: Chosen, timeout_s: float) -> Cancelled:
+def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelled:
     """Cancel these reassignments, and put the replicas back in the order of before.
 
     What has ended, or has another target by now, is left out. Entries that nothing is left of are
@@ -158,7 +160,7 @@ def cancel(cluster: Cluster, chosen: Chosen, timeout_s: float) -> Cancelled:
 
 def _restored(
     cluster: Cluster,
-    chosen: Chosen,
+    chosen: Cancellation,
     originals: Mapping[PartitionId, frozenset[int]],
     done: Collection[PartitionId],
     failures: list[Failure],

@@ -65,7 +65,7 @@ class NotPreferred:
 
 
 def not_preferred(snapshot: Snapshot) -> NotPreferred:
-    """Those of the snapshot. A pure function."""
+    """The partitions of the snapshot whose preferred replica does not lead. A pure function."""
     found = snapshot.not_led_by_preferred
     return NotPreferred(
         tuple(p for p in found if p.preferred_leader in p.isr),

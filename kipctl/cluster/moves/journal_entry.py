@@ -147,7 +147,7 @@ class Entry:
 
     @property
     def is_legacy(self) -> bool:
-        """Of an earlier kipctl: it knows the assignment of before and nothing else."""
+        """Whether an earlier kipctl wrote it: the assignment of before and nothing else."""
         return self.schema == 0
 
     def mark(

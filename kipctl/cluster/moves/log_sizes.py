@@ -48,7 +48,7 @@ def log_sizes(
     answers: Mapping[int, DescribeLogDirsResponse],
     missing: Mapping[int, str],
 ) -> LogSizes:
-    """Of each partition the leader's size, or else the largest that a broker reports."""
+    """The size of each partition at its leader, or else the largest that a broker reports."""
     held: dict[int, dict[PartitionId, int]] = {}
     silent = dict(missing)
     for broker, answer in answers.items():

@@ -34,7 +34,7 @@ Message = Callable[[str], None]
 @contextmanager
 def journaled(
     cluster: Cluster,
-    kept: Journal,
+    journal: Journal,
     plan: Plan,
     origin: Origin,
     how: ExecutionOptions,
@@ -54,7 +54,7 @@ def journaled(
     """
     try:
         throttle = throttle_for(cluster, plan.moves, how)
-        entry = kept.save(
+        entry = journal.save(
             {move.id: move.before for move in plan.moves},
             plan.target,
             origin,
@@ -125,7 +125,7 @@ def throttled(
 
 
 def _forget(entry: Entry, message: Message) -> None:
-    """It is put back; to put it back once more, where that cannot be written, does no harm."""
+    """Take the throttle off the entry. Where that fails, putting it back again does no harm."""
     try:
         entry.again().with_throttle(None)
     except UsageError as error:
@@ -167,9 +167,9 @@ def throttles_set_by_others(
     return {s: value for s, value in found.items() if value and (s, value) not in known}
 
 
-def entries_with_throttles(kept: Journal) -> list[Entry]:
+def entries_with_throttles(journal: Journal) -> list[Entry]:
     """The entries whose throttles are not put back, the newest first."""
-    return [entry for entry in kept.unfinished() if entry.throttle is not None]
+    return [entry for entry in journal.unfinished() if entry.throttle is not None]
 
 
 def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:

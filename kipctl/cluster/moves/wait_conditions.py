@@ -36,7 +36,7 @@ _SHARE_OF_WAIT = 0.05
 
 
 class Condition(StrEnum):
-    """Of all partitions that are waited for."""
+    """What may be waited for; it holds for all partitions that are asked for, or not at all."""
 
     IN_SYNC = "in-sync"
     PREFERRED = "preferred"
@@ -58,7 +58,7 @@ class Comparison:
     silent: tuple[int, ...] = ()
     differing: tuple[PartitionId, ...] = ()
     others: tuple[int, ...] = ()
-    """Those that were asked only whether they answer."""
+    """Brokers that were asked only whether they answer."""
 
     @property
     def answering(self) -> tuple[int, ...]:
@@ -161,7 +161,7 @@ def read_state(
 
 
 def _silent(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
-    """Those that do not answer. ApiVersions is asked: its answer does not grow with the cluster."""
+    """Brokers that do not answer ApiVersions, whose answer does not grow with the cluster."""
     request = ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
     rounds = 1 + len(brokers) // AT_ONCE
     found = ask_each(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cluster.moves.cancel import choose, is_as_before, starters
+from kipctl.cluster.moves.cancel import choose, is_as_before, starting_entries
 from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
@@ -57,14 +57,14 @@ def entry(
 def test_a_reassignment_is_ones_own_if_the_newest_entry_began_it(
     entries: list[Entry], starter: str | None
 ) -> None:
-    found = starters([BUSY_A], entries)
+    found = starting_entries([BUSY_A], entries)
     assert [one.id for one in found.values()] == ([starter] if starter else [])
 
 
 def test_the_last_change_is_what_is_cancelled_unless_others_are_named() -> None:
     busy = (BUSY_A, BUSY_B, Reassignment(C, (1, 2), (2,), ()))
     newer, older = entry("2", A), entry("1", B)
-    started = starters(busy, [newer, older])
+    started = starting_entries(busy, [newer, older])
     for wanted, entry_id, stopped, own in (
         (None, "", [A], {A: newer}),
         (None, "1", [B], {B: older}),

@@ -90,7 +90,7 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def placement(facts: ClusterFacts) -> Iterator[Finding]:
-    """What becomes of leaders and of new topics unasked."""
+    """What brokers do with leaders, and with new topics, by themselves."""
     replicas = facts.numbers("default.replication.factor")
     if replicas and min(replicas.values()) == 1 and len(facts.brokers) > 2:
         yield note(

@@ -1,9 +1,9 @@
-"""What a doctor has to know of a cluster before he judges: asked of every broker, changing nothing.
+"""The facts that findings are judged by: asked of every broker, changing nothing.
 
 Each broker is asked for its API versions and features (ApiVersions), its settings
 (DescribeConfigs), which brokers it lists (Metadata) and its log directories (DescribeLogDirs); the
 controller for the reassignments in progress (ListPartitionReassignments). Settings are the broker's
-own; a controller decides by its own file, which no broker tells, but which is the same in most
+own; a controller decides by its own file, which no broker shows, and which is the same in most
 clusters.
 """
 
@@ -150,7 +150,7 @@ class ClusterFacts:
         return {broker: value for broker, value in reported if value}
 
     def numbers(self, setting: str) -> dict[int, int]:
-        """The same, of a setting that is a whole number."""
+        """As `values`, of a setting that is a whole number."""
         return {broker: int(value) for broker, value in self.values(setting).items()}
 
     def min_insync_replicas(self, partition: Partition) -> int | None:

@@ -1,4 +1,4 @@
-"""What a doctor says: findings, and the words that they share."""
+"""A finding, its severity, and the wording that findings share."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

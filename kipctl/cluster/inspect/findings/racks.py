@@ -8,6 +8,7 @@ from kipctl.cluster.inspect.findings.finding import (
     Severity,
     brokers,
     capital,
+    have,
     having,
     note,
     some,
@@ -37,8 +38,7 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
     if without:
         yield warning(
             "broker-without-rack",
-            f"{capital(brokers(without))} {'has' if len(without) == 1 else 'have'} no rack, the"
-            " others do.",
+            f"{have(without)} no rack, the others do.",
             "Replicas are placed as if those were in a rack of their own, and no consumer is sent"
             " to them (KIP-392).",
             "Set broker.rack there, and restart.",

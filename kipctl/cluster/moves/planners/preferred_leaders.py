@@ -115,7 +115,7 @@ def _first(partition: Partition, broker: int) -> Move:
 
 
 def _other_leaders(snapshot: Snapshot, concerned: Iterable[Partition]) -> dict[int, int]:
-    """Of how many other partitions each live broker is the preferred leader."""
+    """How many other partitions each live broker is the preferred leader of."""
     left_out = {partition.id for partition in concerned}
     firsts = Counter(p.replicas[0] for p in snapshot.partitions if p.id not in left_out)
     return {broker: firsts[broker] for broker in snapshot.broker_ids}

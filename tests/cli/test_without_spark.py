@@ -1,0 +1,136 @@
+"""kipctl without `kipctl[spark]`: what needs it says so before anything begins; the rest works."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Callable
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from wrong_options import VALID
+
+from kipctl.extras import MODULES, command_to_install
+
+REPOSITORY = Path(__file__).parents[2]
+HELD_UP = {
+    "analyze request-log",
+    "analyze runs",
+    "demo",
+    "experiment batch",
+    "experiment closest-replica",
+    "experiment metadata",
+    "experiment redirect",
+    "experiment roll",
+    "lab up",
+    "report",
+    "runs compare",
+    "spark start",
+}
+"""As they stand in VALID; those that start a lab, as long as its jars are not fetched."""
+COMMANDS = """
+import io, json, sys
+from nothing_begun import nothing_begins
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+found = {}
+for line, words in json.loads(sys.argv[1]).items():
+    err = io.StringIO()
+    environment = Environment(io.StringIO(), io.StringIO(), err, {"KIPCTL_CLUSTER": "none"})
+    with nothing_begins() as begun:
+        status = run(words, environment)
+    found[line] = status, err.getvalue(), begun
+print(json.dumps(found))
+"""
+FETCH = """
+from pathlib import Path
+from kipctl.errors import UsageError
+from kipctl.lab.jars import fetched_jars
+from kipctl.lab.java import Java
+try:
+    fetched_jars("4.3.1", Java(Path("java"), "17"), print)
+except UsageError as refused:
+    print(refused)
+"""
+Python = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def python_without_spark(tmp_path_factory: pytest.TempPathFactory) -> Python:
+    """Runs a program where all is installed but what `kipctl[spark]` brings; returns its stdout."""
+    folder = tmp_path_factory.mktemp("installed")
+    for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
+        for entry in Path(place).iterdir():
+            if entry.name.partition("-")[0] not in MODULES:
+                (folder / entry.name).symlink_to(entry)
+    path = os.pathsep.join(map(str, (folder, REPOSITORY, REPOSITORY / "tests" / "cli")))
+    state = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
+
+    def run(program: str, *arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-S", "-c", program, *arguments],
+            env=os.environ | state | {"PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+
+    return run
+
+
+def test_what_needs_spark_says_so_before_anything_begins(
+    python_without_spark: Python, tmp_path: Path
+) -> None:
+    for name in ("run", "other"):
+        (tmp_path / name / "batches").mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text('{"schema_version": 1, "summary": {}}')
+    places = {name: str(tmp_path / name) for name in ("run", "other", "log", "new")}
+    lines = {name: f"{name} {options}".format(**places) for name, options in VALID.items()}
+    lines["with workers"] = f"{lines['perf produce']} --workers 2 --bootstrap-server 127.0.0.1:1"
+    words = {name: shlex.split(line) for name, line in lines.items()}
+    found = json.loads(python_without_spark(COMMANDS, json.dumps(words)))
+    told = {name: one for name, one in found.items() if "kipctl[spark]" in one[1]}
+    assert told.keys() == HELD_UP | {"with workers"}
+    for name, (status, err, begun) in told.items():
+        assert (status, begun) == (2, []), name
+        assert "\nInstall it: " in err
+        assert command_to_install().split()[-1] in err
+
+
+def test_jars_are_not_fetched_without_it(python_without_spark: Python) -> None:
+    assert python_without_spark(FETCH).splitlines() == [
+        "Fetching Kafka 4.3.1 needs pyspark, which is not installed: it comes with kipctl[spark], "
+        "half a gigabyte that most commands do without.",
+        f"Install it: {command_to_install()}",
+        "Or use an installed Kafka: --kafka-home DIR.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "file", "command"),
+    [
+        ("venvs/kipctl", "pipx_metadata.json", "pipx install --force "),
+        ("tools/kipctl", "uv-receipt.toml", "uv tool install "),
+        ("archive-v0/aBc", "pyvenv.cfg", "uvx --from "),
+        ("venv", "pyvenv.cfg", f"{sys.executable} -m pip install "),
+    ],
+)
+def test_the_command_is_that_of_the_tool_that_installed_kipctl(
+    prefix: str, file: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / prefix).mkdir(parents=True)
+    (tmp_path / prefix / file).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / prefix))
+    assert command_to_install().startswith(f"{command}'kipctl[spark]")
+
+
+def test_the_extra_is_what_is_missed() -> None:
+    extra = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    names = {line.partition(">")[0] for line in extra["optional-dependencies"]["spark"]}
+    needed = {re.split(r"\W", line)[0] for line in distribution("pyspark").requires or ()}
+    assert names < MODULES <= names | needed
