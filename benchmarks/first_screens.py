@@ -84,7 +84,7 @@ SCREENS = (
     "runs export before {folder}/before.tar.gz",
     "runs remove after --yes",
     "roll --dry-run",
-    "roll --lab --brokers 1 --yes",
+    "roll --lab --broker 1 --yes",
     "lab stop 2",
     "lab start 2",
     "lab restart 2",
