@@ -13,9 +13,11 @@ import pytest
 from kipctl.cli.complete import offered, values_of
 from kipctl.cli.environment import Environment
 from kipctl.cli.generate import generated_files
-from kipctl.cluster.topics import create_topic, delete_topic
+from kipctl.cluster.topics import await_topic, create_topic, delete_topic
 from kipctl.lab.cluster import Lab
+from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
+from kipctl.transport.request import Cluster
 
 
 def at(home: Path, servers: str = "127.0.0.1:1") -> Environment:
@@ -132,6 +134,8 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
     ids = sorted(str(node.id) for node in lab.nodes if node.id < 100)
     create_topic(lab.bootstrap_server, "complete-me", 1, 1)
     try:
+        with Cluster(Access(lab.bootstrap_server)) as cluster:
+            await_topic(cluster, "complete-me", 1)
         for named in (f"--bootstrap-server {lab.bootstrap_server}", "--cluster=east"):
             for word, ending, values in (
                 ("TOPIC", "--topic complete-", ["complete-me"]),
