@@ -36,7 +36,7 @@ from kipctl.own_names import is_own
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
 from kipctl.trace.store import ROWS_FOLDER, Run
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
 
 TOPIC = "bench"
@@ -194,7 +194,7 @@ def check_run(place: Place) -> str:
     check_rows(Run(place.record), summary)
     if (place.record / ROWS_FOLDER).exists():
         raise WrongError("its rows are still there")
-    flaw = look(place.record).flaw
+    flaw = read_stored_run(place.record).flaw
     if flaw.startswith("it failed"):
         return FAILED
     if flaw.startswith("interrupted"):

@@ -27,7 +27,7 @@ from kipctl.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kipctl.protocol.records import Record, encode_batch
+from kipctl.protocol.records import one_record_batch
 
 HOST = "127.0.0.1"
 CONNECTIONS = 3
@@ -149,7 +149,7 @@ def answering() -> Iterator[int]:
 
 def paced(port: int, rate: float, requests: int, record_size: int) -> list[float]:
     """Send so many Produce requests of one record at that rate; each one's latency, in us."""
-    batch = encode_batch([Record(value=b"x" * record_size)])
+    batch = one_record_batch(b"x" * record_size)
     data = (PartitionProduceData(index=0, records=batch),)
     topic = TopicProduceData(name=_TOPIC, partition_data=data)
     frame = encode_request(ProduceRequest(acks=1, topic_data=(topic,)), _VERSION, 0, "paced")

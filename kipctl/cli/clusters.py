@@ -15,8 +15,8 @@ from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragra
 if TYPE_CHECKING:
     from kipctl.cluster.acls import CommandRights
     from kipctl.cluster.connection_steps import Step
+    from kipctl.transport.acl_errors import Right
     from kipctl.transport.clusters import NamedCluster
-    from kipctl.transport.rights import Right
 
 app = typer.Typer(help="Name clusters, and see whether they can be reached.", no_args_is_help=True)
 

@@ -168,13 +168,13 @@ def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:
 
     Raises UsageError when there is none.
     """
-    from kipctl.trace.stored_runs import folders_named, look
+    from kipctl.trace.stored_runs import folders_named, read_stored_run
 
     if "/" in curve:
         folders = tuple(sorted(Path(curve).glob("*")))
     else:
         folders = folders_named(f"{curve}-*", variables)
-    whole = tuple(folder for folder in folders if not look(folder).flaw)
+    whole = tuple(folder for folder in folders if not read_stored_run(folder).flaw)
     if not whole:
         raise UsageError(
             f"No whole run is recorded as {curve!r}.",

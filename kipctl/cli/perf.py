@@ -78,7 +78,7 @@ def produce(
     that had to wait. The last line on stdout is that of Kafka's own perf tool.
     """
     from kipctl.probe.produce.config import parse_properties
-    from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_answer, perf_tables
     from kipctl.runs.plan import OWN_TOPIC
@@ -92,7 +92,7 @@ def produce(
     properties = given_properties(command_config, command_property)
     config = parse_properties(properties)
     plan = PerfPlan(
-        probe=ProbeSpec(
+        probe=ProduceSpec(
             access=environment.access(options.bootstrap_server, properties, command_config),
             topic=OWN_TOPIC if sent.topic is None else sent.topic,
             num_records=load.records,

@@ -106,7 +106,7 @@ def consume(
     Records are counted, not unpacked. The last lines on stdout are those of Kafka's own perf tool;
     its MB are of keys and values, these are of whole record batches as they come over the wire.
     """
-    from kipctl.measure.consumed import HEADER
+    from kipctl.measure.consumer_summary import HEADER
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec

@@ -115,7 +115,7 @@ def e2e(
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
-    from kipctl.probe.produce.run import ProbeSpec
+    from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.e2e_tables import e2e_answer, e2e_tables
     from kipctl.runs.e2e import (
@@ -156,7 +156,7 @@ def e2e(
         consumed["client.rack"] = rack
     plan = EndToEndPlan(
         produce=PerfPlan(
-            probe=ProbeSpec(
+            probe=ProduceSpec(
                 access=access,
                 topic=OWN_TOPIC if sent.topic is None else sent.topic,
                 num_records=FOREVER_RECORDS if forever else load.records,

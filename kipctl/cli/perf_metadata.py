@@ -17,7 +17,7 @@ from kipctl.cli.options import (
 )
 from kipctl.cli.perf_results import raise_for_failed
 from kipctl.durations import Duration
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
 from kipctl.runs.metadata.plan import ClientKind, Phase

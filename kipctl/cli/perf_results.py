@@ -90,7 +90,7 @@ def report_denied(
     `errors` counts what failed, by Kafka's names.
     """
     from kipctl.protocol.error_codes import ErrorCode
-    from kipctl.transport.rights import refusal
+    from kipctl.transport.acl_errors import refusal
 
     for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
         if code.name in errors:

@@ -94,9 +94,9 @@ def show(
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import settings_table
     from kipctl.trace.settings import end_of, settings
-    from kipctl.trace.stored_runs import find_run, look
+    from kipctl.trace.stored_runs import find_run, read_stored_run
 
-    found = look(find_run(run, environment.variables).folder)
+    found = read_stored_run(find_run(run, environment.variables).folder)
     description = dict(found.description or {})
     document = {
         "name": found.name,
@@ -133,11 +133,11 @@ def repair(
     environment = context.ensure_object(Environment)
     from kipctl.runs.repair import left_undone
     from kipctl.runs.repair import repair as repaired
-    from kipctl.trace.stored_runs import folder_of, look
+    from kipctl.trace.stored_runs import folder_of, read_stored_run
 
     folder = folder_of(run, environment.variables)
     document = repaired(folder)
-    found = look(folder)
+    found = read_stored_run(folder)
     how = f"It says: {found.flaw}" if found.flaw else "It is whole."
     environment.message(f"{found.name} was repaired. {how}")
     for sentence in left_undone(found.description or {}):

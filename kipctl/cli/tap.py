@@ -182,7 +182,7 @@ def _wait(
     from kipctl.report.live import TapScreen
     from kipctl.runs.tap import conditions, described
 
-    clients_go_to = plan.spec.told(tap.bootstrap_server)
+    clients_go_to = plan.spec.advertised_address(tap.bootstrap_server)
     listens = f" The tap listens at {tap.bootstrap_server}."
     environment.message(
         f"Clients connect to {clients_go_to}{_client_protocol(plan.spec)}"

@@ -9,8 +9,8 @@ from kipctl.own_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.transport.acl_errors import CLUSTER, TOPIC, Right
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import CLUSTER, TOPIC, Right
 
 _OPERATIONS = {
     "Read": 3,

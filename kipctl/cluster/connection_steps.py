@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import Address
 from kipctl.transport.access import Access
-from kipctl.transport.blocking import BlockingConnection, TlsError
+from kipctl.transport.blocking_connection import BlockingConnection, TlsError
 from kipctl.transport.request import Cluster
 
 LOGIN = "login"

@@ -11,8 +11,8 @@ from kipctl.protocol.reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 
 SERVER_SHARE = 0.8
 """Of a request's time; the broker then gives up first, and says so."""

@@ -30,9 +30,9 @@ from kipctl.protocol.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.each_broker import LateError, ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
-from kipctl.transport.rights import refusal
 
 _DEADLINE_S = 30.0
 """For all brokers together: they are asked at the same time."""

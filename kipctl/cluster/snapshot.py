@@ -17,8 +17,8 @@ from kipctl.protocol.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 
 NO_LEADER = -1
 

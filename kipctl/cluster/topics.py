@@ -30,8 +30,8 @@ from kipctl.protocol.topics import (
     DeleteTopicState,
 )
 from kipctl.transport.access import Access
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 
 EARLIEST, LATEST = EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 _DELETED_OR_UNKNOWN = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -11,7 +11,7 @@ import numpy as np
 from kipctl.guard.conditions import Condition, Kind
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.start import OnThisMachine, Probe
@@ -125,7 +125,7 @@ def canary(
     Yields what tells the conditions' values, and the waits. Raises KipctlError when it cannot
     begin.
     """
-    spec = ProbeSpec(
+    spec = ProduceSpec(
         cluster.access,
         OWN_TOPIC,
         num_records=RATE * 86_400 * _DAYS,

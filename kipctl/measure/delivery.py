@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from kipctl.measure.matching import Matching, Source
-from kipctl.measure.produced import RecordTimes, record_times
+from kipctl.measure.producer_summary import RecordTimes, record_times
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _NOT_DELIVERED = 1
-_EVER_US = 1 << 62
+_NEVER_US = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Delivery:
     extra: int
 
 
-def deliver(
+def match_delivery(
     batches: Source,
     reads: Source,
     start_us: int,
     interval_ns: int,
     skip_records: int = 0,
-    late_us: int = _EVER_US,
+    late_us: int = _NEVER_US,
     skew_us: int = 0,
 ) -> Delivery:
     """Follow each acknowledged batch to the answer to a Fetch that brought it.
@@ -72,7 +72,7 @@ def follow_batches(batches: IntRows, reads: IntRows) -> IntRows:
     """
     acknowledged: IntRows = batches[batches[:, _BATCH["error"]] == 0].copy()
     numbered = np.column_stack([acknowledged, np.arange(len(acknowledged))])
-    matching = Matching(lambda: [numbered], lambda: [reads], _EVER_US, 0)
+    matching = Matching(lambda: [numbered], lambda: [reads], _NEVER_US, 0)
     acknowledged[:, _BATCH["error"]] = _NOT_DELIVERED
     for delivered in matching.delivered():
         acknowledged[delivered[:, -1]] = delivered[:, :-1]

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from kipctl.measure.distribution import Distribution
 
-LEAST_MOVES = 20
+MIN_MOVES = 20
 """Fewer say little of how long moved leaders make a client wait."""
-MOST_BUSY = 0.9
+MAX_BUSY = 0.9
 """Of a machine's CPU time: with more, what runs on it waits for a core."""
 _MORE_MOVES = (
     "their waits say little; let more leaders move in each run, or send to more partitions."
@@ -23,14 +23,15 @@ _LEAST_RECORDS = 100
 class Observed:
     """What is known of a run besides its result; None for what is not. Times in milliseconds.
 
-    `beside_ms` is the p99 of what was measured; `loop_lag_ms` the p99 of how much later than it
-    should have, by the clock, a client went on (the latest of several); `first` and `last` service
-    times (in microseconds) of the first fifth and the last two fifths of the records; `busy` the
-    share of this machine's CPU time that was used; `moves` how many moved leaders were met, None
-    if none was to be moved; `is_answered` whether brokers answer at all (not with acks=0).
+    `measured_p99_ms` is the p99 of what was measured; `loop_lag_ms` the p99 of how much later than
+    it should have, by the clock, a client went on (the latest of several); `first` and `last`
+    service times (in microseconds) of the first fifth and the last two fifths of the records;
+    `busy` the share of this machine's CPU time that was used; `moves` how many moved leaders were
+    met, None if none was to be moved; `is_answered` whether brokers answer at all (not with
+    acks=0).
     """
 
-    beside_ms: float
+    measured_p99_ms: float
     loop_lag_ms: float | None = None
     first: Distribution | None = None
     last: Distribution | None = None
@@ -51,13 +52,13 @@ def _more(name: str) -> str:
 
 def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
     """The name of each, and what it says."""
-    if is_late(of.loop_lag_ms, of.beside_ms):
+    if is_late(of.loop_lag_ms, of.measured_p99_ms):
         yield (
             "client-late",
             f"The client itself went on up to {of.loop_lag_ms:.1f} ms late (p99): use a machine "
             "that has less to do, a lower --throughput, or --workers.",
         )
-    if of.busy is not None and of.busy > MOST_BUSY:
+    if of.busy is not None and of.busy > MAX_BUSY:
         yield (
             "machine-busy",
             f"This machine was {100 * of.busy:.0f} % busy: what is measured is also waiting for a "
@@ -78,10 +79,10 @@ def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
             "With acks=0 no answer refuses a batch: moved leaders are not met, and what they cost "
             "is not seen. Use acks=1 or acks=all.",
         )
-    elif of.moves is not None and of.moves < LEAST_MOVES:
+    elif of.moves is not None and of.moves < MIN_MOVES:
         yield (
             "few-moves",
-            f"Only {of.moves} moved leaders were met, {LEAST_MOVES} are wanted: let more of them "
+            f"Only {of.moves} moved leaders were met, {MIN_MOVES} are wanted: let more of them "
             "move, or send to more partitions.",
         )
 
@@ -93,11 +94,11 @@ def few_moves(met: Mapping[str, Sequence[int]]) -> str | None:
     What is compared is one value of each run (`kipctl.verdict`): a run of few moves has a median
     that says little, however many the others met.
     """
-    few = {name: of_runs for name, of_runs in met.items() if min(of_runs, default=0) < LEAST_MOVES}
+    few = {name: of_runs for name, of_runs in met.items() if min(of_runs, default=0) < MIN_MOVES}
     if not few:
         return None
     named = "; ".join(f"{name} {' | '.join(map(str, of_runs))}" for name, of_runs in few.items())
-    return f"Few moved leaders were met in a run ({named}; {LEAST_MOVES} are wanted in each)"
+    return f"Few moved leaders were met in a run ({named}; {MIN_MOVES} are wanted in each)"
 
 
 def few_moves_doubts(met: Mapping[str, Sequence[int]], remedy: str = _MORE_MOVES) -> list[str]:
@@ -107,6 +108,8 @@ def few_moves_doubts(met: Mapping[str, Sequence[int]], remedy: str = _MORE_MOVES
     return [f"{few}: {remedy} {_more('few-moves')}"] if few else []
 
 
-def is_late(loop_lag_ms: float | None, beside_ms: float) -> bool:
+def is_late(loop_lag_ms: float | None, measured_p99_ms: float) -> bool:
     """Whether a client's own lateness is seen in what it measured."""
-    return loop_lag_ms is not None and loop_lag_ms >= max(_LEAST_LAG_MS, _LAG_SHARE * beside_ms)
+    return loop_lag_ms is not None and loop_lag_ms >= max(
+        _LEAST_LAG_MS, _LAG_SHARE * measured_p99_ms
+    )

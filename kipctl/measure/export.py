@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from kipctl import __version__
-from kipctl.probe.links import SOFTWARE_NAME
-from kipctl.probe.outcome import Outcome
+from kipctl.probe.broker_link import SOFTWARE_NAME
+from kipctl.probe.run import Outcome
 from kipctl.trace import export
 
 

@@ -14,22 +14,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kipctl.measure.coverage import (
-    AGAIN,
+from kipctl.measure.offsets_read import (
     BEGIN,
     END,
     PARTITION,
+    REREAD,
     TIME,
-    Coverage,
-    Ends,
-    offsets_read,
+    EndOffsets,
+    OffsetsRead,
+    spans_read,
 )
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 _BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
-_NOWHERE = -1
+_NO_SPAN = -1
 
 Source = Callable[[], Iterable[IntRows]]
 """Rows of a dataset, some at a time, in the order in which they were written; all, at each call."""
@@ -47,10 +47,10 @@ class Matcher:
         self._waiting = np.empty((0, len(COLUMNS["batches"])), dtype=np.int64)
         self._spans = np.empty((0, 5), dtype=np.int64)
         """What was read and is no batch's yet."""
-        self._acked_ends = Ends()
+        self._acked_ends = EndOffsets()
         self._last_us = 0
-        self._coverage = Coverage()
-        self._other_again = 0
+        self._coverage = OffsetsRead()
+        self._reread_as_other = 0
         self.acknowledged = self.unplaced = self.records = self.read = 0
         """Records: that were acknowledged, those of them without an offset, those that are known to
         have been read, and all that were."""
@@ -58,16 +58,16 @@ class Matcher:
     @property
     def twice(self) -> int:
         """Offsets that were read again without being another batch's."""
-        return self._coverage.twice - self._other_again
+        return self._coverage.twice - self._reread_as_other
 
-    def _take(self, batches: IntRows, reads: IntRows) -> IntRows:
+    def _match(self, batches: IntRows, reads: IntRows) -> IntRows:
         """Take further rows; returns the batches that were read, as `Matching.delivered` does."""
         return self._matched(self._acknowledged(batches), self._read(reads))
 
     def _acknowledged(self, rows: IntRows) -> IntRows:
         """Those that were acknowledged at an offset."""
         acknowledged = rows[rows[:, _BATCH["error"]] == 0]
-        placed = _placed(rows)
+        placed = _with_offset(rows)
         records, with_offset = (
             int(of[:, _BATCH["records"]].sum()) for of in (acknowledged, placed)
         )
@@ -80,15 +80,18 @@ class Matcher:
         """The spans that brought records."""
         with_records = _with_records(rows)
         self.read += int(with_records[:, _READ["records"]].sum())
-        return offsets_read(with_records)
+        return spans_read(with_records)
 
     def _matched(self, batches: IntRows, read: IntRows) -> IntRows:
         """Those of all waiting batches that an answer has brought; they wait no more."""
-        work = _Work(self._waiting, self._spans, batches, read)
+        work = _Unmatched(self._waiting, self._spans, batches, read)
         parts = [work]
-        if self._by_time and len(went_back := self._went_back(work)):
+        if self._by_time and len(went_back := self._where_offsets_go_back(work)):
             rest = np.setdiff1d(work.partitions(), went_back)
-            parts = [work.of(rest), *(work.of(went_back[[at]]) for at in range(len(went_back)))]
+            parts = [
+                work.in_partitions(rest),
+                *(work.in_partitions(went_back[[at]]) for at in range(len(went_back))),
+            ]
         self._acked_ends.advance(_partition(batches), _last_offset(batches) + 1)
         done = [self._all_at_once(parts[0]), *map(self._one_by_one, parts[1:])]
         self._waiting, self._spans, delivered = (
@@ -97,7 +100,7 @@ class Matcher:
         self.records += int(delivered[:, _BATCH["records"]].sum())
         return delivered
 
-    def _went_back(self, work: "_Work") -> IntRows:
+    def _where_offsets_go_back(self, work: "_Unmatched") -> IntRows:
         """The partitions in which an offset is that of several batches, or was read several times.
 
         There it matters what came first.
@@ -107,25 +110,25 @@ class Matcher:
         overlap = batches[1:, BEGIN] < batches[:-1, END]
         overlap &= batches[1:, PARTITION] == batches[:-1, PARTITION]
         read = work.read
-        back = read[:, BEGIN] < self._coverage.ends.before(read[:, PARTITION], read[:, END])
-        again = work.spans[:, AGAIN] == 1
+        back = read[:, BEGIN] < self._coverage.ends.before_each(read[:, PARTITION], read[:, END])
+        again = work.spans[:, REREAD] == 1
         found = (batches[1:][overlap], read[back], work.spans[again])
         return np.unique(np.concatenate(found)[:, PARTITION])
 
-    def _all_at_once(self, work: "_Work") -> "_Done":
+    def _all_at_once(self, work: "_Unmatched") -> "_Matched":
         """Where each offset is that of one batch, and was read once."""
         spans = np.concatenate([work.spans, self._coverage.add(work.read)])
         batches = np.concatenate([work.waiting, work.batches])
-        by = _holding_the_last(batches, spans)
-        held = np.flatnonzero(by != _NOWHERE)
+        by = _span_of_last_offset(batches, spans)
+        held = np.flatnonzero(by != _NO_SPAN)
         early = spans[by[held], TIME] + self._skew_us < batches[held, _BATCH["sent_us"]]
-        by[held[early]] = _NOWHERE
-        is_read = by != _NOWHERE
+        by[held[early]] = _NO_SPAN
+        is_read = by != _NO_SPAN
         delivered = batches[is_read]
         delivered[:, _BATCH["acked_us"]] = spans[by[is_read], TIME]
-        return _Done(batches[~is_read], _without(spans, delivered, by[is_read]), delivered)
+        return _Matched(batches[~is_read], _without(spans, delivered, by[is_read]), delivered)
 
-    def _one_by_one(self, work: "_Work") -> "_Done":
+    def _one_by_one(self, work: "_Unmatched") -> "_Matched":
         """Of one partition, in the order of time."""
         partition = _Partition(work, self._skew_us)
         moments = [(at_us, 0, row) for at_us, row in _timed(work.batches, _BATCH["acked_us"])]
@@ -135,7 +138,7 @@ class Matcher:
                 partition.read(row, self._coverage.add(row[np.newaxis]))
             else:
                 partition.acknowledged(row)
-        self._other_again += partition.other_again
+        self._reread_as_other += partition.reread_as_other
         return partition.done()
 
 
@@ -155,19 +158,19 @@ class Matching(Matcher):
     """
 
     def __init__(self, batches: Source, reads: Source, late_us: int, skew_us: int) -> None:
-        by_time = _go_back(map(_batch_spans, batches())) or _go_back(
-            offsets_read(_with_records(rows)) for rows in reads()
+        by_time = _offsets_go_back(map(_batch_spans, batches())) or _offsets_go_back(
+            spans_read(_with_records(rows)) for rows in reads()
         )
         super().__init__(by_time, skew_us)
         self._batches = _Stream("batches", "acked_us", batches())
         self._reads = _Stream("reads", "time_us", reads())
-        self._waiting = self._batches.take(0)
+        self._waiting = self._batches.read(0)
         self._late_us = late_us
 
     def delivered(self) -> Iterator[IntRows]:
         """The batches that were read, with the time of that in place of `acked_us`."""
         while self._batches.has_more or self._reads.has_more:
-            yield self._take(*self._next())
+            yield self._match(*self._next())
             if not self._reads.has_more:
                 self._waiting = self._waiting[:0]
             wanted = self._last_us - self._spans[:, TIME] <= self._late_us
@@ -176,13 +179,13 @@ class Matching(Matcher):
     def _next(self) -> tuple[IntRows, IntRows]:
         batches, reads = self._batches, self._reads
         if not (batches.has_more and reads.has_more):
-            return batches.take(), reads.take()
+            return batches.read(), reads.read()
         if self._by_time:
             until_us = min(batches.last_us, reads.last_us)
-            return batches.take(until_us), reads.take(until_us)
+            return batches.read(until_us), reads.read(until_us)
         if self._batches_are_ahead():
-            return batches.take(0), reads.take()
-        return batches.take(), reads.take(0)
+            return batches.read(0), reads.read()
+        return batches.read(), reads.read(0)
 
     def _batches_are_ahead(self) -> bool:
         """More batches wait for reads to come so far than answers for batches to."""
@@ -191,7 +194,7 @@ class Matching(Matcher):
         return bool(unread.sum() > unacked.sum())
 
 
-class _Work(NamedTuple):
+class _Unmatched(NamedTuple):
     """What may belong together: batches and spans that waited, and those that are new."""
 
     waiting: IntRows
@@ -205,17 +208,17 @@ class _Work(NamedTuple):
             np.concatenate([*batches, self.spans[:, PARTITION], self.read[:, PARTITION]])
         )
 
-    def of(self, partitions: IntRows) -> "_Work":
+    def in_partitions(self, partitions: IntRows) -> "_Unmatched":
         waiting, batches = (
             rows[np.isin(_partition(rows), partitions)] for rows in (self.waiting, self.batches)
         )
         spans, read = (
             rows[np.isin(rows[:, PARTITION], partitions)] for rows in (self.spans, self.read)
         )
-        return _Work(waiting, spans, batches, read)
+        return _Unmatched(waiting, spans, batches, read)
 
 
-class _Done(NamedTuple):
+class _Matched(NamedTuple):
     waiting: IntRows
     spans: IntRows
     delivered: IntRows
@@ -231,14 +234,14 @@ class _Batch(NamedTuple):
 class _Partition:
     """A partition whose offsets go back: its batches and readings are taken one after the other."""
 
-    def __init__(self, work: _Work, skew_us: int) -> None:
+    def __init__(self, work: _Unmatched, skew_us: int) -> None:
         self._skew_us = skew_us
         self._waiting = sorted(map(self._batch, work.waiting), key=_base)
         """No two of them share an offset: of two that do the former is lost."""
         self._spans = sorted(work.spans.tolist(), key=_time)
         """What was read and is no batch's, the earliest first."""
         self._delivered = [work.waiting[:0]]
-        self.other_again = 0
+        self.reread_as_other = 0
         """Offsets that were read again, as another batch's than before."""
 
     def acknowledged(self, row: IntRows) -> None:
@@ -263,9 +266,9 @@ class _Partition:
             left = self._deliver(at, left, time_us)
         self._spans += left
 
-    def done(self) -> _Done:
+    def done(self) -> _Matched:
         waiting = [batch.row[np.newaxis] for batch in self._waiting]
-        return _Done(
+        return _Matched(
             np.concatenate([self._delivered[0], *waiting]),
             np.array(self._spans, dtype=np.int64).reshape(-1, 5),
             np.concatenate(self._delivered),
@@ -279,7 +282,7 @@ class _Partition:
             until, on = min(end, batch.base), max(begin, batch.last + 1)
             pieces = [piece for piece in ((begin, until), (on, end)) if piece[0] < piece[1]]
             left += [[partition, *piece, time_us, again] for piece in pieces]
-            self.other_again += again * (end - begin - sum(to - of for of, to in pieces))
+            self.reread_as_other += again * (end - begin - sum(to - of for of, to in pieces))
         delivered = batch.row.copy()
         delivered[_BATCH["acked_us"]] = time_us
         self._delivered.append(delivered[np.newaxis])
@@ -316,7 +319,7 @@ class _Stream:
         """Of those that would be taken."""
         return int(self._times[-1])
 
-    def take(self, until_us: int | None = None) -> IntRows:
+    def read(self, until_us: int | None = None) -> IntRows:
         """What is at hand, up to a moment."""
         count = len(self._held)
         if until_us is not None:
@@ -338,13 +341,13 @@ def _timed(rows: IntRows, column: int) -> Iterable[tuple[int, IntRows]]:
     return zip(np.maximum.accumulate(rows[:, column]).tolist(), rows, strict=True)
 
 
-def _go_back(spans: Iterable[IntRows]) -> bool:
+def _offsets_go_back(spans: Iterable[IntRows]) -> bool:
     """Whether any begins before its partition has come to."""
-    ends = Ends()
+    ends = EndOffsets()
     for some in spans:
         ordered = some[np.argsort(some[:, PARTITION], kind="stable")]
         partition, end = ordered[:, PARTITION], ordered[:, END]
-        if (ordered[:, BEGIN] < ends.before(partition, end)).any():
+        if (ordered[:, BEGIN] < ends.before_each(partition, end)).any():
             return True
         ends.advance(partition, end)
     return False
@@ -355,7 +358,7 @@ def _with_records(reads: IntRows) -> IntRows:
     return found
 
 
-def _placed(batches: IntRows) -> IntRows:
+def _with_offset(batches: IntRows) -> IntRows:
     """Those that were acknowledged at an offset; with acks=0, for one, none is."""
     found: IntRows = batches[
         (batches[:, _BATCH["error"]] == 0) & (batches[:, _BATCH["base_offset"]] >= 0)
@@ -365,7 +368,7 @@ def _placed(batches: IntRows) -> IntRows:
 
 def _batch_spans(batches: IntRows) -> IntRows:
     """Where those that were acknowledged at an offset are, as spans."""
-    placed = _placed(batches)
+    placed = _with_offset(batches)
     spans = np.zeros((len(placed), 5), dtype=np.int64)
     spans[:, PARTITION], spans[:, BEGIN] = _partition(placed), placed[:, _BATCH["base_offset"]]
     spans[:, END] = _last_offset(placed) + 1
@@ -380,7 +383,7 @@ def _last_offset(batches: IntRows) -> IntRows:
     return batches[:, _BATCH["base_offset"]] + batches[:, _BATCH["records"]] - 1
 
 
-def _holding_the_last(batches: IntRows, spans: IntRows) -> IntRows:
+def _span_of_last_offset(batches: IntRows, spans: IntRows) -> IntRows:
     """For each batch the number of the span that holds its last offset; -1 if none does."""
     count = len(batches)
     partition = np.concatenate([_partition(batches), spans[:, PARTITION]])
@@ -389,7 +392,7 @@ def _holding_the_last(batches: IntRows, spans: IntRows) -> IntRows:
     order = np.lexsort((np.arange(len(offset)) >= count, offset, partition))
     number = np.where(order < count, len(order), np.arange(len(order)))
     next_span = np.minimum.accumulate(number[::-1])[::-1]
-    by = np.full(count, _NOWHERE, dtype=np.int64)
+    by = np.full(count, _NO_SPAN, dtype=np.int64)
     at = np.flatnonzero((order < count) & (next_span < len(order)))
     batch, span = order[at], order[next_span[at]] - count
     holds = (spans[span, PARTITION] == _partition(batches)[batch]) & (

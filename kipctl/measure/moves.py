@@ -10,9 +10,9 @@ queues are part of it: it is what a better client could save, and what leader hi
 (KIP-951).
 
 Which epoch a failed attempt waited for is the one that the client sent to next, if it was newer;
-else, where a leader that was not ready refused it (`kipctl.trace.redirects` says how that is seen:
-it has spent time in the phase `not_ready`), that leader's own; else that of the attempts after it.
-One that the client never learnt makes no move.
+else, where a leader that was not ready refused it (it has spent time in the phase `not_ready`; see
+`kipctl.trace.redirect_phases`), that leader's own; else that of the attempts after it. One that the
+client never learnt makes no move.
 """
 
 from collections.abc import Sequence

@@ -11,16 +11,18 @@ import numpy as np
 
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.health import Health
-from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.protocol.error_codes import error_name
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks
+from kipctl.trace.run_start import RunStart
 
 
-def as_one_run(spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int) -> AnyOutcome:
+def combined_outcome(
+    spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
+) -> AnyOutcome:
     """What at least one worker's outcomes come to as one run of the spec, which started then.
 
     It ends with the last of them, and fails if one of them did.
@@ -28,7 +30,9 @@ def as_one_run(spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us:
     return cast(AnyOutcome, _as_one_run(spec, outcomes, start_us))
 
 
-def salvaged(spec: Spec[AnyOutcome], begun: Begun, directory: Path, failure: str) -> AnyOutcome:
+def salvaged_outcome(
+    spec: Spec[AnyOutcome], begun: RunStart, directory: Path, failure: str
+) -> AnyOutcome:
     """What a probe came to that ended without a word, by its rows: what it had settled.
 
     `failure` is empty where it was given up.
@@ -42,7 +46,7 @@ def _as_one_run(spec: object, outcomes: Sequence[Any], start_us: int) -> Outcome
 
 
 @singledispatch
-def _salvaged(spec: object, begun: Begun, directory: Path, failure: str) -> Outcome:
+def _salvaged(spec: object, begun: RunStart, directory: Path, failure: str) -> Outcome:
     raise TypeError(f"Nobody knows how to salvage {spec}.")
 
 
@@ -51,8 +55,8 @@ def _salvaged(spec: object, begun: Begun, directory: Path, failure: str) -> Outc
 
 @_as_one_run.register
 def _as_one_run_produced(
-    spec: ProbeSpec, outcomes: Sequence[ProbeOutcome], start_us: int
-) -> ProbeOutcome:
+    spec: ProduceSpec, outcomes: Sequence[ProduceOutcome], start_us: int
+) -> ProduceOutcome:
     return replace(
         outcomes[0],
         generated=sum(outcome.generated for outcome in outcomes),
@@ -65,8 +69,8 @@ def _as_one_run_produced(
 
 @_salvaged.register
 def _salvaged_produced(
-    spec: ProbeSpec, begun: Begun, directory: Path, failure: str
-) -> ProbeOutcome:
+    spec: ProduceSpec, begun: RunStart, directory: Path, failure: str
+) -> ProduceOutcome:
     """The batches that were acknowledged or given up."""
     acknowledged, end_us, errors = 0, begun.start_us, Counter[str]()
     columns = COLUMNS["batches"]
@@ -78,7 +82,7 @@ def _salvaged_produced(
         for code in np.unique(error[error != 0]).tolist():
             errors[error_name(code)] += int(records[error == code].sum())
     failed = errors.total()
-    return ProbeOutcome(
+    return ProduceOutcome(
         interval_ns=spec.schedule(begun.start_us).interval_ns,
         generated=acknowledged + failed,
         acknowledged=acknowledged,
@@ -110,7 +114,7 @@ def _as_one_run_consumed(
 
 @_salvaged.register
 def _salvaged_consumed(
-    spec: ConsumeSpec, begun: Begun, directory: Path, failure: str
+    spec: ConsumeSpec, begun: RunStart, directory: Path, failure: str
 ) -> ConsumeOutcome:
     """The answers. Which partitions were given up is not known."""
     columns = COLUMNS["reads"]
@@ -152,7 +156,7 @@ def _common_of_all(
 
 
 def _common_of_dead(
-    spec: Spec[AnyOutcome], begun: Begun, directory: Path, end_us: int, failure: str
+    spec: Spec[AnyOutcome], begun: RunStart, directory: Path, end_us: int, failure: str
 ) -> dict[str, Any]:
     """What is known of a probe of any kind that died, by the names of Outcome's fields."""
     return {

@@ -16,18 +16,18 @@ from typing import Any, TypeVar
 
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.measure.export import record_batches
-from kipctl.measure.outcomes import salvaged
-from kipctl.measure.parts import Part
-from kipctl.probe.outcome import Outcome, Spec
-from kipctl.trace.begun import Begun, write_whole
+from kipctl.measure.outcomes import salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.probe.run import Outcome, Spec
 from kipctl.trace.clock import now_us
-from kipctl.trace.pickled import load_values
+from kipctl.trace.run_start import RunStart, write_whole
+from kipctl.trace.safe_pickle import load_values
 from kipctl.trace.store import Run
 
-LEAD_US = 3_000_000
+START_DELAY_US = 3_000_000
 """From when the last worker is ready to the start. Spark looks only once a second whether those
 that wait at a barrier may go on, so the last to hear of it has two left."""
-_LOOK_US = 250_000
+_STOP_CHECK_US = 250_000
 """Between two looks at whether to stop."""
 _FAILED = "failed"
 
@@ -113,22 +113,22 @@ class SharedFolder:
         """For a worker: whether it is asked to stop, or nobody is left who could ask."""
         due_us = 0
 
-        def asked() -> bool:
+        def is_asked_to_stop() -> bool:
             nonlocal due_us
             now = now_us()
             if now < due_us:
                 return False
-            due_us = now + _LOOK_US
+            due_us = now + _STOP_CHECK_US
             try:
                 return bool(self.stop_file(worker).read_bytes())
             except OSError:
                 return True
 
-        return asked
+        return is_asked_to_stop
 
-    def begun(self, worker: int) -> Begun | None:
+    def begun(self, worker: int) -> RunStart | None:
         """Where and when the worker started; None if it did not, yet or ever."""
-        return Begun.read(self.directory(worker))
+        return RunStart.read(self.directory(worker))
 
     def failure(self, worker: int) -> str:
         """What the worker said when it failed; empty if it did not, or could not speak."""
@@ -160,7 +160,7 @@ def _loaded(path: Path, load: Callable[[bytes], T]) -> T | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WorkOrder:
     """What all workers of a run are told: by its number each has a spec of its own.
 
     Each also writes its Parquet files into `record`.
@@ -175,7 +175,7 @@ class Order:
         return len(self.specs)
 
 
-def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
+def run_worker(order: WorkOrder, worker: int, gather: Gather) -> KipctlError | None:
     """Do one worker's share, from the common start on; its outcome is put into the folder.
 
     Returns what kept it from beginning, and None when it did its share or when another worker kept
@@ -186,7 +186,7 @@ def work(order: Order, worker: int, gather: Gather) -> KipctlError | None:
     def agree_on_start() -> int:
         nonlocal agreed
         agreed = True
-        start_us = _agree(order.shared, worker, gather)
+        start_us = _agree_on_start(order.shared, worker, gather)
         if start_us is None:
             raise _AnotherFailedError("Another worker could not begin.")
         return start_us
@@ -228,10 +228,10 @@ def agreed_start(said: Sequence[str]) -> int | None:
 
     Each says its wall clock when it is ready, or that it failed: then there is no start.
     """
-    return None if _FAILED in said else max(int(ready) for ready in said) + LEAD_US
+    return None if _FAILED in said else max(int(ready) for ready in said) + START_DELAY_US
 
 
-def _agree(shared: SharedFolder, worker: int, gather: Gather) -> int | None:
+def _agree_on_start(shared: SharedFolder, worker: int, gather: Gather) -> int | None:
     """The start, on this machine's monotonic clock; None when a worker could not get ready."""
     said = gather(str(_wall_us()))
     wall_start_us = agreed_start(said)
@@ -245,7 +245,7 @@ def _agree(shared: SharedFolder, worker: int, gather: Gather) -> int | None:
             f"Worker {worker}, on {host}, heard of the start {-ahead_us / 1e6:.1f} s after it: "
             "its clock differs from the others', or the machine is overloaded."
         )
-    Begun(host, start_us, wall_start_us).write(shared.directory(worker))
+    RunStart(host, start_us, wall_start_us).write(shared.directory(worker))
     if worker == 0:
         shared.start_file.write_text(f"{wall_start_us}\n")
     return start_us
@@ -255,18 +255,18 @@ def _wall_us() -> int:
     return time.time_ns() // 1000
 
 
-def finished_part(order: Order, worker: int) -> Part[Any] | None:
+def finished_result(order: WorkOrder, worker: int) -> ProbeResult[Any] | None:
     """What the worker did, once it is done."""
     outcome = order.shared.finished(worker)
     if outcome is None:
         return None
-    return Part(outcome, order.shared.directory(worker), recorded=order.record is not None)
+    return ProbeResult(outcome, order.shared.directory(worker), recorded=order.record is not None)
 
 
-def salvaged_part(order: Order, worker: int, failure: str) -> Part[Any] | None:
+def salvaged_result(order: WorkOrder, worker: int, failure: str) -> ProbeResult[Any] | None:
     """What is known of a worker that did not come to its end; None if it had not begun."""
     begun = order.shared.begun(worker)
     if begun is None:
         return None
     directory = order.shared.directory(worker)
-    return Part(salvaged(order.specs[worker], begun, directory, failure), directory)
+    return ProbeResult(salvaged_outcome(order.specs[worker], begun, directory, failure), directory)

@@ -33,7 +33,7 @@ from kipctl.pipeline.tables import TABLES, moves_met, redirected, with_causes
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES
 from kipctl.trace.settings import actions_in_short, end_of, settings
-from kipctl.trace.stored_runs import hidden
+from kipctl.trace.stored_runs import redacted
 
 Rows = list[dict[str, Any]]
 
@@ -114,7 +114,7 @@ def _bin(value: str) -> Column:
 
 
 def _described(run: RecordedRun, span: tuple[int, int] | None) -> dict[str, Any]:
-    description = hidden(run.description)
+    description = redacted(run.description)
     return {
         "run": run.name,
         "arm": run.arm,

@@ -10,8 +10,8 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import RpcRow
 from kipctl.transport.access import Access
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 
 
 def first_metadata(topic: str, cluster: Cluster) -> tuple[MetadataResponse, RpcRow]:

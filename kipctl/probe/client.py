@@ -8,9 +8,9 @@ from typing import ClassVar, Generic
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.health import Health
-from kipctl.probe.leader_finder import AnyPartition, LeaderFinder, MetadataCall
+from kipctl.probe.idle_eviction import TopicsInUse
 from kipctl.probe.leadership import LeaderDiscovery, Node
-from kipctl.probe.metadata_policy import WorkingSet
+from kipctl.probe.metadata_updater import AnyPartition, MetadataCall, MetadataUpdater
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
@@ -19,7 +19,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.metadata import MetadataResponse
 from kipctl.trace.codes import MetadataCause
-from kipctl.transport.loop import InFlight
+from kipctl.transport.loop_connection import InFlight
 from kipctl.transport.sockets import Sockets
 
 STALE_METADATA_ERRORS = LEADER_ERRORS | {
@@ -51,7 +51,7 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         sockets: Sockets,
         bootstrap: Iterable[Address],
         should_stop: Callable[[], bool],
-        working_set: WorkingSet | None = None,
+        topics_in_use: TopicsInUse | None = None,
     ) -> None:
         """`partitions` are those of each topic by name; `bootstrap` are the servers to begin with,
         and to return to; `should_stop` is asked every 50 ms or so. With a working set Metadata is
@@ -59,17 +59,19 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         """
         self._tracing = tracing
         self._now_us = sockets.now_us
-        self._network = Network(sockets, make_link, self._answered, self._lost, self._written)
-        self._finder = LeaderFinder(
+        self._network = Network(
+            sockets, make_link, self._response_received, self._disconnected, self._written
+        )
+        self._metadata = MetadataUpdater(
             config,
             discovery,
             partitions,
             self._network,
             tracing,
-            self._leader_moved,
+            self._leader_changed,
             self._topic_recreated,
             bootstrap,
-            working_set,
+            topics_in_use,
         )
         self._retries = Retries(
             config,
@@ -82,9 +84,9 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         self._should_stop = should_stop
         self._next_tick_us = 0
 
-    def learn(self, response: MetadataResponse) -> None:
+    def apply_first_metadata(self, response: MetadataResponse) -> None:
         """Take the Metadata answer that the run starts with."""
-        self._finder.begin(response, self._now_us())
+        self._metadata.apply_first(response, self._now_us())
 
     @property
     def endpoints(self) -> Iterable[str]:
@@ -98,7 +100,7 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
             self._network.throttle_ms,
             tuple(
                 f"Topic {change}, as Metadata showed after {(seen_us - start_us) / 1e6:.1f} s."
-                for change, seen_us in self._finder.topic_changes.items()
+                for change, seen_us in self._metadata.topic_changes.items()
             ),
             _quantile(lags, 0.5),
             _quantile(lags, 0.99),
@@ -115,7 +117,7 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
     def _tick(self, now: int) -> None:
         """What is looked after now and then: timeouts, logins, the trace, whether to stop."""
         self._next_tick_us = now + TICK_US
-        self._network.lose_silent()
+        self._network.disconnect_timed_out()
         self._network.keep_authenticated()
         if self._tracing.flush(now):
             gc.collect()  # what failed connections leave: it is little, and has days to grow
@@ -128,15 +130,15 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         """Begin nothing more."""
         raise NotImplementedError
 
-    def _leader_moved(self, partition: AnyPartition) -> None:
-        """`LeaderFinder`'s on_moved."""
+    def _leader_changed(self, partition: AnyPartition) -> None:
+        """`MetadataUpdater`'s on_leader_changed."""
         raise NotImplementedError
 
     def _topic_recreated(self, partitions: Sequence[AnyPartition]) -> None:
-        """`LeaderFinder`'s on_recreated."""
+        """`MetadataUpdater`'s on_recreated."""
         raise NotImplementedError
 
-    def _handle_answer(
+    def _handle_response(
         self, link: AnyLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         """Take an answer; returns its error and its number of topics. Raises MalformedFrame."""
@@ -146,38 +148,38 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         """A request that has no answer is wholly written (`Network`'s on_written)."""
         raise NotImplementedError
 
-    def _handle_lost(self, link: AnyLink, flight: InFlight, now: int) -> int:
+    def _handle_request_lost(self, link: AnyLink, flight: InFlight, now: int) -> int:
         """A request was lost with its connection; returns its number of topics."""
         raise NotImplementedError
 
     # --- answers and losses ---
 
-    def _answered(
+    def _response_received(
         self, link: AnyLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
     ) -> None:
         """An answer came (`Network`'s on_answer). Raises MalformedFrame."""
         if flight.api_key == ApiKey.METADATA:
-            self._finder.answered(flight, frame, now, behind_us)
+            self._metadata.handle_response(flight, frame, now, behind_us)
             return
         assert link.connection is not None
         number = link.connection.number  # it is given up if a hint moves this very broker
         if flight.api_key == ApiKey.API_VERSIONS:
             error, topics = link.finish_handshake(flight, frame, now).error_code, 0
         else:
-            error, topics = self._handle_answer(link, flight, frame, now)
+            error, topics = self._handle_response(link, flight, frame, now)
         size = len(frame) + 4
         self._tracing.rpc(link.node.id, number, flight, now, size, behind_us, topics, error)
 
-    def _lost(self, link: AnyLink, number: int, flights: list[InFlight], now: int) -> None:
+    def _disconnected(self, link: AnyLink, number: int, flights: list[InFlight], now: int) -> None:
         """A connection is gone (`Network`'s on_lost): what was in flight on it is tried again."""
-        self._finder.want(MetadataCause.ERROR_RETRY)
+        self._metadata.request_update(MetadataCause.ERROR_RETRY)
         for flight in flights:
             if isinstance(flight.subject, MetadataCall):
-                self._finder.lost(flight.subject, now)
+                self._metadata.handle_disconnect(flight.subject, now)
                 continue
             topics = 0
             if flight.api_key != ApiKey.API_VERSIONS:
-                topics = self._handle_lost(link, flight, now)
+                topics = self._handle_request_lost(link, flight, now)
             error = ErrorCode.NETWORK_EXCEPTION
             self._tracing.rpc(link.node.id, number, flight, 0, 0, 0, topics, error)
 

@@ -1,49 +1,50 @@
-"""The leader hints of Produce and Fetch answers (KIP-951), as the probe knows hints."""
+"""The leader hints of Produce and Fetch answers (KIP-951), as the probe knows hints.
 
-from collections.abc import Iterable
+What a client does with one is decided by `Leadership.apply_hint`.
+"""
 
-from kipctl.probe.leadership import NO_HINT, Hint, Leader, Node
-from kipctl.protocol.draft_hints import (
-    FIRST_FETCH_WITH_HINTS,
-    DraftHint,
-    drafted_in_fetch,
-    drafted_in_produce,
-)
+from dataclasses import dataclass
+
+from kipctl.probe.leadership import NO_EPOCH, NO_LEADER, Leader, Node
+from kipctl.protocol import leader_hints
+from kipctl.protocol.address import host_port
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched
-from kipctl.protocol.produce import NodeEndpoint, PartitionProduceResponse, ProduceResponse
+from kipctl.protocol.leader_hints import LeaderHint
+from kipctl.protocol.produce import PartitionProduceResponse, ProduceResponse
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A `LeaderHint` as the probe knows leaders and brokers."""
+
+    leader: Leader
+    endpoint: Node | None = None
+    is_draft: bool = False
+
+    @property
+    def leader_and_address(self) -> tuple[int, int, str | None]:
+        """The leader's id and epoch, and where it listens as host:port if that is said."""
+        at = self.endpoint
+        return self.leader.id, self.leader.epoch, host_port(at.host, at.port) if at else None
+
+
+NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
+"""An error that names no leader."""
 
 
 def hint_in_produce(
     result: PartitionProduceResponse, response: ProduceResponse, version: int
 ) -> Hint:
     """The hint of a partition in an answer of that version."""
-    draft = drafted_in_produce(version, result.unknown_tags, response.unknown_tags)
-    if draft:
-        return _drafted(draft)
-    leader = result.current_leader
-    return _named(Leader(leader.leader_id, leader.leader_epoch), response.node_endpoints)
+    return _hint(leader_hints.hint_in_produce(result, response, version))
 
 
 def hint_in_fetch(fetched: Fetched, answer: FetchAnswer, version: int) -> Hint:
-    """The hint of a partition in an answer of that version.
-
-    Versions 12 to 15 name a leader without endpoint, which clients do not take for a hint; with
-    endpoints it is one in the form of the KIP's early draft.
-    """
-    if version < FIRST_FETCH_WITH_HINTS:
-        draft = drafted_in_fetch(version, fetched.leader, answer.unknown_tags)
-        return _drafted(draft) if draft else NO_HINT
-    return _named(Leader(*fetched.leader), answer.node_endpoints) if fetched.leader else NO_HINT
+    """The hint of a partition in an answer of that version."""
+    return _hint(leader_hints.hint_in_fetch(fetched, answer, version))
 
 
-def _named(leader: Leader, endpoints: Iterable[NodeEndpoint]) -> Hint:
-    return Hint(leader, next((_node(at) for at in endpoints if at.node_id == leader.id), None))
-
-
-def _drafted(draft: DraftHint) -> Hint:
-    endpoint = _node(draft.endpoint) if draft.endpoint else None
-    return Hint(Leader(draft.leader_id, draft.leader_epoch), endpoint, is_draft=True)
-
-
-def _node(at: NodeEndpoint) -> Node:
-    return Node(at.node_id, at.host, at.port, at.rack)
+def _hint(found: LeaderHint) -> Hint:
+    at = found.endpoint
+    endpoint = Node(at.node_id, at.host, at.port, at.rack) if at else None
+    return Hint(Leader(found.leader_id, found.leader_epoch), endpoint, found.is_draft)

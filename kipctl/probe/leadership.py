@@ -1,14 +1,14 @@
-"""What a client believes about leaders, and when it may retry: the rules of KIP-951, pure."""
+"""Who leads, as far as a client knows: the newest leader epoch counts (KIP-951). Rules, pure."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from kipctl.protocol.address import host_port
 from kipctl.trace.codes import Decision
 
 if TYPE_CHECKING:  # commands take their options from here, and show their help without it
+    from kipctl.probe.hints import Hint
     from kipctl.protocol.produce_frames import Topic
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
@@ -46,44 +46,22 @@ class Leader:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
-    """CurrentLeader of a Produce or Fetch response, with its NodeEndpoint if there is one.
-
-    `is_draft` if it came in the form of KIP-951's early draft, which clients do not read.
-    """
-
-    leader: Leader
-    endpoint: Node | None = None
-    is_draft: bool = False
-
-    @property
-    def leader_and_address(self) -> tuple[int, int, str | None]:
-        """The leader's id and epoch, and where it listens as host:port if that is said."""
-        at = self.endpoint
-        return self.leader.id, self.leader.epoch, host_port(at.host, at.port) if at else None
-
-
-NO_HINT = Hint(Leader(NO_LEADER, NO_EPOCH))
-"""An error that names no leader."""
-
-
 @dataclass(slots=True, eq=False)
-class LedPartition:
+class ClientPartition:
     """A partition as any client knows it. Times are microseconds (monotonic)."""
 
     topic: "Topic"
     topic_position: int
     """Its topic's number in the trace."""
     index: int
-    leader_us: int = field(default=0, init=False)
+    leader_known_us: int = field(default=0, init=False)
     """When the leader became known."""
-    leader_rpc: object = field(default=None, init=False)
+    leader_from: object = field(default=None, init=False)
     """The `MetadataCall` that showed it; None for a hint."""
     generation: int = field(default=0, init=False)
     """Which of the topics of this name it is of, numbered in the order in which their ids were
     shown: epochs of one say nothing of another's."""
-    turn_us: int = field(default=0, init=False)
+    unblocked_us: int = field(default=0, init=False)
     """When what was ahead of its next request last made way."""
 
 
@@ -105,7 +83,7 @@ class Leadership(Generic[PartitionKey]):
         leader = self._leaders.get(partition)
         return leader if leader is not None and leader.id in self.nodes else None
 
-    def lacks_any(self, partitions: Iterable[PartitionKey]) -> bool:
+    def any_without_leader(self, partitions: Iterable[PartitionKey]) -> bool:
         """Whether one of them has no leader that can be reached."""
         leaders, nodes = self._leaders, self.nodes
         found = map(leaders.get, partitions)
@@ -151,7 +129,7 @@ class Leadership(Generic[PartitionKey]):
         for partition in partitions:
             self._leaders.pop(partition, None)
 
-    def apply_hint(self, partition: PartitionKey, hint: Hint) -> Decision:
+    def apply_hint(self, partition: PartitionKey, hint: "Hint") -> Decision:
         """Take the hint of an error for a partition, if the rules allow, and say what was done.
 
         The endpoint of a hint that is followed overrides the node known by that id, with its rack
@@ -173,62 +151,3 @@ class Leadership(Generic[PartitionKey]):
             return Decision.UNKNOWN_NODE
         self._leaders[partition] = hint.leader
         return Decision.FOLLOWED
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Exponential backoff (KIP-580): doubles from `initial_us` to `limit_us`, with jitter.
-
-    The jitter never exceeds the limit, and where the first wait reaches it there is none (Java's
-    ExponentialBackoff).
-    """
-
-    initial_us: int
-    limit_us: int
-    jitter: float = 0.2
-
-    def wait_us(self, retries: int, luck: float) -> int:
-        """The wait before retry number `retries` (0 is the first); `luck` is in [0, 1)."""
-        if self.initial_us >= self.limit_us:
-            return self.limit_us
-        wait = min(self.initial_us * 2 ** min(retries, 40), self.limit_us)
-        return min(int(wait * (1 + self.jitter * (2 * luck - 1))), self.limit_us)
-
-
-@dataclass(slots=True)
-class Attempts:
-    """How often a batch was sent, and the newest leader epoch that it was sent to, of the topic's
-    `generation` that it was sent to last."""
-
-    count: int = 0
-    epoch: int = NO_EPOCH
-    generation: int = 0
-
-    def sent(self, epoch: int, generation: int = 0) -> None:
-        """Count an attempt, which went to that leader epoch."""
-        self.count += 1
-        self.reached(epoch, generation)
-
-    def reached(self, epoch: int, generation: int) -> None:
-        """It was sent to that leader epoch; those of a topic that was made anew start again."""
-        is_same = generation == self.generation
-        self.epoch = max(epoch, self.epoch) if is_same else epoch
-        self.generation = generation
-
-    def backoff_us(self, known_epoch: int, drawn_us: int, always: bool) -> int:
-        """How long after its error the batch has to wait, when `drawn_us` is the backoff drawn.
-
-        Nothing once a newer leader epoch is known than the one last sent to, unless `always`.
-        """
-        return drawn_us if always or known_epoch <= self.epoch else 0
-
-
-def retry_backoff(discovery: LeaderDiscovery, initial_us: int, limit_us: int) -> Backoff:
-    """`retry.backoff.ms` and `retry.backoff.max.ms` as each arm uses them.
-
-    Clients before KIP-951 (Java 3.6) did not let the backoff grow or jitter (KIP-580 came to the
-    producer in 3.7), so neither does `baseline`.
-    """
-    if discovery is LeaderDiscovery.BASELINE:
-        return Backoff(initial_us, initial_us)
-    return Backoff(initial_us, limit_us)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Generic, TypeVar
 
+from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.leadership import Node
-from kipctl.probe.links import Link
-from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.probe.metadata_refresh import NEVER_US
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 from kipctl.transport.sockets import WRITE, Sockets
 
-AnyLink = TypeVar("AnyLink", bound=Link)
+AnyLink = TypeVar("AnyLink", bound=BrokerLink)
 _CLIENT_THROTTLES = {
     ApiKey.PRODUCE: 6,
     ApiKey.FETCH: 8,
@@ -29,7 +29,7 @@ OnAnswer = Callable[[AnyLink, InFlight, memoryview, int, int], None]
 """Called with the link, the request, the answer's frame, when it came, and how long (in
 microseconds) the request stood behind earlier ones on its connection. The frame's bytes are good
 for this call only. If it raises MalformedFrame the connection is lost, and the request with it."""
-OnLost = Callable[[AnyLink, int, list[InFlight], int], None]
+OnDisconnect = Callable[[AnyLink, int, list[InFlight], int], None]
 """Called with the link, its connection's number, the requests in flight on it, and when."""
 OnWritten = Callable[[AnyLink, InFlight], None]
 """Called with the link and a request without an answer (acks=0) that had to wait for the socket."""
@@ -45,7 +45,7 @@ class Network(Generic[AnyLink]):
         sockets: Sockets,
         make_link: Callable[[Node], AnyLink],
         on_answer: OnAnswer[AnyLink],
-        on_lost: OnLost[AnyLink],
+        on_lost: OnDisconnect[AnyLink],
         on_written: OnWritten[AnyLink] = lambda *_: None,
     ) -> None:
         self._sockets = sockets
@@ -57,7 +57,7 @@ class Network(Generic[AnyLink]):
         self._links: dict[int, AnyLink] = {}
         self._link_of_socket: dict[int, AnyLink] = {}
         self._connections = 0
-        self._until_us = NEVER_US
+        self._poll_until_us = NEVER_US
         self.throttle_ms = 0
         """The sum of the throttle times that brokers have announced."""
         self.lags_us: Counter[int] = Counter()
@@ -73,10 +73,10 @@ class Network(Generic[AnyLink]):
         """When the next throttled link may be written to again, or the next that somebody has
         wanted connected may be tried again."""
 
-    def wake(self, now_us: int) -> None:
+    def update_timers(self, now_us: int) -> None:
         """To be called at every turn, before anything is sent."""
-        if now_us >= self._until_us:
-            self.lags_us[_three_digits(now_us - self._until_us)] += 1
+        if now_us >= self._poll_until_us:
+            self.lags_us[_three_digits(now_us - self._poll_until_us)] += 1
         if now_us >= self._throttled_until_us:
             for link in self._links.values():
                 link.is_throttled = link.is_throttled and link.throttled_until_us > now_us
@@ -86,12 +86,12 @@ class Network(Generic[AnyLink]):
             )
         self.wake_us = self._throttled_until_us
 
-    def begin(self) -> None:
+    def begin_run(self) -> None:
         """The run begins: how late the client went on before does not count."""
         self.lags_us.clear()
-        self._until_us = NEVER_US
+        self._poll_until_us = NEVER_US
 
-    def throttle(self, link: Link, flight: InFlight, throttle_ms: int, now_us: int) -> None:
+    def throttle(self, link: BrokerLink, flight: InFlight, throttle_ms: int, now_us: int) -> None:
         """An answer says for how long the broker does not read from this connection.
 
         Brokers that answer earlier versions wait before they answer (KIP-219).
@@ -118,10 +118,10 @@ class Network(Generic[AnyLink]):
             moved = (link.node.host, link.node.port) != (node.host, node.port)
             link.node = node
             if moved and link.connection is not None:
-                self.lose(link)
+                self.disconnect(link)
         return link
 
-    def move(self, nodes: Mapping[int, Node]) -> None:
+    def update_addresses(self, nodes: Mapping[int, Node]) -> None:
         """Connect the links that there are to these addresses from now on: what waits on one for a
         broker that has moved would wait for ever.
         """
@@ -130,13 +130,13 @@ class Network(Generic[AnyLink]):
 
     def ensure_connected(self, link: AnyLink) -> bool:
         """True when the link is ready; begins to connect when it is not and may be."""
-        if link.connection is None and self._clock() < link.retry_us:
-            self.wake_us = min(self.wake_us, link.retry_us)
+        if link.connection is None and self._clock() < link.reconnect_us:
+            self.wake_us = min(self.wake_us, link.reconnect_us)
         elif link.connection is None:
             try:
                 connection = link.connect(self._connections + 1)
             except (ConnectionLostError, OSError):
-                self.lose(link)
+                self.disconnect(link)
             else:
                 if connection is not None:
                     self._connections += 1
@@ -151,7 +151,7 @@ class Network(Generic[AnyLink]):
         fewest = min(link.load for link in usable)
         return random.choice([link for link in usable if link.load == fewest])
 
-    def are_out_of_reach(self, nodes: Iterable[Node]) -> bool:
+    def are_unreachable(self, nodes: Iterable[Node]) -> bool:
         """Each has been tried, and none is connected."""
         return all(not link.ready and link.has_failed for link in map(self.link, nodes))
 
@@ -175,7 +175,9 @@ class Network(Generic[AnyLink]):
     def poll(self, until_us: int) -> None:
         """Handle what the sockets have; wait until then, to the microsecond, if nothing."""
         now = self._clock()
-        self._until_us = max(until_us, now)  # it is not late for a moment that had passed already
+        self._poll_until_us = max(
+            until_us, now
+        )  # it is not late for a moment that had passed already
         for socket, mask in self._sockets.poll(max(0, until_us - now) / 1e6):
             link = self._link_of_socket[socket]
             if link.connection is None or link.connection.fileno() != socket:
@@ -185,7 +187,7 @@ class Network(Generic[AnyLink]):
             except (ConnectionLostError, MalformedFrame) as lost:
                 if not link.ready:
                     self.failures[f"{host_port(link.node.host, link.node.port)}: {lost}"] += 1
-                self.lose(link)
+                self.disconnect(link)
 
     def _handle(self, link: AnyLink, mask: int) -> None:
         connection = link.connection
@@ -198,7 +200,7 @@ class Network(Generic[AnyLink]):
             connection.write()
             link.watch()
             if not connection.wants_write:
-                link.window_us = self._clock()
+                link.window_open_us = self._clock()
             if written := link.pop_written():
                 self._on_written(link, written)
         if not mask & ~WRITE:
@@ -216,22 +218,22 @@ class Network(Generic[AnyLink]):
             if link.connection is not connection:
                 return
 
-    def lose(self, link: AnyLink) -> None:
+    def disconnect(self, link: AnyLink) -> None:
         """Close the link's connection and say what was in flight on it."""
         number = link.connection.number if link.connection else 0
-        self._on_lost(link, number, link.drop(), self._clock())
+        self._on_lost(link, number, link.disconnect(), self._clock())
 
-    def lose_silent(self) -> None:
+    def disconnect_timed_out(self) -> None:
         """Give up connections that are silent for too long (`Link.is_silent`).
 
         What has come by now is read before: it may be the client that stood still, not the broker.
         """
         now = self._clock()
-        if any(link.is_silent(now) for link in self.links):
+        if any(link.has_timed_out(now) for link in self.links):
             self.poll(now)
         for link in self.links:
-            if link.is_silent(now):
-                self.lose(link)
+            if link.has_timed_out(now):
+                self.disconnect(link)
 
     def keep_authenticated(self) -> None:
         """Log in again where a session is about to end (KIP-368); one after the other if there is
@@ -248,13 +250,13 @@ class Network(Generic[AnyLink]):
                     link.connection.keep_authenticated(now, bool(others))
                     link.watch()
                 except ConnectionLostError:
-                    self.lose(link)
+                    self.disconnect(link)
                 if link.is_logging_in:
                     logging_in.add(link.node.id)
 
     def close(self) -> None:
         for link in self._links.values():
-            link.drop()
+            link.disconnect()
         self._sockets.close()
 
 

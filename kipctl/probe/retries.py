@@ -3,22 +3,16 @@
 import random
 from collections.abc import Sequence
 
+from kipctl.probe.backoff import Attempts, retry_backoff
+from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.leader_finder import MetadataCall
-from kipctl.probe.leadership import (
-    NO_EPOCH,
-    NO_HINT,
-    Attempts,
-    Hint,
-    LeaderDiscovery,
-    LedPartition,
-    retry_backoff,
-)
-from kipctl.probe.links import Link
+from kipctl.probe.hints import NO_HINT, Hint
+from kipctl.probe.leadership import NO_EPOCH, ClientPartition, LeaderDiscovery
+from kipctl.probe.metadata_updater import MetadataCall
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirects import FailedAttempt, split_wait
+from kipctl.trace.redirect_phases import FailedAttempt, split_wait
 
 
 class Retries:
@@ -74,7 +68,7 @@ class Retries:
         self,
         attempts: Attempts | None,
         failures: Sequence[FailedAttempt] | None,
-        partition: LedPartition,
+        partition: ClientPartition,
         epoch: int,
     ) -> int:
         """How long after its last failure it may be sent again, if this leader epoch is known of
@@ -84,15 +78,15 @@ class Retries:
         known = epoch if partition.generation == attempts.generation else NO_EPOCH
         return attempts.backoff_us(known, failures[-1].backoff_us, self._always_back_off)
 
-    def resent(
+    def retried(
         self,
         attempts: Attempts,
         failed: FailedAttempt,
-        partition: LedPartition,
-        link: Link,
+        partition: ClientPartition,
+        link: BrokerLink,
         epoch: int,
         sent_us: int,
-        turn_us: int,
+        unblocked_us: int,
     ) -> None:
         """Complete the note of a failed attempt, as its retry goes out over `link`.
 
@@ -103,15 +97,22 @@ class Retries:
         failed.to_broker, failed.to_epoch = link.node.id, epoch if is_same else NO_EPOCH
         wait_us = self.wait_us(attempts, [failed], partition, epoch)
         self._split(
-            failed, partition, wait_us, sent_us, partition.leader_us, link, link.ready_us, turn_us
+            failed,
+            partition,
+            wait_us,
+            sent_us,
+            partition.leader_known_us,
+            link,
+            link.ready_us,
+            unblocked_us,
         )
 
     def given_up(
         self,
         attempts: Attempts | None,
         failed: FailedAttempt,
-        partition: LedPartition,
-        link: Link | None,
+        partition: ClientPartition,
+        link: BrokerLink | None,
         epoch: int,
         now_us: int,
     ) -> None:
@@ -125,19 +126,26 @@ class Retries:
             return
         connected_us = link.ready_us if link.ready else now_us
         may_go = link.may_send or link.is_throttled
-        turn_us = max(partition.turn_us, link.window_us) if may_go else now_us
+        turn_us = max(partition.unblocked_us, link.window_open_us) if may_go else now_us
         self._split(
-            failed, partition, wait_us, now_us, partition.leader_us, link, connected_us, turn_us
+            failed,
+            partition,
+            wait_us,
+            now_us,
+            partition.leader_known_us,
+            link,
+            connected_us,
+            turn_us,
         )
 
     def _split(
         self,
         failed: FailedAttempt,
-        partition: LedPartition,
+        partition: ClientPartition,
         wait_us: int,
         until_us: int,
         leader_us: int,
-        link: Link | None,
+        link: BrokerLink | None,
         connected_us: int,
         turn_us: int,
     ) -> None:
@@ -150,8 +158,8 @@ class Retries:
             turn_us,
             link.throttled_until_us if link else 0,
         )
-        call = partition.leader_rpc if link else None
+        call = partition.leader_from if link else None
         if failed.wait.metadata and isinstance(call, MetadataCall):
-            self._tracing.was_critical(call.row)
+            self._tracing.mark_critical(call.row)
             behind_us = call.flight.sent_us + call.behind_us - failed.error_us
             failed.metadata_queued_us = min(failed.wait.metadata, max(0, behind_us))

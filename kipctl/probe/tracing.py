@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kipctl.probe.leadership import LedPartition
+from kipctl.probe.leadership import ClientPartition
 from kipctl.trace.codes import RangeCase
 from kipctl.trace.columns import COLUMNS, ReadRow, RpcRow, raw_path
 from kipctl.trace.names import NamesWriter
-from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
+from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
 from kipctl.trace.row_writer import RowWriter
-from kipctl.transport.loop import InFlight
+from kipctl.transport.loop_connection import InFlight
 
 _RANGE_CASE = COLUMNS["reads"].index("range_case")
 _CRITICAL = COLUMNS["rpcs"].index("critical")
@@ -67,11 +67,11 @@ class Tracing:
         )
         return row
 
-    def was_critical(self, row: int) -> None:
+    def mark_critical(self, row: int) -> None:
         """Of a request that was written: a batch waited for its answer."""
         self._writers["rpcs"].amend(row, _CRITICAL, True)
 
-    def amendable_read(self, row: ReadRow) -> int:
+    def read_row(self, row: ReadRow) -> int:
         """Append a row to `reads`; returns its number, for `amend_range_case`."""
         number = self._writers["reads"].rows
         self.rows["reads"](row)
@@ -83,7 +83,7 @@ class Tracing:
 
     def redirects(
         self,
-        partition: LedPartition,
+        partition: ClientPartition,
         first_seq: int,
         records: int,
         failures: Sequence[FailedAttempt],

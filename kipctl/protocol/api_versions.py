@@ -15,8 +15,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.API_VERSIONS, versions=(0, 5), flexible_since=3)
-
 NEWEST_API = 94
 """The highest key of an API that Kafka 4.4 has: what newer ones carry is not known here."""
 
@@ -32,8 +30,6 @@ class ApiVersion(Message):
 
 @message
 class SupportedFeatureKey(Message):
-    """The versions of a feature that the broker supports."""
-
     name: str = ""
     min_version: Int16 = 0
     max_version: Int16 = 0
@@ -51,8 +47,6 @@ class FinalizedFeatureKey(Message):
 @message
 class ApiVersionsResponse(Response):
     """The body is in version 0 when `error_code` is 35; see `api.decode_response`."""
-
-    api = _API
 
     error_code: Int16 = 0
     api_keys: tuple[ApiVersion, ...] = ()
@@ -74,7 +68,7 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
     One of Kafka 4.4 refuses a client that means another cluster or node (KIP-1242).
     """
 
-    api = _API
+    api = Api(ApiKey.API_VERSIONS, versions=(0, 5), flexible_since=3)
 
     client_software_name: Annotated[str, Field("3+", ignorable=True)] = ""
     client_software_version: Annotated[str, Field("3+", ignorable=True)] = ""
@@ -88,4 +82,4 @@ def version_to_fall_back_to(refusal: ApiVersionsResponse, highest: int) -> int:
     Brokers since 2.4 say which versions they know (KIP-511), older ones know 0.
     """
     theirs = {api.api_key: api.max_version for api in refusal.api_keys}
-    return min(highest, theirs.get(_API.key, 0))
+    return min(highest, theirs.get(ApiVersionsRequest.api.key, 0))

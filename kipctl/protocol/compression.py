@@ -2,7 +2,7 @@
 
 gzip and zstd are plain streams. lz4 is the frame format with independent blocks of 64 KiB: brokers
 refuse dependent ones (Lz4BlockInputStream). snappy is raw blocks of 32 KiB in the frame of the
-xerial library; without that frame, as librdkafka may write it, it is read too.
+xerial library.
 """
 
 from collections.abc import Iterator
@@ -12,12 +12,10 @@ from struct import Struct
 import cramjam
 import lz4.frame
 
-from kipctl.protocol.primitives import INT32, MalformedFrame, Reader
+from kipctl.protocol.primitives import INT32
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = _XERIAL_MAGIC + Struct(">ii").pack(1, 1)  # version, compatible version
+_XERIAL_HEADER = b"\x82SNAPPY\x00" + Struct(">ii").pack(1, 1)  # version, compatible version
 _XERIAL_BLOCK = 32 * 1024
-_SNAPPY_LARGEST_RATIO = 22  # a copy of 64 bytes takes 3
 
 
 class Compression(IntEnum):
@@ -52,45 +50,9 @@ def compress(compression: Compression, records: bytes) -> bytes:
             return bytes(cramjam.zstd.compress(records))
 
 
-def decompress(compression: Compression, content: bytes) -> bytes:
-    """The records in a batch's compressed content. Raises `MalformedFrame`."""
-    try:
-        match compression:
-            case Compression.NONE:
-                return content
-            case Compression.GZIP:
-                return bytes(cramjam.gzip.decompress(content))
-            case Compression.SNAPPY:
-                return _from_snappy(content)
-            case Compression.LZ4:
-                return bytes(lz4.frame.decompress(content))
-            case Compression.ZSTD:
-                return bytes(cramjam.zstd.decompress(content))
-    except (cramjam.DecompressionError, RuntimeError, EOFError, MemoryError) as error:
-        raise MalformedFrame(f": not {compression.name.lower()}: {error}") from None
-
-
 def _xerial_blocks(records: bytes) -> Iterator[bytes]:
     yield _XERIAL_HEADER
     for start in range(0, len(records), _XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(records[start : start + _XERIAL_BLOCK]))
         yield INT32.pack(len(block))
         yield block
-
-
-def _from_snappy(content: bytes) -> bytes:
-    if not content.startswith(_XERIAL_MAGIC):
-        return _from_raw_snappy(content)
-    reader = Reader(content)
-    reader.take(len(_XERIAL_HEADER))
-    blocks = []
-    while reader.remaining:
-        blocks.append(_from_raw_snappy(reader.take(reader.int32())))
-    return b"".join(blocks)
-
-
-def _from_raw_snappy(block: bytes) -> bytes:
-    announced = cramjam.snappy.decompress_raw_len(block)
-    if announced > _SNAPPY_LARGEST_RATIO * len(block):
-        raise MalformedFrame(f": {announced} bytes announced by {len(block)} bytes of snappy")
-    return bytes(cramjam.snappy.decompress_raw(block))

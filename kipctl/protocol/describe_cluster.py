@@ -16,8 +16,6 @@ from kipctl.protocol.message import (
 )
 from kipctl.protocol.metadata import OPERATIONS_NOT_ASKED
 
-_API = Api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), flexible_since=0)
-
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 
@@ -37,8 +35,6 @@ class DescribeClusterBroker(Message):
 class DescribeClusterResponse(Response):
     """`controller_id` is a random live broker when a KRaft broker answers."""
 
-    api = _API
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: str | None = None
@@ -53,7 +49,7 @@ class DescribeClusterResponse(Response):
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
     """`endpoint_type` says whose endpoints are asked for."""
 
-    api = _API
+    api = Api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2), flexible_since=0)
 
     include_cluster_authorized_operations: bool = False
     endpoint_type: Annotated[Int8, Field("1+")] = BROKER_ENDPOINTS

@@ -16,9 +16,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-# Kafka 4.0 took version 0 away.
-_API = Api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), flexible_since=4)
-
 UNKNOWN_SOURCE = -1
 
 
@@ -65,8 +62,6 @@ class DescribeConfigsResourceResult(Message):
 
 @message
 class DescribeConfigsResult(Message):
-    """A resource of the answer."""
-
     error_code: Int16 = 0
     error_message: str | None = ""
     resource_type: Int8 = 0
@@ -76,10 +71,6 @@ class DescribeConfigsResult(Message):
 
 @message
 class DescribeConfigsResponse(Response):
-    """One answer for each resource."""
-
-    api = _API
-
     throttle_time_ms: Int32 = 0
     results: tuple[DescribeConfigsResult, ...] = ()
 
@@ -95,9 +86,9 @@ class DescribeConfigsResource(Message):
 
 @message
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
-    """Brokers and their loggers are asked of the broker itself."""
+    """Brokers and their loggers are asked of the broker itself. Kafka 4.0 took version 0 away."""
 
-    api = _API
+    api = Api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), flexible_since=4)
 
     resources: tuple[DescribeConfigsResource, ...] = ()
     include_synonyms: bool = False

@@ -15,8 +15,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), flexible_since=2)
-
 
 @message
 class DescribeLogDirsPartition(Message):
@@ -34,8 +32,6 @@ class DescribeLogDirsPartition(Message):
 
 @message
 class DescribeLogDirsTopic(Message):
-    """A topic with replicas in this directory."""
-
     name: str = ""
     partitions: tuple[DescribeLogDirsPartition, ...] = ()
 
@@ -56,8 +52,6 @@ class DescribeLogDirsResult(Message):
 class DescribeLogDirsResponse(Response):
     """Topics that the broker has no replica of are left out."""
 
-    api = _API
-
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, Field("3+", ignorable=True)] = 0
     results: tuple[DescribeLogDirsResult, ...] = ()
@@ -65,8 +59,6 @@ class DescribeLogDirsResponse(Response):
 
 @message
 class DescribableLogDirTopic(Message):
-    """Partitions to ask for."""
-
     topic: str = ""
     partitions: tuple[Int32, ...] = ()
 
@@ -75,6 +67,6 @@ class DescribableLogDirTopic(Message):
 class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
     """`topics` None asks for all."""
 
-    api = _API
+    api = Api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 5), flexible_since=2)
 
     topics: tuple[DescribableLogDirTopic, ...] | None = ()

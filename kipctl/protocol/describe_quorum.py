@@ -18,8 +18,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), flexible_since=0)
-
 
 @message
 class ReplicaState(Message):
@@ -65,8 +63,6 @@ class QuorumListener(Message):
 
 @message
 class QuorumNode(Message):
-    """A controller, and where it listens."""
-
     node_id: Annotated[Int32, Field("2+")] = 0
     listeners: Annotated[tuple[QuorumListener, ...], Field("2+")] = ()
 
@@ -74,8 +70,6 @@ class QuorumNode(Message):
 @message
 class DescribeQuorumResponse(Response):
     """`nodes` are the voters (KIP-853); their listeners are the controllers'."""
-
-    api = _API
 
     error_code: Int16 = 0
     error_message: Annotated[str | None, Field("2+", ignorable=True)] = ""
@@ -85,15 +79,11 @@ class DescribeQuorumResponse(Response):
 
 @message
 class QuorumPartitionAsked(Message):
-    """A partition to describe."""
-
     partition_index: Int32 = 0
 
 
 @message
 class QuorumTopicAsked(Message):
-    """A topic to describe."""
-
     topic_name: str = ""
     partitions: tuple[QuorumPartitionAsked, ...] = ()
 
@@ -102,6 +92,6 @@ class QuorumTopicAsked(Message):
 class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
     """Ask for `__cluster_metadata`, partition 0: a broker forwards it to the active controller."""
 
-    api = _API
+    api = Api(ApiKey.DESCRIBE_QUORUM, versions=(0, 2), flexible_since=0)
 
     topics: tuple[QuorumTopicAsked, ...] = ()

@@ -14,8 +14,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), flexible_since=0)
-
 
 @message
 class Cursor(Message):
@@ -45,8 +43,6 @@ class DescribeTopicPartitionsResponsePartition(Message):
 
 @message
 class DescribeTopicPartitionsResponseTopic(Message):
-    """A topic of the answer."""
-
     error_code: Int16 = 0
     name: str | None = ""
     topic_id: UUID = ZERO_UUID
@@ -59,8 +55,6 @@ class DescribeTopicPartitionsResponseTopic(Message):
 class DescribeTopicPartitionsResponse(Response):
     """`next_cursor` is where the next request goes on; None at the end."""
 
-    api = _API
-
     throttle_time_ms: Int32 = 0
     topics: tuple[DescribeTopicPartitionsResponseTopic, ...] = ()
     next_cursor: Cursor | None = None
@@ -68,8 +62,6 @@ class DescribeTopicPartitionsResponse(Response):
 
 @message
 class TopicRequest(Message):
-    """A topic to ask for."""
-
     name: str = ""
 
 
@@ -77,7 +69,7 @@ class TopicRequest(Message):
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
     """An answer has so many partitions at most, 2,000 unless the broker allows more."""
 
-    api = _API
+    api = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), flexible_since=0)
 
     topics: tuple[TopicRequest, ...] = ()
     response_partition_limit: Int32 = 2000

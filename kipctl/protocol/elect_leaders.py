@@ -16,8 +16,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.ELECT_LEADERS, versions=(0, 2), flexible_since=2)
-
 
 class ElectionType(IntEnum):
     """Version 0 knows PREFERRED only."""
@@ -37,8 +35,6 @@ class PartitionResult(Message):
 
 @message
 class ReplicaElectionResult(Message):
-    """A topic of the answer."""
-
     topic: str = ""
     partition_result: tuple[PartitionResult, ...] = ()
 
@@ -47,8 +43,6 @@ class ReplicaElectionResult(Message):
 class ElectLeadersResponse(Response):
     """The controller has elected; brokers hear of it after that."""
 
-    api = _API
-
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, Field("1+")] = 0
     replica_election_results: tuple[ReplicaElectionResult, ...] = ()
@@ -56,8 +50,6 @@ class ElectLeadersResponse(Response):
 
 @message
 class TopicPartitions(Message):
-    """Partitions of a topic to elect leaders of."""
-
     topic: str = ""
     partitions: tuple[Int32, ...] = ()
 
@@ -66,7 +58,7 @@ class TopicPartitions(Message):
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
     """`topic_partitions` None asks for all, and gets only those that an election was held for."""
 
-    api = _API
+    api = Api(ApiKey.ELECT_LEADERS, versions=(0, 2), flexible_since=2)
 
     election_type: Annotated[Int8, Field("1+")] = ElectionType.PREFERRED
     topic_partitions: tuple[TopicPartitions, ...] | None = ()

@@ -19,8 +19,6 @@ from kipctl.protocol.message import (
 )
 from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
 
-_API = Api(ApiKey.FETCH, versions=(4, 18), flexible_since=12)
-
 CONSUMER_REPLICA_ID = -1
 NO_PREFERRED_READ_REPLICA = -1
 UNKNOWN_HIGH_WATERMARK = (1 << 63) - 1
@@ -88,8 +86,6 @@ class FetchableTopicResponse(Message):
 class FetchResponse(Response):
     """In a fetch session, only partitions with news are in `responses` (KIP-227)."""
 
-    api = _API
-
     throttle_time_ms: Annotated[Int32, Field("1+", ignorable=True)] = 0
     error_code: Annotated[Int16, Field("7+", ignorable=True)] = 0
     session_id: Annotated[Int32, Field("7+")] = 0
@@ -125,8 +121,6 @@ class FetchPartition(Message):
 
 @message
 class FetchTopic(Message):
-    """A topic to read, by name up to version 12, by id from 13."""
-
     topic: Annotated[str, Field("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, Field("13+", ignorable=True)] = ZERO_UUID
     partitions: tuple[FetchPartition, ...] = ()
@@ -134,8 +128,6 @@ class FetchTopic(Message):
 
 @message
 class ForgottenTopic(Message):
-    """Partitions that leave the fetch session."""
-
     topic: Annotated[str, Field("7-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, Field("13+", ignorable=True)] = ZERO_UUID
     partitions: Annotated[tuple[Int32, ...], Field("7+")] = ()
@@ -150,7 +142,7 @@ class FetchRequest(Request[FetchResponse]):
     longer than the limits comes whole.
     """
 
-    api = _API
+    api = Api(ApiKey.FETCH, versions=(4, 18), flexible_since=12)
 
     cluster_id: Annotated[str | None, Field("12+", tag=0, ignorable=True)] = None
     replica_id: Annotated[Int32, Field("0-14")] = CONSUMER_REPLICA_ID

@@ -15,8 +15,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible_since=3)
-
 GROUP = 0
 TRANSACTION = 1
 SHARE = 2
@@ -38,8 +36,6 @@ class Coordinator(Message):
 class FindCoordinatorResponse(Response):
     """One coordinator up to version 3; from 4, one for each key, in `coordinators` (KIP-699)."""
 
-    api = _API
-
     throttle_time_ms: Annotated[Int32, Field("1+", ignorable=True)] = 0
     error_code: Annotated[Int16, Field("0-3")] = 0
     error_message: Annotated[str | None, Field("1-3", ignorable=True)] = ""
@@ -53,7 +49,7 @@ class FindCoordinatorResponse(Response):
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     """`key_type` is `GROUP`, `TRANSACTION` or `SHARE` (version 6); `key` is for versions to 3."""
 
-    api = _API
+    api = Api(ApiKey.FIND_COORDINATOR, versions=(0, 6), flexible_since=3)
 
     key: Annotated[str, Field("0-3")] = ""
     key_type: Annotated[Int8, Field("1+")] = GROUP

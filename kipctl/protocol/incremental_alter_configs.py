@@ -8,8 +8,6 @@ from enum import IntEnum
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import Api, Int8, Int16, Int32, Message, Request, Response, message
 
-_API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), flexible_since=1)
-
 
 class ConfigOperation(IntEnum):
     """APPEND and SUBTRACT are for lists."""
@@ -33,8 +31,6 @@ class AlterConfigsResourceResponse(Message):
 @message
 class IncrementalAlterConfigsResponse(Response):
     """One answer for each resource; one may have failed and another not."""
-
-    api = _API
 
     throttle_time_ms: Int32 = 0
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
@@ -62,7 +58,7 @@ class AlterConfigsResource(Message):
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
     """`validate_only` asks what would come of it."""
 
-    api = _API
+    api = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), flexible_since=1)
 
     resources: tuple[AlterConfigsResource, ...] = ()
     validate_only: bool = False

@@ -5,14 +5,10 @@ from typing import Annotated
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import Api, Field, Int16, Int32, Int64, Request, Response, message
 
-_API = Api(ApiKey.INIT_PRODUCER_ID, versions=(0, 6), flexible_since=2)
-
 
 @message
 class InitProducerIdResponse(Response):
     """A new producer id, or the asked one with its next epoch."""
-
-    api = _API
 
     throttle_time_ms: Annotated[Int32, Field(ignorable=True)] = 0
     error_code: Int16 = 0
@@ -29,7 +25,7 @@ class InitProducerIdRequest(Request[InitProducerIdResponse]):
     (The protocol's default is the empty string, which every broker refuses.)
     """
 
-    api = _API
+    api = Api(ApiKey.INIT_PRODUCER_ID, versions=(0, 6), flexible_since=2)
 
     transactional_id: str | None = None
     transaction_timeout_ms: Int32 = 0

@@ -16,8 +16,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
-
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 CONSUMER_REPLICA_ID = -1
@@ -38,18 +36,12 @@ class ListOffsetsPartitionResponse(Message):
 
 @message
 class ListOffsetsTopicResponse(Message):
-    """A topic of the answer."""
-
     name: str = ""
     partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
 
 
 @message
 class ListOffsetsResponse(Response):
-    """One offset per partition asked for."""
-
-    api = _API
-
     throttle_time_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
     topics: tuple[ListOffsetsTopicResponse, ...] = ()
 
@@ -65,8 +57,6 @@ class ListOffsetsPartition(Message):
 
 @message
 class ListOffsetsTopic(Message):
-    """A topic to ask for."""
-
     name: str = ""
     partitions: tuple[ListOffsetsPartition, ...] = ()
 
@@ -75,7 +65,7 @@ class ListOffsetsTopic(Message):
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
     """`isolation_level` 0 reads all records, 1 those of committed transactions only."""
 
-    api = _API
+    api = Api(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
 
     replica_id: Int32 = 0
     isolation_level: Annotated[Int8, Field("2+")] = 0

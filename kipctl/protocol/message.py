@@ -98,7 +98,7 @@ class Api(NamedTuple):
 
 
 class Response(Message):
-    """A message that answers a request of `api`."""
+    """A message that answers a request, whose `api` is its own."""
 
     __slots__ = ()
     api: ClassVar[Api]
@@ -108,7 +108,7 @@ R = TypeVar("R", bound=Response)
 
 
 class Request(Message, Generic[R]):
-    """A message that asks for an `R`, which is also at hand as `response`."""
+    """A message of `api` that asks for an `R`, which is also at hand as `response`."""
 
     __slots__ = ()
     api: ClassVar[Api]
@@ -116,6 +116,7 @@ class Request(Message, Generic[R]):
 
     def __init_subclass__(cls) -> None:
         (cls.response,) = get_args(cls.__orig_bases__[0])  # type: ignore[attr-defined]
+        cls.response.api = cls.api
 
 
 M = TypeVar("M", bound=Request[Any] | Response)

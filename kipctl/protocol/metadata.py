@@ -16,8 +16,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.METADATA, versions=(0, 13), flexible_since=9)
-
 OPERATIONS_NOT_ASKED = -(1 << 31)
 """The value of the authorized operations bit fields when they were not asked for."""
 
@@ -61,8 +59,6 @@ class MetadataResponseTopic(Message):
 class MetadataResponse(Response):
     """What the asked broker knows; it may be behind the controller."""
 
-    api = _API
-
     throttle_time_ms: Annotated[Int32, Field("3+", ignorable=True)] = 0
     brokers: tuple[MetadataResponseBroker, ...] = ()
     cluster_id: Annotated[str | None, Field("2+", ignorable=True)] = None
@@ -84,7 +80,7 @@ class MetadataRequestTopic(Message):
 class MetadataRequest(Request[MetadataResponse]):
     """`topics`: None asks for all topics, () for none (in version 0, () asks for all)."""
 
-    api = _API
+    api = Api(ApiKey.METADATA, versions=(0, 13), flexible_since=9)
 
     topics: Annotated[tuple[MetadataRequestTopic, ...] | None, Field(nullable="1+")] = ()
     allow_auto_topic_creation: Annotated[bool, Field("4+")] = True

@@ -16,8 +16,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), flexible_since=4)
-
 
 @message
 class EpochEndOffset(Message):
@@ -31,8 +29,6 @@ class EpochEndOffset(Message):
 
 @message
 class OffsetForLeaderTopicResult(Message):
-    """A topic of the answer."""
-
     topic: str = ""
     partitions: tuple[EpochEndOffset, ...] = ()
 
@@ -41,16 +37,12 @@ class OffsetForLeaderTopicResult(Message):
 class OffsetForLeaderEpochResponse(Response):
     """Only leaders answer; followers say NOT_LEADER_OR_FOLLOWER."""
 
-    api = _API
-
     throttle_time_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()
 
 
 @message
 class OffsetForLeaderPartition(Message):
-    """A partition, and the epoch to look up."""
-
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, Field("2+", ignorable=True)] = -1
     leader_epoch: Int32 = 0
@@ -58,8 +50,6 @@ class OffsetForLeaderPartition(Message):
 
 @message
 class OffsetForLeaderTopic(Message):
-    """A topic to ask for."""
-
     topic: str = ""
     partitions: tuple[OffsetForLeaderPartition, ...] = ()
 
@@ -68,7 +58,7 @@ class OffsetForLeaderTopic(Message):
 class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
     """`replica_id` -1 is a consumer, which sees no offset beyond the high watermark."""
 
-    api = _API
+    api = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), flexible_since=4)
 
     replica_id: Annotated[Int32, Field("3+", ignorable=True)] = DEBUGGING_REPLICA_ID
     topics: tuple[OffsetForLeaderTopic, ...] = ()

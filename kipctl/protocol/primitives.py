@@ -121,7 +121,7 @@ class Reader:
         """The next `size` bytes as UTF-8."""
         raw = self.take(size)
         try:
-            return raw.decode()
+            return str(raw, "utf-8")  # of a memoryview too
         except UnicodeDecodeError as error:
             self.offset -= size - error.start
             raise self.malformed("not UTF-8") from None

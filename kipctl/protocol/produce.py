@@ -17,8 +17,6 @@ from kipctl.protocol.message import (
     message,
 )
 
-_API = Api(ApiKey.PRODUCE, versions=(3, 13), flexible_since=9)
-
 
 @message
 class BatchIndexAndErrorMessage(Message):
@@ -63,19 +61,17 @@ class TopicProduceResponse(Message):
 
 @message
 class NodeEndpoint(Message):
-    """Where a hinted leader listens, on the listener that was asked."""
+    """Where a hinted leader listens, on the listener that was asked. Share groups have it too."""
 
-    node_id: Annotated[Int32, Field("10+")] = 0
-    host: Annotated[str, Field("10+")] = ""
-    port: Annotated[Int32, Field("10+")] = 0
-    rack: Annotated[str | None, Field("10+")] = None
+    node_id: Int32 = 0
+    host: str = ""
+    port: Int32 = 0
+    rack: str | None = None
 
 
 @message
 class ProduceResponse(Response):
     """There is none at all for acks=0."""
-
-    api = _API
 
     responses: tuple[TopicProduceResponse, ...] = ()
     throttle_time_ms: Annotated[Int32, Field("1+", ignorable=True)] = 0
@@ -92,8 +88,6 @@ class PartitionProduceData(Message):
 
 @message
 class TopicProduceData(Message):
-    """A topic, by name up to version 12, by id from 13."""
-
     name: Annotated[str, Field("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, Field("13+", ignorable=True)] = ZERO_UUID
     partition_data: tuple[PartitionProduceData, ...] = ()
@@ -103,7 +97,7 @@ class TopicProduceData(Message):
 class ProduceRequest(Request[ProduceResponse]):
     """`acks` is 0, 1 or -1 (all in sync); `timeout_ms` is how long the broker waits for them."""
 
-    api = _API
+    api = Api(ApiKey.PRODUCE, versions=(3, 13), flexible_since=9)
 
     transactional_id: Annotated[str | None, Field("3+")] = None
     acks: Int16 = 0

@@ -13,18 +13,13 @@ from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.primitives import write_unsigned_varint
 
 FIRST_FLEXIBLE_VERSION = 9
 FIRST_TOPIC_ID_VERSION = 13
 
 _INT32 = Struct(">i")
-_BATCH_HEAD = Struct(">qiibI")  # base offset, batch length, partition leader epoch, magic, CRC
-_BATCH_BODY = Struct(">hiqqqhii")  # attributes .. record count: what the CRC covers first
-_NO_LEADER_EPOCH = -1
-_MAGIC = 2
 
 Buffer = bytes | memoryview
 
@@ -32,39 +27,8 @@ Buffer = bytes | memoryview
 @lru_cache(maxsize=4096)
 def _unsigned_varint(value: int) -> bytes:
     out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
+    write_unsigned_varint(out, value)
     return bytes(out)
-
-
-def batch_header(
-    attributes: int,
-    records: int,
-    timestamp_ms: int,
-    producer_id: int,
-    producer_epoch: int,
-    base_sequence: int,
-    content: memoryview,
-) -> bytes:
-    """The 61-byte header (record batch v2) of a batch whose record section is `content`.
-
-    Base and max timestamp are the same. CRC32C covers everything from the attributes on.
-    """
-    body = _BATCH_BODY.pack(
-        attributes,
-        records - 1,
-        timestamp_ms,
-        timestamp_ms,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        records,
-    )
-    length = len(content) + 49  # all after the length field
-    crc = crc32c(content, crc32c(body))
-    return _BATCH_HEAD.pack(0, length, _NO_LEADER_EPOCH, _MAGIC, crc) + body
 
 
 class PartitionRecords(NamedTuple):

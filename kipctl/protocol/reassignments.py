@@ -8,14 +8,9 @@ from typing import Annotated
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import Api, Field, Int16, Int32, Message, Request, Response, message
 
-_ALTER = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), flexible_since=0)
-_LIST = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), flexible_since=0)
-
 
 @message
 class ReassignablePartitionResponse(Message):
-    """Whether one partition's reassignment was accepted."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: str | None = ""
@@ -23,8 +18,6 @@ class ReassignablePartitionResponse(Message):
 
 @message
 class ReassignableTopicResponse(Message):
-    """A topic of the answer."""
-
     name: str = ""
     partitions: tuple[ReassignablePartitionResponse, ...] = ()
 
@@ -32,8 +25,6 @@ class ReassignableTopicResponse(Message):
 @message
 class AlterPartitionReassignmentsResponse(Response):
     """The controller has accepted or refused; it has moved nothing yet."""
-
-    api = _ALTER
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Annotated[bool, Field("1+", ignorable=True)] = True
@@ -52,8 +43,6 @@ class ReassignablePartition(Message):
 
 @message
 class ReassignableTopic(Message):
-    """A topic to reassign."""
-
     name: str = ""
     partitions: tuple[ReassignablePartition, ...] = ()
 
@@ -66,7 +55,7 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
     both know may not know which one that will be.
     """
 
-    api = _ALTER
+    api = Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1), flexible_since=0)
 
     timeout_ms: Int32 = 60000
     allow_replication_factor_change: Annotated[bool, Field("1+", ignorable=True)] = True
@@ -85,8 +74,6 @@ class OngoingPartitionReassignment(Message):
 
 @message
 class OngoingTopicReassignment(Message):
-    """A topic of the answer."""
-
     name: str = ""
     partitions: tuple[OngoingPartitionReassignment, ...] = ()
 
@@ -94,8 +81,6 @@ class OngoingTopicReassignment(Message):
 @message
 class ListPartitionReassignmentsResponse(Response):
     """Partitions that are not being reassigned are left out."""
-
-    api = _LIST
 
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
@@ -105,8 +90,6 @@ class ListPartitionReassignmentsResponse(Response):
 
 @message
 class ListPartitionReassignmentsTopics(Message):
-    """Partitions to ask for."""
-
     name: str = ""
     partition_indexes: tuple[Int32, ...] = ()
 
@@ -115,7 +98,7 @@ class ListPartitionReassignmentsTopics(Message):
 class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
     """`topics` None asks for all."""
 
-    api = _LIST
+    api = Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0), flexible_since=0)
 
     timeout_ms: Int32 = 60000
     topics: tuple[ListPartitionReassignmentsTopics, ...] | None = None

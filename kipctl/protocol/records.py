@@ -1,95 +1,62 @@
 """Record batches of format 2 (magic 2): a header of 61 bytes, then records, compressed or not.
 
-Source: Kafka's DefaultRecordBatch and DefaultRecord. Timestamps are in milliseconds. The positions
-of the header's fields are public so that a batch can be stamped in place.
+Source: Kafka's DefaultRecordBatch and DefaultRecord. Timestamps are in milliseconds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from struct import Struct
 
 from crc32c import crc32c
 
-from kipctl.protocol.compression import Compression, compress, decompress
-from kipctl.protocol.primitives import (
-    EncodeError,
-    MalformedFrame,
-    Reader,
-    write_varint,
-)
+from kipctl.protocol.primitives import write_varint
 
-BASE_OFFSET_AT = 0  # int64
-BATCH_LENGTH_AT = 8  # int32, bytes that follow it
-PARTITION_LEADER_EPOCH_AT = 12  # int32, set by the broker
+PARTITION_LEADER_EPOCH_AT = 12  # int32, set by the broker; the batch's length counts from here
 MAGIC_AT = 16  # int8
 CRC_AT = 17  # uint32, CRC32C of all that follows it
 ATTRIBUTES_AT = 21  # int16
-LAST_OFFSET_DELTA_AT = 23  # int32
-BASE_TIMESTAMP_AT = 27  # int64
-MAX_TIMESTAMP_AT = 35  # int64
-PRODUCER_ID_AT = 43  # int64
-PRODUCER_EPOCH_AT = 51  # int16
-BASE_SEQUENCE_AT = 53  # int32
-RECORDS_COUNT_AT = 57  # int32
 BATCH_HEADER_SIZE = 61
 
 MAGIC = 2
-COMPRESSION_MASK = 0x07
-LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
-
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 
-_HEADER = Struct(">qiibIhiqqqhii")
-_AFTER_CRC = Struct(">hiqqqhii")
+_UP_TO_CRC = Struct(">qiibI")  # base offset, batch length, partition leader epoch, magic, CRC
+_AFTER_CRC = Struct(">hiqqqhii")  # attributes .. record count: what the CRC covers first
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record; in a decoded batch with its offset. Header values may be None."""
+def batch_header(
+    attributes: int,
+    records: int,
+    timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    content: memoryview,
+) -> bytes:
+    """The header of a batch whose record section is `content`.
 
-    value: bytes | None
-    key: bytes | None = None
-    timestamp_ms: int = 0
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    offset: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    """The header of a batch, field by field as on the wire."""
-
-    base_offset: int
-    batch_length: int
-    partition_leader_epoch: int
-    magic: int
-    crc: int
-    attributes: int
-    last_offset_delta: int
-    base_timestamp_ms: int
-    max_timestamp_ms: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    records_count: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the whole batch, header included."""
-        return PARTITION_LEADER_EPOCH_AT + self.batch_length
+    Base and max timestamp are the same. CRC32C covers everything from the attributes on.
+    """
+    body = _AFTER_CRC.pack(
+        attributes,
+        records - 1,
+        timestamp_ms,
+        timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        records,
+    )
+    length = BATCH_HEADER_SIZE - PARTITION_LEADER_EPOCH_AT + len(content)
+    crc = crc32c(content, crc32c(body))
+    return _UP_TO_CRC.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc) + body
 
 
-@dataclass(frozen=True, slots=True)
-class RecordBatch:
-    """A batch that was read: its header and its records."""
-
-    header: BatchHeader
-    compression: Compression
-    records: tuple[Record, ...]
+def one_record_batch(value: bytes) -> bytes:
+    """A whole batch of one record without key, of no idempotent producer."""
+    content = memoryview(encode_record(0, 0, None, value))
+    return batch_header(0, 1, 0, -1, -1, -1, content) + content
 
 
 def encode_record(
@@ -117,124 +84,3 @@ def encode_record(
 def _write_bytes(out: bytearray, content: bytes | None) -> None:
     write_varint(out, -1 if content is None else len(content))
     out += content or b""
-
-
-def encode_batch(
-    records: Sequence[Record],
-    compression: Compression = Compression.NONE,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = NO_PRODUCER_EPOCH,
-    base_sequence: int = NO_SEQUENCE,
-) -> bytes:
-    """A batch as a producer sends it: base offset 0, offsets as the records come.
-
-    Raises `EncodeError` when there are no records: brokers refuse an empty batch.
-    """
-    if not records:
-        raise EncodeError("A record batch without records cannot be sent")
-    base_timestamp = records[0].timestamp_ms
-    content = compress(
-        compression,
-        b"".join(
-            encode_record(i, r.timestamp_ms - base_timestamp, r.key, r.value, r.headers)
-            for i, r in enumerate(records)
-        ),
-    )
-    after_crc = _AFTER_CRC.pack(
-        compression,
-        len(records) - 1,
-        base_timestamp,
-        max(record.timestamp_ms for record in records),
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
-    )
-    length = BATCH_HEADER_SIZE - PARTITION_LEADER_EPOCH_AT + len(content)
-    crc = crc32c(content, crc32c(after_crc))
-    return _HEADER.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc, *_AFTER_CRC.unpack(after_crc)) + (
-        content
-    )
-
-
-def read_batch_header(buffer: bytes, offset: int = 0) -> BatchHeader:
-    """The header of the batch at `offset`, without looking at its records.
-
-    Raises `MalformedFrame` when the batch is cut off, or of another format than 2.
-    """
-    reader = Reader(buffer)
-    reader.offset = offset
-    try:
-        header = BatchHeader(*_HEADER.unpack(reader.take(BATCH_HEADER_SIZE)))
-        reader.offset = offset + MAGIC_AT
-        if header.magic != MAGIC:
-            raise reader.malformed(f"magic {header.magic}, only {MAGIC} is known")
-        reader.offset = offset + BATCH_LENGTH_AT
-        if not BATCH_HEADER_SIZE <= header.size <= len(buffer) - offset:
-            raise reader.malformed(f"batch length {header.batch_length}")
-    except MalformedFrame as error:
-        raise error.within("Record batch header") from None
-    return header
-
-
-def decode_batch(buffer: bytes, offset: int = 0) -> RecordBatch:
-    """The batch at `offset`; the next one, if any, is `header.size` bytes further.
-
-    Raises `MalformedFrame` when it is cut off, its CRC is wrong, or its records do not parse.
-    """
-    header = read_batch_header(buffer, offset)
-    end = offset + header.size
-    crc = crc32c(memoryview(buffer)[offset + ATTRIBUTES_AT : end])
-    if crc != header.crc:
-        raise MalformedFrame(f"Record batch: its CRC is {header.crc:08x}, its bytes give {crc:08x}")
-    try:
-        compression = Compression(header.attributes & COMPRESSION_MASK)
-    except ValueError as error:
-        raise MalformedFrame(f"Record batch attributes: {error}") from None
-    start = offset + BATCH_HEADER_SIZE
-    try:
-        content = decompress(compression, buffer[start:end])
-        return RecordBatch(header, compression, _read_records(content, header, start))
-    except MalformedFrame as error:
-        raise error.within("Record batch records") from None
-
-
-def _read_records(content: bytes, header: BatchHeader, base: int) -> tuple[Record, ...]:
-    """The records in `content`, which starts at byte `base` unless it was compressed."""
-    reader = Reader(content, base)
-    records: list[Record] = []
-    try:
-        if not 0 <= header.records_count <= len(content):
-            raise reader.malformed(f"{header.records_count} records announced")
-        for _ in range(header.records_count):
-            records.append(_read_record(reader, header))  # noqa: PERF401 (counts what was read)
-    except MalformedFrame as error:
-        raise error.within(f"[{len(records)}]") from None
-    if reader.remaining:
-        raise reader.malformed(f"{reader.remaining} bytes left over")
-    return tuple(records)
-
-
-def _read_record(reader: Reader, header: BatchHeader) -> Record:
-    size = reader.varint()
-    end = reader.offset + size
-    reader.take(1)  # attributes, unused
-    timestamp = header.base_timestamp_ms + reader.varint(64)
-    if header.attributes & LOG_APPEND_TIME:
-        timestamp = header.max_timestamp_ms
-    offset = header.base_offset + reader.varint()
-    key = _read_bytes(reader)
-    value = _read_bytes(reader)
-    headers = tuple(_read_header(reader) for _ in range(reader.varint()))
-    if reader.offset != end:
-        raise reader.malformed(f"{size} bytes announced, {reader.offset - end + size} read")
-    return Record(value, key, timestamp, headers, offset)
-
-
-def _read_bytes(reader: Reader) -> bytes | None:
-    size = reader.varint()
-    return None if size == -1 else reader.take(size)
-
-
-def _read_header(reader: Reader) -> tuple[str, bytes | None]:
-    return reader.text(reader.varint()), _read_bytes(reader)

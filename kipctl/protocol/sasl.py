@@ -5,25 +5,16 @@ from typing import Annotated
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import Api, Field, Int16, Int64, Request, Response, message
 
-_HANDSHAKE = Api(ApiKey.SASL_HANDSHAKE, versions=(0, 1), flexible_since=32767)
-_AUTHENTICATE = Api(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), flexible_since=2)
-
 
 @message
 class SaslHandshakeResponse(Response):
-    """The mechanisms that the listener offers."""
-
-    api = _HANDSHAKE
-
     error_code: Int16 = 0
     mechanisms: tuple[str, ...] = ()
 
 
 @message
 class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
-    """Which mechanism the client is going to speak."""
-
-    api = _HANDSHAKE
+    api = Api(ApiKey.SASL_HANDSHAKE, versions=(0, 1), flexible_since=32767)
 
     mechanism: str = ""
 
@@ -34,8 +25,6 @@ class SaslAuthenticateResponse(Response):
     (KIP-368).
     """
 
-    api = _AUTHENTICATE
-
     error_code: Int16 = 0
     error_message: str | None = None
     auth_bytes: bytes = b""
@@ -44,8 +33,6 @@ class SaslAuthenticateResponse(Response):
 
 @message
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
-    """The client's next word in the mechanism."""
-
-    api = _AUTHENTICATE
+    api = Api(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), flexible_since=2)
 
     auth_bytes: bytes = b""

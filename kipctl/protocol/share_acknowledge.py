@@ -15,15 +15,12 @@ from kipctl.protocol.message import (
     Response,
     message,
 )
-from kipctl.protocol.share_fetch import AcknowledgementBatch, ShareLeader, ShareNodeEndpoint
-
-_API = Api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
+from kipctl.protocol.produce import NodeEndpoint
+from kipctl.protocol.share_fetch import AcknowledgementBatch, ShareLeader
 
 
 @message
 class AcknowledgedPartition(Message):
-    """What became of one partition's acknowledgements."""
-
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: str | None = None
@@ -32,8 +29,6 @@ class AcknowledgedPartition(Message):
 
 @message
 class ShareAcknowledgeTopicResponse(Message):
-    """A topic, by id."""
-
     topic_id: UUID = ZERO_UUID
     partitions: tuple[AcknowledgedPartition, ...] = ()
 
@@ -42,28 +37,22 @@ class ShareAcknowledgeTopicResponse(Message):
 class ShareAcknowledgeResponse(Response):
     """`node_endpoints` names all leaders of partitions answered with NOT_LEADER_OR_FOLLOWER."""
 
-    api = _API
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: str | None = None
     acquisition_lock_timeout_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
     responses: tuple[ShareAcknowledgeTopicResponse, ...] = ()
-    node_endpoints: tuple[ShareNodeEndpoint, ...] = ()
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
 @message
 class AcknowledgePartition(Message):
-    """A partition of which records are acknowledged."""
-
     partition_index: Int32 = 0
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
 @message
 class AcknowledgeTopic(Message):
-    """A topic of which records are acknowledged, by id."""
-
     topic_id: UUID = ZERO_UUID
     partitions: tuple[AcknowledgePartition, ...] = ()
 
@@ -72,7 +61,7 @@ class AcknowledgeTopic(Message):
 class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
     """`share_session_epoch` counts the requests of the share session; -1 closes it."""
 
-    api = _API
+    api = Api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
 
     group_id: str | None = None
     member_id: str | None = ""

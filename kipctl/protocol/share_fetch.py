@@ -17,8 +17,7 @@ from kipctl.protocol.message import (
     Response,
     message,
 )
-
-_API = Api(ApiKey.SHARE_FETCH, versions=(1, 2), flexible_since=0)
+from kipctl.protocol.produce import NodeEndpoint
 
 
 @message
@@ -27,16 +26,6 @@ class ShareLeader(Message):
 
     leader_id: Int32 = 0
     leader_epoch: Int32 = 0
-
-
-@message
-class ShareNodeEndpoint(Message):
-    """Where a hinted leader listens, on the listener that was asked."""
-
-    node_id: Int32 = 0
-    host: str = ""
-    port: Int32 = 0
-    rack: str | None = None
 
 
 @message
@@ -64,8 +53,6 @@ class SharePartitionData(Message):
 
 @message
 class ShareFetchableTopicResponse(Message):
-    """A topic, by id."""
-
     topic_id: UUID = ZERO_UUID
     partitions: tuple[SharePartitionData, ...] = ()
 
@@ -74,14 +61,12 @@ class ShareFetchableTopicResponse(Message):
 class ShareFetchResponse(Response):
     """`node_endpoints` names all leaders of partitions answered with NOT_LEADER_OR_FOLLOWER."""
 
-    api = _API
-
     throttle_time_ms: Int32 = 0
     error_code: Int16 = 0
     error_message: str | None = None
     acquisition_lock_timeout_ms: Int32 = 0
     responses: tuple[ShareFetchableTopicResponse, ...] = ()
-    node_endpoints: tuple[ShareNodeEndpoint, ...] = ()
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
 @message
@@ -99,24 +84,18 @@ class AcknowledgementBatch(Message):
 
 @message
 class ShareFetchPartition(Message):
-    """A partition to read, and what of it is acknowledged."""
-
     partition_index: Int32 = 0
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
 @message
 class ShareFetchTopic(Message):
-    """A topic to read, by id."""
-
     topic_id: UUID = ZERO_UUID
     partitions: tuple[ShareFetchPartition, ...] = ()
 
 
 @message
 class ShareForgottenTopic(Message):
-    """Partitions that leave the share session."""
-
     topic_id: UUID = ZERO_UUID
     partitions: tuple[Int32, ...] = ()
 
@@ -125,7 +104,7 @@ class ShareForgottenTopic(Message):
 class ShareFetchRequest(Request[ShareFetchResponse]):
     """`share_session_epoch` 0 opens a share session, -1 closes it; else it counts requests."""
 
-    api = _API
+    api = Api(ApiKey.SHARE_FETCH, versions=(1, 2), flexible_since=0)
 
     group_id: str | None = None
     member_id: str | None = ""

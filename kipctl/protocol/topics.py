@@ -17,14 +17,9 @@ from kipctl.protocol.message import (
     message,
 )
 
-_CREATE = Api(ApiKey.CREATE_TOPICS, versions=(2, 7), flexible_since=5)
-_DELETE = Api(ApiKey.DELETE_TOPICS, versions=(1, 6), flexible_since=4)
-
 
 @message
 class CreatableTopicConfigs(Message):
-    """A setting of the topic that was made."""
-
     name: str = ""
     value: str | None = None
     read_only: bool = False
@@ -34,8 +29,6 @@ class CreatableTopicConfigs(Message):
 
 @message
 class CreatableTopicResult(Message):
-    """What became of one topic."""
-
     name: str = ""
     topic_id: Annotated[UUID, Field("7+", ignorable=True)] = ZERO_UUID
     error_code: Int16 = 0
@@ -50,26 +43,18 @@ class CreatableTopicResult(Message):
 
 @message
 class CreateTopicsResponse(Response):
-    """What became of each topic."""
-
-    api = _CREATE
-
     throttle_time_ms: Annotated[Int32, Field(ignorable=True)] = 0
     topics: tuple[CreatableTopicResult, ...] = ()
 
 
 @message
 class CreatableReplicaAssignment(Message):
-    """Where one partition is to be."""
-
     partition_index: Int32 = 0
     broker_ids: tuple[Int32, ...] = ()
 
 
 @message
 class CreatableTopicConfig(Message):
-    """A setting of the topic to make."""
-
     name: str = ""
     value: str | None = None
 
@@ -87,9 +72,7 @@ class CreatableTopic(Message):
 
 @message
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
-    """Topics to make."""
-
-    api = _CREATE
+    api = Api(ApiKey.CREATE_TOPICS, versions=(2, 7), flexible_since=5)
 
     topics: tuple[CreatableTopic, ...] = ()
     timeout_ms: Int32 = 60000
@@ -98,8 +81,6 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
 
 @message
 class DeletableTopicResult(Message):
-    """What became of one topic."""
-
     name: Annotated[str | None, Field(nullable="6+")] = ""
     topic_id: Annotated[UUID, Field("6+", ignorable=True)] = ZERO_UUID
     error_code: Int16 = 0
@@ -108,27 +89,19 @@ class DeletableTopicResult(Message):
 
 @message
 class DeleteTopicsResponse(Response):
-    """What became of each topic."""
-
-    api = _DELETE
-
     throttle_time_ms: Annotated[Int32, Field(ignorable=True)] = 0
     responses: tuple[DeletableTopicResult, ...] = ()
 
 
 @message
 class DeleteTopicState(Message):
-    """A topic to delete, by its name or its id."""
-
     name: str | None = None
     topic_id: UUID = ZERO_UUID
 
 
 @message
 class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
-    """Topics to delete."""
-
-    api = _DELETE
+    api = Api(ApiKey.DELETE_TOPICS, versions=(1, 6), flexible_since=4)
 
     topics: Annotated[tuple[DeleteTopicState, ...], Field("6+")] = ()
     topic_names: Annotated[tuple[str, ...], Field("0-5", ignorable=True)] = ()

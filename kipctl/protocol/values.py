@@ -149,8 +149,6 @@ def _read_numbers(item: Codec) -> Callable[[Reader, int], tuple[Any, ...]]:
 
 
 class LengthPrefix(NamedTuple):
-    """How a length or count is read and written."""
-
     read: Callable[[Reader], int]
     write: Callable[[bytearray, int], None]
 

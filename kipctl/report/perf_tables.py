@@ -94,10 +94,12 @@ def times_table(document: Document) -> Table:
     )
 
 
-def health_notes(document: Document, beside_ms: float, client: str = "client") -> Iterator[str]:
+def health_notes(
+    document: Document, measured_p99_ms: float, client: str = "client"
+) -> Iterator[str]:
     """What a reader has to know besides the times (`kipctl.probe.health`), of this client.
 
-    That it went on late is said when its p99 is a tenth of `beside_ms`, and a millisecond.
+    That it went on late is said when its p99 is a tenth of `measured_p99_ms`, and a millisecond.
     """
     if not _is_known(document):
         yield (
@@ -117,7 +119,7 @@ def health_notes(document: Document, beside_ms: float, client: str = "client") -
             f" {again['max_ms']:.1f} ms each (KIP-368)."
         )
     lag = document.get("loop_lag_ms")
-    if lag and lag["p99"] >= max(1.0, beside_ms / 10):
+    if lag and lag["p99"] >= max(1.0, measured_p99_ms / 10):
         yield (
             f"The {client} itself went on up to {lag['p99']:.1f} ms late (p99; at most "
             f"{lag['max']:.1f} ms): it had too much to do, or the machine had."

@@ -13,16 +13,16 @@ from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import UsageError, did_you_mean
-from kipctl.measure.consumed import (
+from kipctl.measure.consumer_summary import (
     DETAILED_HEADER,
-    Measured,
+    MeasuredConsume,
     interval_line,
     kafka_line,
-    measured,
-    summarize,
+    measured_consume,
+    summarize_consume,
 )
 from kipctl.measure.doubts import Observed, doubts
-from kipctl.measure.totals import ConsumerTotals
+from kipctl.measure.live_totals import ConsumerTotals
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
@@ -83,7 +83,7 @@ class ConsumePlan(RunPlan):
 class ConsumeResult:
     """What a run came to. `document` is what `--output json` prints."""
 
-    measured: Measured
+    measured: MeasuredConsume
     document: dict[str, Any]
 
 
@@ -181,14 +181,14 @@ def measure(
             is_recorded = bool(outcome.records or outcome.failure)
             if recorder and is_recorded:
                 after = snapshot_after(cluster, spec.topic, listeners.message)
-                recorder.write(outcome, probe.parts, executed.events, actions, after)
-            measurement = measured(outcome, probe.parts)
-            document = summarize(measurement, actions, version)
+                recorder.write(outcome, probe.results, executed.events, actions, after)
+            measurement = measured_consume(outcome, probe.results)
+            document = summarize_consume(measurement, actions, version)
             lag = document["loop_lag_ms"]
             document["doubts"] = list(
                 doubts(
                     Observed(
-                        beside_ms=document["fetches"]["took_ms"]["p99"],
+                        measured_p99_ms=document["fetches"]["took_ms"]["p99"],
                         loop_lag_ms=lag["p99"] if lag else None,
                         busy=None if plan.on_spark else executed.busy,
                         moves=document["redirects"]["moves"]["met"] if plan.during else None,
@@ -223,7 +223,7 @@ def consume_settings(spec: ConsumeSpec) -> dict[str, object]:
     }
 
 
-def result_line(run: Measured) -> str:
+def result_line(run: MeasuredConsume) -> str:
     """The line of Kafka's tool, with local times."""
     return kafka_line(run, local_time)
 

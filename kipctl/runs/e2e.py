@@ -8,29 +8,32 @@ from typing import Any, Generic
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
-from kipctl.measure.consumed import (
-    Measured,
+from kipctl.measure.consumer_summary import (
+    MeasuredConsume,
     brokers,
     fetches,
     flip_groups,
-    measured,
+    measured_consume,
     out_of_range,
 )
-from kipctl.measure.delivery import Delivery, deliver
+from kipctl.measure.delivery import Delivery, match_delivery
 from kipctl.measure.doubts import Observed, doubts
-from kipctl.measure.parts import Part, in_step
-from kipctl.measure.process import RunningProbe
-from kipctl.measure.produced import Measured as MeasuredProduce
-from kipctl.measure.produced import measured_together, service_at_ends
+from kipctl.measure.live_totals import CONSUMER, PRODUCER, EndToEndTotals
+from kipctl.measure.probe_results import ProbeResult, in_time_order
+from kipctl.measure.producer_summary import (
+    MeasuredProduce,
+    measured_produce,
+    service_times_at_ends,
+)
 from kipctl.measure.redirects import metadata_rpcs, redirects
-from kipctl.measure.totals import CONSUMER, PRODUCER, Totals
+from kipctl.measure.running_probe import RunningProbe
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.health import health_document
-from kipctl.probe.outcome import AnyOutcome, Outcome
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.run import ProduceOutcome
+from kipctl.probe.run import AnyOutcome, Outcome
 from kipctl.runs.actions import check_action
 from kipctl.runs.consume import warn_of_rack
 from kipctl.runs.execute import (
@@ -121,7 +124,7 @@ class EndToEndResult:
     """What a run came to. `document` is what `--output json` prints."""
 
     produced: MeasuredProduce
-    consumed: Measured
+    consumed: MeasuredConsume
     delivery: Delivery
     document: dict[str, Any]
 
@@ -211,7 +214,7 @@ def measure(
                 if watch:
                     watch.load_is_over()
                 report_unconnected(outcome, listeners.message)
-                ends = acknowledged_ends(writer.parts)
+                ends = acknowledged_ends(writer.results)
                 was_awaited = await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
                 reading_outcome = settled(reader, Cut())
             if watch:
@@ -225,7 +228,7 @@ def measure(
             if forever and not executed.cut_off and not outcome.failure:
                 outcome = replace(outcome, failure="The consumer ended, though nobody asked it to.")
             was_awaited = was_awaited and not reading_outcome.failure
-            parts = together(outcome, writer.parts, reader.parts)
+            parts = together(outcome, writer.results, reader.results)
             is_recorded = bool(outcome.generated or outcome.failure)
             whole_run = watch.whole_run(outcome) if watch and forever else None
             if recorder and is_recorded:
@@ -235,15 +238,15 @@ def measure(
                         outcome.generated, whole_run["kept_from_seconds"], whole_run["seconds"]
                     )
                 recorder.write(outcome, parts, executed.events, actions, after)
-            produced = measured_together(outcome, writer.parts)
-            consumed = measured(reading_outcome, reader.parts)
+            produced = measured_produce(outcome, writer.results)
+            consumed = measured_consume(reading_outcome, reader.results)
             if watch and forever:
                 produced = replace(produced, steady=watch.totals.acknowledged.record_times)
                 delivery = watch.totals.delivery
             else:
-                delivery = follow(outcome, writer.parts, reading_outcome, reader.parts)
+                delivery = follow(outcome, writer.results, reading_outcome, reader.results)
             document = summarize(produced, consumed, delivery, actions, version, was_awaited)
-            document["doubts"] = _doubts(plan.produce, document, writer.parts, executed)
+            document["doubts"] = _doubts(plan.produce, document, writer.results, executed)
             if whole_run:
                 document["whole_run"] = whole_run
             if recorder and is_recorded:
@@ -261,7 +264,7 @@ def measure(
     if outcome.stopped:
         raise interrupted_run(
             f"Interrupted: of {asked_for:,} records {outcome.generated:,} were "
-            f"{outcome.sent}, {delivery.delivered:,} were read.",
+            f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
             result.kafka_lines,
             executed,
             run,
@@ -274,13 +277,13 @@ def measure(
 def _watch(
     plan: EndToEndPlan,
     reader: Probe[ConsumeOutcome],
-    writer: Probe[ProbeOutcome],
+    writer: Probe[ProduceOutcome],
     server: MetricsServer | None,
     listeners: Listeners,
 ) -> Watch:
     assert isinstance(reader, RunningProbe)
     assert isinstance(writer, RunningProbe)
-    totals = Totals(
+    totals = EndToEndTotals(
         writer.schedule.start_us,
         writer.schedule.interval_ns,
         plan.produce.probe.warmup_records,
@@ -316,9 +319,9 @@ class ProducerWithConsumer(Generic[AnyOutcome]):
         self.stop, self.give_up = writer.stop, writer.give_up
 
     @property
-    def parts(self) -> tuple[Part[AnyOutcome], ...]:
+    def results(self) -> tuple[ProbeResult[AnyOutcome], ...]:
         """See `Probe`."""
-        return self._writer.parts
+        return self._writer.results
 
     def outcome(self) -> AnyOutcome:
         """See `Probe`."""
@@ -339,9 +342,9 @@ class ProducerWithConsumer(Generic[AnyOutcome]):
 
 def together(
     start: Outcome,
-    written: Sequence[Part[ProbeOutcome]],
-    read: Sequence[Part[ConsumeOutcome]],
-) -> tuple[Part[Any], ...]:
+    written: Sequence[ProbeResult[ProduceOutcome]],
+    read: Sequence[ProbeResult[ConsumeOutcome]],
+) -> tuple[ProbeResult[Any], ...]:
     """All parts, with the times of all told from the producer's start on: they are on one clock.
 
     Workers have recorded theirs already: they all start together.
@@ -359,17 +362,17 @@ def together(
 
 
 def follow(
-    outcome: ProbeOutcome,
-    written: Sequence[Part[ProbeOutcome]],
+    outcome: ProduceOutcome,
+    written: Sequence[ProbeResult[ProduceOutcome]],
     reading_outcome: ConsumeOutcome,
-    read: Sequence[Part[ConsumeOutcome]],
+    read: Sequence[ProbeResult[ConsumeOutcome]],
 ) -> Delivery:
     """Each record's way, from the rows of both; `outcome` and `came` are those of all parts."""
     config = outcome.spec.config
     is_one_machine = len(written) == len(read) == 1
-    return deliver(
-        partial(in_step, written, "batches", "acked_us", outcome.start_us),
-        partial(in_step, read, "reads", "time_us", reading_outcome.start_us),
+    return match_delivery(
+        partial(in_time_order, written, "batches", "acked_us", outcome.start_us),
+        partial(in_time_order, read, "reads", "time_us", reading_outcome.start_us),
         outcome.start_us,
         outcome.interval_ns,
         outcome.spec.warmup_records,
@@ -386,16 +389,16 @@ def _late_us(config: ProducerConfig) -> int:
 def _doubts(
     plan: PerfPlan,
     document: Mapping[str, Any],
-    written: Sequence[Part[ProbeOutcome]],
-    executed: Executed[ProbeOutcome],
+    written: Sequence[ProbeResult[ProduceOutcome]],
+    executed: Executed[ProduceOutcome],
 ) -> list[str]:
     """What spoils the run: of the producer's leaders, and of either client's lateness."""
     lags = [of["loop_lag_ms"] for of in document["health"].values()]
-    first, last = service_at_ends(executed.outcome, written)
+    first, last = service_times_at_ends(executed.outcome, written)
     return list(
         doubts(
             Observed(
-                beside_ms=document["latency_ms"]["p99"],
+                measured_p99_ms=document["latency_ms"]["p99"],
                 loop_lag_ms=max((lag["p99"] for lag in lags if lag), default=None),
                 first=first,
                 last=last,
@@ -409,7 +412,7 @@ def _doubts(
 
 def summarize(
     produced: MeasuredProduce,
-    consumed: Measured,
+    consumed: MeasuredConsume,
     delivery: Delivery,
     actions: list[dict[str, Any]],
     kafka_version: str | None,

@@ -19,7 +19,7 @@ from kipctl.errors import (
     TimedOutError,
     UnreachableError,
 )
-from kipctl.probe.outcome import AnyOutcome
+from kipctl.probe.run import AnyOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import Performed, Performer, describe
 from kipctl.runs.live import RunProgress

@@ -8,18 +8,18 @@ from functools import partial
 
 from kipctl.background import every
 from kipctl.measure.distribution import Distribution
-from kipctl.measure.live_matching import Held
-from kipctl.measure.totals import (
+from kipctl.measure.live_totals import (
     CONSUMER,
     DATASETS,
     PRODUCER,
+    ClientTotals,
     ConsumerTotals,
-    Met,
+    EndToEndTotals,
     ProducerTotals,
     SoFar,
-    Totals,
 )
-from kipctl.probe.outcome import AnyOutcome
+from kipctl.measure.lost_and_late import DelayedRows
+from kipctl.probe.run import AnyOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import Performed, describe
 from kipctl.runs.start import Probe
@@ -58,7 +58,7 @@ class ClientProgress:
     """Metadata requests by cause."""
 
     @classmethod
-    def of(cls, met: Met) -> "ClientProgress":
+    def of(cls, met: ClientTotals) -> "ClientProgress":
         """As it was counted."""
         return cls(*counted_waits(met.waits_so_far), dict(met.refused), dict(met.metadata))
 
@@ -123,7 +123,7 @@ class Screen:
             self._intervals.append(Interval((until_us - start_us) / 1e6, rate, p50, p99))
             self._until_us = until_us
         elapsed_s = max(0, now_us() - start_us) / 1e6
-        matching = counted.matching if isinstance(counted, Totals) else None
+        matching = counted.matching if isinstance(counted, EndToEndTotals) else None
         with suppress(OSError):  # the terminal may be closed
             self.draw(
                 RunProgress(
@@ -161,7 +161,7 @@ class Screen:
         """Count a client's rows and have them drawn, once a second, while inside."""
         (client,) = counted.clients
         timed, moment = _MOMENTS[client]
-        held = Held(timed, moment)
+        held = DelayedRows(timed, moment)
 
         def look() -> None:
             until_us = now_us() - _WRITTEN_US
@@ -169,8 +169,8 @@ class Screen:
                 (client, dataset): read_all(partial(probe.new_rows, dataset))
                 for dataset in DATASETS[client]
             }
-            rows[client, timed] = held.take(rows[client, timed], until_us)
-            counted.take(rows, until_us)
+            rows[client, timed] = held.due(rows[client, timed], until_us)
+            counted.add(rows, until_us)
             self.show(counted, until_us)
 
         return every(_LOOK_S, look)

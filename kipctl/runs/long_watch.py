@@ -18,9 +18,9 @@ from prometheus_client.registry import Collector
 
 from kipctl.background import every
 from kipctl.errors import UsageError
-from kipctl.measure.exposition import families
-from kipctl.measure.totals import DATASETS, Totals
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.measure.live_totals import DATASETS, EndToEndTotals
+from kipctl.measure.prometheus_metrics import families
+from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address, host_port
 from kipctl.runs.live import Screen
@@ -159,7 +159,7 @@ class Watch:
     def __init__(
         self,
         how: WatchOptions,
-        totals: Totals,
+        totals: EndToEndTotals,
         schedule: Schedule,
         folders: Mapping[str, Path],
         server: MetricsServer | None,
@@ -194,7 +194,7 @@ class Watch:
         """Count what was written since, and remove what is old."""
         until_us = now_us() - _WRITTEN_US
         rows = {name: one.new_rows() for name, one in self._followed.items()}
-        self.totals.take(rows, until_us)
+        self.totals.add(rows, until_us)
         if self._how.forever and not self._is_over:
             for one in self._followed.values():
                 one.remove_before(now_us() - round(self._how.keep_s * 1e6))
@@ -214,7 +214,7 @@ class Watch:
         self.look()
         self.totals.finish()
 
-    def counted(self, outcome: ProbeOutcome) -> ProbeOutcome:
+    def counted(self, outcome: ProduceOutcome) -> ProduceOutcome:
         """The producer's outcome; one that did not come to tell has settled what was counted."""
         if outcome.health is not None:
             return outcome
@@ -228,7 +228,7 @@ class Watch:
             errors=errors,
         )
 
-    def whole_run(self, outcome: ProbeOutcome) -> dict[str, Any]:
+    def whole_run(self, outcome: ProduceOutcome) -> dict[str, Any]:
         """The `whole_run` object of `perf e2e --forever --output json`."""
         since_us = self.kept_since_us
         return {

@@ -11,20 +11,20 @@ from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import record_count
 from kipctl.errors import RefusedError, UsageError
 from kipctl.measure.doubts import Observed, doubts
-from kipctl.measure.parts import Part
-from kipctl.measure.produced import (
-    Measured,
+from kipctl.measure.live_totals import ProducerTotals
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.producer_summary import (
+    MeasuredProduce,
     interval_line,
     kafka_line,
-    measured_together,
+    measured_produce,
     record_times,
-    service_at_ends,
-    summarize,
+    service_times_at_ends,
+    summarize_produce,
 )
-from kipctl.measure.totals import ProducerTotals
 from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.payloads import file_values
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.runs.actions import (
     ActionKind,
     check_action,
@@ -68,7 +68,7 @@ class PerfPlan(RunPlan):
     leader discovery. `topic_configs` are settings that the topic is made with.
     """
 
-    probe: ProbeSpec
+    probe: ProduceSpec
     force: bool = False
     partitions: int = 100
     replication_factor: int = 0
@@ -106,7 +106,7 @@ class PerfPlan(RunPlan):
 class PerfResult:
     """What a run came to. `document` is what `--output json` prints."""
 
-    measured: Measured
+    measured: MeasuredProduce
     document: dict[str, Any]
 
     @property
@@ -172,10 +172,10 @@ def measure(
             is_recorded = bool(outcome.generated or outcome.failure)
             if recorder and is_recorded:
                 after = snapshot_after(cluster, spec.topic, listeners.message)
-                recorder.write(outcome, probe.parts, executed.events, actions, after)
-            measurement = measured_together(outcome, probe.parts)
-            document = summarize(measurement, actions, version)
-            document["doubts"] = produce_doubts(plan, document, probe.parts, outcome, executed)
+                recorder.write(outcome, probe.results, executed.events, actions, after)
+            measurement = measured_produce(outcome, probe.results)
+            document = summarize_produce(measurement, actions, version)
+            document["doubts"] = produce_doubts(plan, document, probe.results, outcome, executed)
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
@@ -190,7 +190,7 @@ def measure(
     if outcome.stopped:
         raise interrupted_run(
             f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
-            f"{outcome.sent}, {outcome.acknowledged:,} acknowledged.",
+            f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
             result.kafka_lines[:1],
             executed,
             run,
@@ -203,17 +203,17 @@ def measure(
 def produce_doubts(
     plan: PerfPlan,
     document: Mapping[str, Any],
-    parts: Sequence[Part[ProbeOutcome]],
-    outcome: ProbeOutcome,
-    executed: Executed[ProbeOutcome],
+    parts: Sequence[ProbeResult[ProduceOutcome]],
+    outcome: ProduceOutcome,
+    executed: Executed[ProduceOutcome],
 ) -> list[str]:
     """What spoils the run of a producer, from the document that says what it came to."""
-    first, last = service_at_ends(outcome, parts)
+    first, last = service_times_at_ends(outcome, parts)
     lag = document["loop_lag_ms"]
     return list(
         doubts(
             Observed(
-                beside_ms=document["latency_ms"]["p99"],
+                measured_p99_ms=document["latency_ms"]["p99"],
                 loop_lag_ms=lag["p99"] if lag else None,
                 first=first,
                 last=last,
@@ -225,7 +225,7 @@ def produce_doubts(
     )
 
 
-def report_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) -> None:
+def report_unconnected(outcome: ProduceOutcome, message: Callable[[str], None]) -> None:
     """Say so when the run began without a connection to some leader."""
     if outcome.unconnected:
         brokers = ", ".join(map(str, outcome.unconnected))
@@ -235,7 +235,7 @@ def report_unconnected(outcome: ProbeOutcome, message: Callable[[str], None]) ->
         )
 
 
-def produce_settings(spec: ProbeSpec, interval_ns: int) -> dict[str, object]:
+def produce_settings(spec: ProduceSpec, interval_ns: int) -> dict[str, object]:
     """What was asked for, for `run.json`."""
     return {
         "interval_ns": interval_ns,
@@ -258,7 +258,7 @@ def measure_during(
     """
     rate = 2000
     plan = PerfPlan(
-        probe=ProbeSpec(cluster.access, OWN_TOPIC, num_records=rate * 86_400, throughput=rate)
+        probe=ProduceSpec(cluster.access, OWN_TOPIC, num_records=rate * 86_400, throughput=rate)
     )
     with (
         own_topic(cluster, plan.partitions, 0, listeners.message),
@@ -272,8 +272,8 @@ def measure_during(
         outcome = probe.outcome()
         if outcome.failure:
             listeners.message(f"The producer broke off: {outcome.failure}")
-        measurement = measured_together(outcome, probe.parts)
-        document = summarize(measurement, [], kafka_version(cluster))
+        measurement = measured_produce(outcome, probe.results)
+        document = summarize_produce(measurement, [], kafka_version(cluster))
     return result, PerfResult(measurement, document)
 
 
@@ -321,7 +321,7 @@ def _factor(plan: PerfPlan, brokers: int) -> int:
 
 
 def _intervals(
-    probe: Probe[ProbeOutcome], plan: PerfPlan, listeners: Listeners
+    probe: Probe[ProduceOutcome], plan: PerfPlan, listeners: Listeners
 ) -> AbstractContextManager[None]:
     """Show how far it is, or print Kafka's interval lines, while the block runs."""
     schedule = probe.schedule

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from kipctl.measure.parts import Part
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 
@@ -25,10 +25,10 @@ class WrittenTo(NamedTuple):
     acked_us: int
 
 
-def acknowledged_ends(parts: Sequence[Part[ProbeOutcome]]) -> dict[int, WrittenTo]:
+def acknowledged_ends(results: Sequence[ProbeResult[ProduceOutcome]]) -> dict[int, WrittenTo]:
     """By partition, how far it was written."""
     ends: dict[int, WrittenTo] = {}
-    for part in parts:
+    for part in results:
         for rows in chunks(raw_path(part.directory, "batches"), len(COLUMNS["batches"])):
             for partition, found in ends_of(rows).items():
                 former = ends.get(partition, found)

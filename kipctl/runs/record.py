@@ -16,8 +16,8 @@ from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
-from kipctl.measure.parts import Part
-from kipctl.probe.outcome import Outcome
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.probe.run import Outcome
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.schema import DATASETS, EVENTS
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run, wall_time
@@ -109,7 +109,7 @@ class Recorder:
         )
 
     def write_rows(
-        self, start_us: int, parts: Sequence[Part[Any]], events: Sequence[ClusterEvent]
+        self, start_us: int, parts: Sequence[ProbeResult[Any]], events: Sequence[ClusterEvent]
     ) -> None:
         """Write the datasets of the parts and of the events.
 
@@ -125,7 +125,7 @@ class Recorder:
     def close(
         self,
         outcome: Outcome,
-        parts: Sequence[Part[Any]],
+        parts: Sequence[ProbeResult[Any]],
         done: Mapping[str, Any],
         after: Snapshot | None,
     ) -> None:
@@ -150,7 +150,7 @@ class Recorder:
     def write(
         self,
         outcome: Outcome,
-        parts: Sequence[Part[Any]],
+        parts: Sequence[ProbeResult[Any]],
         events: Sequence[ClusterEvent],
         actions: Sequence[Mapping[str, Any]],
         after: Snapshot | None,

@@ -7,28 +7,26 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import UsageError
-from kipctl.measure.consumed import measured
-from kipctl.measure.consumed import summarize as summarize_consume
-from kipctl.measure.outcomes import as_one_run, salvaged
-from kipctl.measure.parts import Part, rows_of_parts
-from kipctl.measure.produced import measured_together
-from kipctl.measure.produced import summarize as summarize_produce
+from kipctl.measure.consumer_summary import measured_consume, summarize_consume
+from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult, rows_of_probes
+from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.own_names import is_own
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
 from kipctl.probe.produce.config import parse_properties as producer_config
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Share
 from kipctl.runs.actions import ActionKind, parse_action
 from kipctl.runs.e2e import follow, together
 from kipctl.runs.e2e import summarize as summarize_e2e
 from kipctl.runs.record import Recorder
 from kipctl.runs.tap import repaired as repaired_tap
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.folder_lock import in_use
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 from kipctl.transport.access import Access
 
@@ -76,7 +74,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
     is_recorded = (run.folder / RUN_FILE).exists()
     done = run.description["summary"] if is_recorded else {}
 
-    def record(outcome: Outcome, parts: Sequence[Part[Any]]) -> None:
+    def record(outcome: Outcome, parts: Sequence[ProbeResult[Any]]) -> None:
         if not is_recorded:
             recorder.write(outcome, parts, [], [], None)
 
@@ -86,11 +84,11 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
         case "perf produce":
             outcome, written = _whole(_producer(known), rows, range(workers))
             record(outcome, written)
-            document = summarize_produce(measured_together(outcome, written), actions, version)
+            document = summarize_produce(measured_produce(outcome, written), actions, version)
         case "perf consume":
             reading_outcome, read = _whole(_consumer(known), rows, range(workers))
             record(reading_outcome, read)
-            document = summarize_consume(measured(reading_outcome, read), actions, version)
+            document = summarize_consume(measured_consume(reading_outcome, read), actions, version)
         case _:
             reading_outcome, read = _whole(_consumer(known), rows, range(workers))
             outcome, written = _whole(_producer(known), rows, range(workers, 2 * workers))
@@ -102,8 +100,8 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
                 )
             record(outcome, together(outcome, written, read))
             produced, consumed = (
-                measured_together(outcome, written),
-                measured(reading_outcome, read),
+                measured_produce(outcome, written),
+                measured_consume(reading_outcome, read),
             )
             delivery = follow(outcome, written, reading_outcome, read)
             # A consumer that was stopped, or killed, may have had records still to come.
@@ -117,35 +115,35 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
 
 def _whole(
     spec: Spec[AnyOutcome], rows: Path, folders: Sequence[int]
-) -> tuple[AnyOutcome, tuple[Part[AnyOutcome], ...]]:
+) -> tuple[AnyOutcome, tuple[ProbeResult[AnyOutcome], ...]]:
     """What the probes that did this came to together, of those folders; and each."""
     parts = []
     for worker, number in enumerate(folders):
         directory = rows / str(number)
-        if begun := Begun.read(directory):
+        if begun := RunStart.read(directory):
             own = spec.of_worker(Share(worker, len(folders))) if len(folders) > 1 else spec
-            parts.append(Part(salvaged(own, begun, directory, _FAILURE), directory))
+            parts.append(ProbeResult(salvaged_outcome(own, begun, directory, _FAILURE), directory))
     if not parts:
         raise UsageError(
             f"{rows.parent} holds nothing to repair: its load had not begun.",
             f"Remove it: kipctl runs remove {rows.parent.name}",
         )
     outcomes = [part.outcome for part in parts]
-    return as_one_run(spec, outcomes, outcomes[0].start_us), tuple(parts)
+    return combined_outcome(spec, outcomes, outcomes[0].start_us), tuple(parts)
 
 
-def _kept_from_s(outcome: ProbeOutcome, written: Sequence[Part[ProbeOutcome]]) -> float:
+def _kept_from_s(outcome: ProduceOutcome, written: Sequence[ProbeResult[ProduceOutcome]]) -> float:
     """Seconds from the start to the first batch that is kept; 0 where all are."""
     if all(raw_path(part.directory, "batches").exists() for part in written):
         return 0.0
     acked_us = COLUMNS["batches"].index("acked_us")
-    first = next(rows_of_parts(written, "batches", outcome.start_us), None)
+    first = next(rows_of_probes(written, "batches", outcome.start_us), None)
     return 0.0 if first is None else (int(first[0, acked_us]) - outcome.start_us) / 1e6
 
 
-def _producer(known: Mapping[str, Any]) -> ProbeSpec:
+def _producer(known: Mapping[str, Any]) -> ProduceSpec:
     """The inverse of `produce_settings`."""
-    return ProbeSpec(
+    return ProduceSpec(
         Access(known["bootstrap_server"]),
         known["topic"],
         num_records=known["num_records"],

@@ -5,9 +5,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kipctl.measure.parts import Part
-from kipctl.measure.process import running_probe
-from kipctl.probe.outcome import AnyOutcome, Spec
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.running_probe import running_probe
+from kipctl.probe.run import AnyOutcome, Spec
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.record import rows_folder
@@ -23,7 +23,7 @@ class Probe(Protocol[AnyOutcome]):
     schedule: Schedule
 
     @property
-    def parts(self) -> tuple[Part[AnyOutcome], ...]:
+    def results(self) -> tuple[ProbeResult[AnyOutcome], ...]:
         """Where the rows are, once there is an outcome."""
 
     def new_rows(self, dataset: str) -> IntRows:

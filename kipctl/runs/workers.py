@@ -17,12 +17,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kipctl.errors import KipctlError, PipelineError
-from kipctl.measure.outcomes import as_one_run
-from kipctl.measure.parts import Part, moved
-from kipctl.measure.worker import Order, SharedFolder, finished_part, salvaged_part
+from kipctl.measure.outcomes import combined_outcome
+from kipctl.measure.probe_results import ProbeResult, shifted
+from kipctl.measure.worker import SharedFolder, WorkOrder, finished_result, salvaged_result
 from kipctl.pipeline.failures import error_text
 from kipctl.pipeline.launch import log_path
-from kipctl.probe.outcome import AnyOutcome, Spec
+from kipctl.probe.run import AnyOutcome, Spec
 from kipctl.probe.schedule import Share
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
@@ -41,7 +41,7 @@ class WorkersJob:
     `start_us` is when they start, on this machine's clock.
     """
 
-    def __init__(self, session: SparkSession, order: Order) -> None:
+    def __init__(self, session: SparkSession, order: WorkOrder) -> None:
         """Start them; returns when the start is agreed on. Raises KipctlError."""
         self.order = order
         self._context = session.sparkContext
@@ -130,17 +130,17 @@ class WorkersJob:
             self._over.wait(min(_POLL_S, left_s))
         return True
 
-    def parts(self, workers: Sequence[int]) -> tuple[Part[Any], ...]:
+    def results(self, workers: Sequence[int]) -> tuple[ProbeResult[Any], ...]:
         """What these workers have done, when they have ended: of one that died, what is known."""
         order = self.order
         if all(map(order.shared.is_finished, workers)) or self._failed is None:
-            return tuple(part for worker in workers if (part := finished_part(order, worker)))
+            return tuple(part for worker in workers if (part := finished_result(order, worker)))
         self._await_orderly_ends()
         failure = self._failure()
         return tuple(
             part
             for worker in workers
-            if (part := finished_part(order, worker) or salvaged_part(order, worker, failure))
+            if (part := finished_result(order, worker) or salvaged_result(order, worker, failure))
         )
 
     def _await_orderly_ends(self) -> None:
@@ -172,7 +172,7 @@ class RunningWorkers(Generic[AnyOutcome]):
         self._workers = workers
         self._readers: dict[tuple[int, str], RowReader] = {}
         self.schedule = spec.schedule(job.start_us)
-        self.parts: tuple[Part[AnyOutcome], ...] = ()
+        self.results: tuple[ProbeResult[AnyOutcome], ...] = ()
         """Where their rows are, once there is an outcome."""
 
     def new_rows(self, dataset: str) -> IntRows:
@@ -186,7 +186,7 @@ class RunningWorkers(Generic[AnyOutcome]):
             path = raw_path(shared.directory(worker), dataset)
             reader = self._readers.setdefault((worker, dataset), RowReader(path, width))
             rows = reader.new_rows()
-            found.append(moved(rows, dataset, self.schedule.start_us - begun.start_us))
+            found.append(shifted(rows, dataset, self.schedule.start_us - begun.start_us))
         return np.concatenate(found)
 
     def is_done_by(self, time_us: int) -> bool:
@@ -199,10 +199,12 @@ class RunningWorkers(Generic[AnyOutcome]):
         A worker that died is no error here: the outcome has its `failure`, and what is known.
         """
         self._job.await_end(self._workers)
-        self.parts = self._job.parts(self._workers)
-        if not self.parts:
+        self.results = self._job.results(self._workers)
+        if not self.results:
             raise self._job.start_error()
-        return as_one_run(self._spec, [part.outcome for part in self.parts], self.schedule.start_us)
+        return combined_outcome(
+            self._spec, [part.outcome for part in self.results], self.schedule.start_us
+        )
 
     def give_up(self) -> AnyOutcome:
         """End them at once; what they had settled. Others of the job are ended with them."""
@@ -236,12 +238,14 @@ def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
 
         context = BarrierTaskContext.get()
         try:
-            from kipctl.measure.worker import work
+            from kipctl.measure.worker import run_worker
         except ImportError as missing:
             context.allGather("failed")
             yield pickle.dumps((missing.name or str(missing), sys.executable, socket.gethostname()))
             return
-        yield pickle.dumps(work(pickle.loads(order), context.partitionId(), context.allGather))
+        yield pickle.dumps(
+            run_worker(pickle.loads(order), context.partitionId(), context.allGather)
+        )
 
     return run
 
@@ -259,7 +263,7 @@ def running_workers(
     `folder` is empty, and all of them see it. With `record` each writes its Parquet files there.
     """
     shares = [spec.of_worker(Share(worker, workers)) for spec in specs for worker in range(workers)]
-    order = Order(tuple(shares), SharedFolder.prepare(folder, len(shares)), record)
+    order = WorkOrder(tuple(shares), SharedFolder.prepare(folder, len(shares)), record)
     job = WorkersJob(session, order)
     try:
         yield tuple(

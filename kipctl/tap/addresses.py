@@ -27,7 +27,7 @@ class Addresses:
             port = self._ports[broker] = self.listen(broker)
         return port
 
-    def name(self, brokers: Iterable[tuple[int, str, int, str | None]]) -> None:
+    def learn(self, brokers: Iterable[tuple[int, str, int, str | None]]) -> None:
         """Learn ids and racks of brokers, as Metadata gives them: (id, host, port, rack)."""
         for broker, host, port, rack in brokers:
             self._ids[Address(host, port)] = broker

@@ -13,14 +13,14 @@ from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import NodeEndpoint
 from kipctl.protocol.produce_frames import read_success
-from kipctl.tap.causes import cause_of
+from kipctl.tap.batches import Batch
 from kipctl.tap.clients import Client, MetadataAnswer
-from kipctl.tap.contents import Answered, Refusal, answered, read_acks, read_produce
-from kipctl.tap.fetched import Session, refusal_of
+from kipctl.tap.fetches import Session, refusal_of
 from kipctl.tap.frames import body_at
 from kipctl.tap.leaders import PartitionId
+from kipctl.tap.metadata_causes import cause_of
 from kipctl.tap.observer import Observer
-from kipctl.tap.produced import Batch
+from kipctl.tap.produce_requests import Answered, Refusal, answered, read_acks, read_produce
 from kipctl.tap.rewrite import (
     REQUESTS,
     read_answer,
@@ -74,7 +74,7 @@ class Route:
 
     def named(self, brokers: Iterable[MetadataResponseBroker | NodeEndpoint]) -> None:
         """An answer says where these are."""
-        self.observer.addresses.name((at.node_id, at.host, at.port, at.rack) for at in brokers)
+        self.observer.addresses.learn((at.node_id, at.host, at.port, at.rack) for at in brokers)
 
     def translate(self, host: str, port: int) -> Address:
         """The tap's own address that stands for this one."""
@@ -217,7 +217,7 @@ class FetchApi(Api):
         """See `Api`."""
         flexible = flight.version >= REQUESTS[FETCH].api.flexible_since
         body = read_request(FETCH, flight.version, frame[body_at(frame, flexible) :])
-        named = self._session.asked(body, flight.version)
+        named = self._session.apply(body, flight.version)
         flight.subject = self._observer.fetches.sent(
             flight.client, named, self._route.broker, flight.sent_us, self._route.connected_us
         )
@@ -265,9 +265,11 @@ class MetadataApi(Api):
         asked: list[str] | None = None
         if body.topics is not None and (body.topics or flight.version > 0):
             asked = [leaders.topic(topic.name or topic.topic_id.bytes) for topic in body.topics]
-        is_first, client.has_asked = not client.has_asked, True
-        cause = cause_of(asked, is_first, client.shown, client.leader_error, client.trouble)
-        client.leader_error = client.trouble = False
+        is_first, client.has_requested_metadata = not client.has_requested_metadata, True
+        cause = cause_of(
+            asked, is_first, client.known_topics, client.leader_error, client.had_error
+        )
+        client.leader_error = client.had_error = False
         client.counts.metadata[cause.name.lower()] += 1
         flight.cause, flight.topics = cause, -1 if asked is None else len(asked)
         flight.subject = asked
@@ -280,9 +282,9 @@ class MetadataApi(Api):
         observer.cluster_id = body.cluster_id or observer.cluster_id
         observer.leaders.apply_metadata(body)
         if observer.stale:
-            body = observer.stale.of_before(body, now_us)
-        client.trouble |= any(topic.error_code for topic in body.topics)
-        client.shown.update(topic.name for topic in body.topics if topic.name)
+            body = observer.stale.with_stale_leaders(body, now_us)
+        client.had_error |= any(topic.error_code for topic in body.topics)
+        client.known_topics.update(topic.name for topic in body.topics if topic.name)
         if flight.topics < 0:
             flight.topics = len(body.topics)
         if client.waiting:

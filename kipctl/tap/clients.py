@@ -71,13 +71,13 @@ class Client:
         """Its id, software and version, as the rows have them."""
         self.counts = Counts()
         self.open_connections = 0
-        self.has_asked = False
+        self.has_requested_metadata = False
         """For Metadata."""
-        self.shown: set[str] = set()
+        self.known_topics: set[str] = set()
         """Topics that Metadata has shown it."""
         self.leader_error = False
         """It got one since its last Metadata request."""
-        self.trouble = False
+        self.had_error = False
         self.waiting = 0
         """Batches and fetches that met an error, and have not been sent again."""
         self.answers: deque[MetadataAnswer] = deque(maxlen=_REMEMBERED_ANSWERS)
@@ -86,7 +86,7 @@ class Client:
         """The newest leader epoch that a hint has told it."""
         self._waits: dict[tuple[PartitionId, int], int] = {}
         """Of the leaders met last, by partition and epoch, in microseconds."""
-        self._left_us = 0
+        self._disconnected_us = 0
         """Since when it has had no connection; 0 while it has."""
 
     def met(self, partition: PartitionId, epoch: int, wait_us: int) -> None:
@@ -106,18 +106,18 @@ class Client:
         waits = sorted(self._waits.values()) or [0]
         return waits[(len(waits) - 1) // 2], waits[(99 * len(waits) - 1) // 100], waits[-1]
 
-    def forget(self, now_us: int) -> None:
+    def forget_if_gone(self, now_us: int) -> None:
         """Drop what it knew some minutes after its last connection: it begins anew then."""
         if self.open_connections:
-            self._left_us = 0
-        elif not self._left_us:
-            self._left_us = now_us
-        elif now_us - self._left_us > _FORGOTTEN_US and self.has_asked:
-            self.has_asked = False
-            self.shown, self.hinted = set(), {}
+            self._disconnected_us = 0
+        elif not self._disconnected_us:
+            self._disconnected_us = now_us
+        elif now_us - self._disconnected_us > _FORGOTTEN_US and self.has_requested_metadata:
+            self.has_requested_metadata = False
+            self.known_topics, self.hinted = set(), {}
             self.answers.clear()
 
-    def named_us(
+    def metadata_named_us(
         self, partition: PartitionId, leader: int, since_us: int, until_us: int
     ) -> tuple[int, int]:
         """When Metadata first named that leader in that time: it was asked for, and answered.

@@ -23,9 +23,9 @@ from kipctl.tap.apis import (
     Route,
 )
 from kipctl.tap.clients import Client, Identity
-from kipctl.tap.contents import read_acks
 from kipctl.tap.frames import body_at
 from kipctl.tap.observer import Observer
+from kipctl.tap.produce_requests import read_acks
 from kipctl.tap.rewrite import (
     REQUESTS,
     WITH_ENDPOINTS,
@@ -83,7 +83,7 @@ class Exchange:
         self._answered_us = 0
         self._software = ("", "")
         self._client: Client | None = None
-        self._said: bytes | None = None
+        self._client_id_bytes: bytes | None = None
         """The client id as the last request had it, with its length."""
 
     @property
@@ -104,8 +104,8 @@ class Exchange:
         if api_key == _SASL_HANDSHAKE and version == 0:
             raise MalformedFrame("SaslHandshake 0, whose tokens are no requests; it needs 1")
         end = 14 + max(length, 0)
-        if frame[12:end] != self._said:
-            self._called(frame, end)
+        if frame[12:end] != self._client_id_bytes:
+            self._client_id_changed(frame, end)
         client = self._client
         assert client
         flight = Flight(
@@ -144,15 +144,15 @@ class Exchange:
             flight.subject = ("", {})
             flight.is_answered = read_acks(frame, flight.version) != 0
 
-    def _called(self, frame: bytes, end: int) -> None:
+    def _client_id_changed(self, frame: bytes, end: int) -> None:
         """The client calls itself otherwise than before."""
         if end > len(frame):
             raise MalformedFrame(f"a client id of {end - 14} bytes in a request of {len(frame)}")
-        self._said = frame[12:end]
+        self._client_id_bytes = frame[12:end]
         name = frame[14:end].decode("utf-8", "replace")
-        self._is_client(Identity(name, *self._software))
+        self._identified(Identity(name, *self._software))
 
-    def _is_client(self, identity: Identity) -> None:
+    def _identified(self, identity: Identity) -> None:
         before, self._client = self._client, self._observer.client(identity)
         if before is self._client:
             return
@@ -169,7 +169,7 @@ class Exchange:
         if body.client_software_name:
             self._software = (body.client_software_name, body.client_software_version)
             assert self._client
-            self._is_client(Identity(self._client.identity.client_id, *self._software))
+            self._identified(Identity(self._client.identity.client_id, *self._software))
             assert self._client
             if flight.client is not self._client:
                 flight.client.counts.requests[_API_VERSIONS] -= 1
@@ -246,7 +246,7 @@ class Exchange:
         client.open_connections -= 1
         if self._flights and not self._observer.is_ending:
             client.counts.lost += 1
-            client.trouble = True
+            client.had_error = True
         flights, self._flights = self._flights, deque()
         for flight in flights:
             self._row(flight, 0, 0, 0)

@@ -9,11 +9,11 @@ import pyarrow as pa
 from kipctl.tap.process import OUTCOME_FILE, TapOutcome
 from kipctl.tap.recorder import COLUMNS, DATASETS
 from kipctl.trace import export
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import raw_path
 from kipctl.trace.names import names_in
-from kipctl.trace.pickled import load_values
 from kipctl.trace.rows import chunks
+from kipctl.trace.run_start import RunStart
+from kipctl.trace.safe_pickle import load_values
 from kipctl.trace.store import Run
 
 
@@ -23,7 +23,7 @@ def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> T
     If it ended in good order it has left its outcome there. Else what its clients did is known as
     far as it was `shown`, and its rows are there.
     """
-    begun = Begun.read(directory)
+    begun = RunStart.read(directory)
     if begun is None:
         return None
     if (directory / OUTCOME_FILE).exists():

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kipctl.tap.addresses import Addresses
+from kipctl.tap.batches import Batches
 from kipctl.tap.clients import Client, Identity
-from kipctl.tap.fetched import Fetches
+from kipctl.tap.fetches import Fetches
 from kipctl.tap.leaders import Leaders
-from kipctl.tap.produced import Batches
 from kipctl.tap.recorder import BackgroundWriter, Recorder
 from kipctl.tap.spec import TapSpec
-from kipctl.tap.stale import StaleLeaders
+from kipctl.tap.stale_metadata import StaleLeaders
 
 _MOST_CLIENTS = 10_000
 _OTHERS = Identity("(other clients)", "", "")
@@ -74,11 +74,11 @@ class Observer:
         problem = self.writing.turn()
         self.batches.expire(now_us)
         for client in self.clients.values():
-            client.forget(now_us)
+            client.forget_if_gone(now_us)
         return problem
 
     def close(self) -> None:
         """The tap ends: nothing more comes."""
-        self.batches.all_given_up()
-        self.fetches.all_given_up()
+        self.batches.give_up_all()
+        self.fetches.give_up_all()
         self.writing.close()

@@ -22,9 +22,9 @@ from kipctl.signals import leave_to_starter
 from kipctl.tap.clients import Client, Counts, Identity
 from kipctl.tap.proxy import Tap
 from kipctl.tap.spec import TapSpec
-from kipctl.trace.begun import Begun
 from kipctl.trace.clock import now_us
 from kipctl.trace.folder_lock import in_use
+from kipctl.trace.run_start import RunStart
 
 _START_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 60.0
@@ -96,7 +96,7 @@ class _Shown:
 
 
 async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
-    begun = Begun.here(now_us())
+    begun = RunStart.on_this_machine(now_us())
     if directory:
         begun.write(directory)
     messages: deque[str] = deque(maxlen=_MOST_MESSAGES)

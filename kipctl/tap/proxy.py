@@ -18,7 +18,7 @@ from kipctl.tap.connection import BrokerEnd, Connection
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
 from kipctl.tap.spec import EVERYWHERE, TapSpec
-from kipctl.tap.tls import accept, agree
+from kipctl.tap.tls import accept, handshake
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 from kipctl.transport.request import BrokerConnection
@@ -28,7 +28,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _FLUSH_S = 0.25
 
 
-def _greet(broker: Address, access: Access) -> None:
+def _check_answers(broker: Address, access: Access) -> None:
     """Ask for its API versions, which needs no login. Raises KipctlError."""
     alone = Access(str(broker), Security(access.security.tls), access.address_map)
     with BrokerConnection(*broker, "kipctl", _CONNECT_TIMEOUT_S, alone) as connection:
@@ -70,7 +70,7 @@ class Tap:
         """Listen. Raises UnreachableError when no bootstrap server answers, UsageError when the
         port is taken.
         """
-        await self._reach()
+        await self._find_bootstrap()
         host, _ = self.spec.listen_address
         _ = self.spec.advertised  # what cannot be is said now
         self.bootstrap = Address(
@@ -94,12 +94,12 @@ class Tap:
         await asyncio.sleep(0)
         self.observer.close()
 
-    async def _reach(self) -> None:
+    async def _find_bootstrap(self) -> None:
         """Find a bootstrap server that answers, and ask it first from now on."""
         reported = ""
         for candidate in list(self._candidates):
             try:
-                await asyncio.to_thread(_greet, candidate, self.spec.access)
+                await asyncio.to_thread(_check_answers, candidate, self.spec.access)
             except KipctlError as error:
                 reported = error.what
                 continue
@@ -140,7 +140,7 @@ class Tap:
         loop = asyncio.get_running_loop()
         while self._inside:
             accepted = await accept(listening)
-            self._run(agree(accepted, self._inside, self._connection(broker)))
+            self._run(handshake(accepted, self._inside, self._connection(broker)))
         server = await loop.create_server(
             lambda: self._connection(broker).client, sock=listening, backlog=_BACKLOG
         )
@@ -171,7 +171,7 @@ class Tap:
         for place in [broker] if broker else self._candidates:
             try:
                 await asyncio.wait_for(
-                    loop.create_connection(lambda: end, **self._reached(place)),
+                    loop.create_connection(lambda: end, **self._connect_options(place)),
                     _CONNECT_TIMEOUT_S,
                 )
             except TimeoutError:
@@ -182,7 +182,7 @@ class Tap:
                 return place
         raise refused
 
-    def _reached(self, broker: Address) -> dict[str, Any]:
+    def _connect_options(self, broker: Address) -> dict[str, Any]:
         """How asyncio is told to connect to a broker."""
         place = self.spec.access.mapped(broker)
         name = broker[0] if self._outside else None
@@ -228,9 +228,9 @@ class Tap:
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._task_done)
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()):
             self.message(f"A fault in kipctl: {fault!r}.")

@@ -93,7 +93,7 @@ class TapSpec:
             )
         return host, port - first
 
-    def told(self, listens: str) -> str:
+    def advertised_address(self, listens: str) -> str:
         """What clients are told of in place of where the tap listens, both as `host:port`.
 
         Raises UsageError.

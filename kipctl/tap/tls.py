@@ -22,7 +22,9 @@ async def accept(listening: socket.socket) -> socket.socket:
             return accepted
 
 
-async def agree(accepted: socket.socket, context: ssl.SSLContext, connection: Connection) -> None:
+async def handshake(
+    accepted: socket.socket, context: ssl.SSLContext, connection: Connection
+) -> None:
     """Agree on TLS with a client that was accepted; then it is the connection's.
 
     A server of asyncio's would keep to itself why a client did not agree.

@@ -127,7 +127,7 @@ def find_run(text: str, variables: Mapping[str, str] = os.environ) -> Run:
     if others:
         names = ", ".join(found.name for found in (folder, *others))
         raise UsageError(f"{text!r} stands for several runs: {names}.", "Name one of them.")
-    run = look(folder)
+    run = read_stored_run(folder)
     if run.description is None:
         raise UsageError(f"{text} is no whole run: {run.flaw}.", "See: kipctl runs list")
     return Run(run.folder)
@@ -145,7 +145,7 @@ def stored_runs(variables: Mapping[str, str] = os.environ) -> tuple[StoredRun, .
             f"The run store {store} cannot be read: {refused.strerror}.",
             f"Set {RUNS_VARIABLE} to another folder.",
         ) from None
-    return tuple(sorted(map(look, sorted(folders)), key=_began))
+    return tuple(sorted(map(read_stored_run, sorted(folders)), key=_began))
 
 
 def _began(run: StoredRun) -> str:
@@ -157,7 +157,7 @@ def _began(run: StoredRun) -> str:
     return ""
 
 
-def look(folder: Path) -> StoredRun:
+def read_stored_run(folder: Path) -> StoredRun:
     """What is in the folder, which may be anything; it is not changed."""
     size = 0
     with suppress(OSError):  # it is closed, or a file is gone: a run that is being recorded
@@ -179,7 +179,7 @@ def look(folder: Path) -> StoredRun:
     ended = [_how_it_ended(description)]
     if (folder / ROWS_FOLDER).is_dir():
         ended.append(f"it is being evaluated, or that was cut off (kipctl runs repair {name})")
-    return StoredRun(name, folder, size, hidden(description), "; ".join(filter(None, ended)))
+    return StoredRun(name, folder, size, redacted(description), "; ".join(filter(None, ended)))
 
 
 def _unfinished(folder: Path) -> str:
@@ -213,7 +213,7 @@ def _how_it_ended(description: Mapping[str, Any]) -> str:
     return f"interrupted: {reported}" if reported else ""
 
 
-def hidden(value: Any) -> Any:
+def redacted(value: Any) -> Any:
     """A JSON value with everything in it hidden that is named like a secret.
 
     A run's properties are recorded without secrets; this is for what other hands wrote.
@@ -223,11 +223,11 @@ def hidden(value: Any) -> Any:
             return {
                 name: without_secrets({name: inner})[name]
                 if isinstance(inner, str)
-                else hidden(inner)
+                else redacted(inner)
                 for name, inner in value.items()
             }
         case list():
-            return [hidden(inner) for inner in value]
+            return [redacted(inner) for inner in value]
         case _:
             return value
 
@@ -238,7 +238,7 @@ def removable(text: str, variables: Mapping[str, str] = os.environ) -> StoredRun
     Raises UsageError for a folder that is no run, or holds what is not a run's own: outside the
     store a folder needs its `run.json`, inside it may be what a cut off run left.
     """
-    run = look(Path(path_of(text, variables)))
+    run = read_stored_run(Path(path_of(text, variables)))
     if not run.folder.is_dir():
         raise _not_found(text, variables)
     in_store = run.folder.resolve().parent == runs_folder(variables).resolve()
@@ -268,8 +268,8 @@ def export_archive(run: Run, destination: Path) -> int:
     Raises UsageError when the destination is there already or cannot be written.
     """
     name = run.folder.resolve().name
-    description = (json.dumps(hidden(run.description), indent=2) + "\n").encode()
-    with _appearing(destination) as unfinished, tarfile.open(unfinished, "w:gz") as archive:
+    description = (json.dumps(redacted(run.description), indent=2) + "\n").encode()
+    with _written_whole(destination) as unfinished, tarfile.open(unfinished, "w:gz") as archive:
         entry = tarfile.TarInfo(f"{name}/{RUN_FILE}")
         entry.size, entry.mode = len(description), 0o644
         entry.mtime = int((run.folder / RUN_FILE).stat().st_mtime)
@@ -285,9 +285,9 @@ def export_csv(run: Run, destination: Path) -> int:
     Raises UsageError when the destination is there already or cannot be written, or when a
     dataset is damaged.
     """
-    with _appearing(destination) as unfinished:
+    with _written_whole(destination) as unfinished:
         unfinished.mkdir()
-        text = json.dumps(hidden(run.description), indent=2) + "\n"
+        text = json.dumps(redacted(run.description), indent=2) + "\n"
         (unfinished / RUN_FILE).write_text(text, encoding="utf-8")
         for dataset, schema in DATASETS.items():
             with pcsv.CSVWriter(unfinished / f"{dataset}.csv", schema) as writer:
@@ -311,7 +311,7 @@ def _parts(run: Run, datasets: Iterable[str] = DATASETS) -> Iterator[Path]:
 
 
 @contextmanager
-def _appearing(destination: Path) -> Iterator[Path]:
+def _written_whole(destination: Path) -> Iterator[Path]:
     """A path to write to, which becomes the destination when the block has ended well."""
     if destination.exists():
         raise UsageError(f"{destination} is there already.", "Name another one.")

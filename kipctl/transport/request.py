@@ -22,7 +22,7 @@ from kipctl.protocol.metadata import (
 from kipctl.protocol.primitives import INT32, MalformedFrame
 from kipctl.protocol.produce import ProduceRequest
 from kipctl.transport.access import Access, as_access
-from kipctl.transport.blocking import BlockingConnection, TlsError
+from kipctl.transport.blocking_connection import BlockingConnection, TlsError
 
 T = TypeVar("T")
 _MOST_SHOWN = 3

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from kipctl.protocol.address import Address, host_port
 from kipctl.transport.access import Access
-from kipctl.transport.loop import ConnectionLostError, LoopConnection
-from kipctl.transport.secured import SecuredConnection
+from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
+from kipctl.transport.secured_connection import SecuredConnection
 
 READ = select.EPOLLIN
 WRITE = select.EPOLLOUT

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.security.tls import failure
-from kipctl.transport.loop import Socket
+from kipctl.transport.loop_connection import Socket
 
 ROOM = 48 * 1024
 """Bytes that `recv_into` needs at least: so all that was received fits, and nothing is left where

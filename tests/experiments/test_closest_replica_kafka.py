@@ -9,7 +9,7 @@ from kipctl.experiments.arms.stand import Place, standing
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_replica_tables import replica_tables
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 
 pytestmark = pytest.mark.kafka
 
@@ -46,5 +46,5 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(lab: Lab, tmp_path: 
 
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["probe-kip951-closest-1", "probe-kip951-leader-1"]
-    assert all(look(tmp_path / name).flaw == "" for name in names)
+    assert all(read_stored_run(tmp_path / name).flaw == "" for name in names)
     assert [table.name for table in replica_tables(document)] == ["traffic", "cost", "gone"]

@@ -10,7 +10,7 @@ from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.demo import DemoPlan, measure_demo
 from kipctl.lab.cluster import Lab
 from kipctl.report.demo_tables import BASELINE, HINTED, demo_answer, demo_table
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 
 pytestmark = pytest.mark.kafka
 
@@ -25,7 +25,7 @@ def test_the_ways_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) 
     )
     found = measure_demo(plan, Place(lab.access), lambda name: tmp_path / name, lambda _: None)
     assert len(list(tmp_path.iterdir())) == 6
-    assert not any(look(folder).flaw for folder in tmp_path.iterdir())
+    assert not any(read_stored_run(folder).flaw for folder in tmp_path.iterdir())
     for name in ("fresh", "stale"):
         arms: dict[str, Any] = {arm["arm"]: arm for arm in found[name]["arms"]}
         for arm in arms.values():

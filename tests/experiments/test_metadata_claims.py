@@ -13,7 +13,7 @@ from kipctl.experiments.metadata.experiment import (
     parse_clients,
     phase_result,
 )
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.metadata.phases import PhaseLoad, Rpc
 from kipctl.runs.metadata.plan import Phase

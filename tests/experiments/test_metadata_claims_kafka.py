@@ -12,7 +12,7 @@ from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_metadata_tables import claims_tables
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 
 pytestmark = pytest.mark.kafka
 TOPICS = 20
@@ -58,7 +58,7 @@ def test_new_topics_alone_and_idle_ones_forgotten(lab: Lab, tmp_path: Path) -> N
         for client in ("java-4.3.1", "probe-legacy", "probe-preload")
         for phase in ("idle-return", "startup")
     ]
-    assert all(look(path).flaw == "" for path in tmp_path.iterdir())
+    assert all(read_stored_run(path).flaw == "" for path in tmp_path.iterdir())
     assert [table.name for table in claims_tables(document)] == ["claims", "requests", "latency"]
 
 

@@ -15,7 +15,7 @@ from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.store import Run
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -92,7 +92,7 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
         "curve-stale-800ms.probe-kip951.1",
     ]
     for folder, arm in zip(recorded, arms.values(), strict=True):
-        assert look(folder).flaw == ""
+        assert read_stored_run(folder).flaw == ""
         assert f"leader discovery {arm['arm'].removeprefix('probe-')}" in shown(tmp_path, folder)
         assert figures(Run(folder)).latency.as_ms() == arm["latency_ms"]
 

@@ -17,7 +17,7 @@ from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_roll_tables import roll_tables
 from kipctl.trace.store import Run
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -61,7 +61,7 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_pat
     assert {row["workload"]["name"] for row in cell["published"]} == {"low"}
 
     recorded = Run(tmp_path / "roll-acks-all-partitions-6-probe-kip951-1")
-    assert look(recorded.folder).flaw == ""
+    assert read_stored_run(recorded.folder).flaw == ""
     assert [a["action"] for a in recorded.description["summary"]["actions"]] == [
         "restart:1",
         "elect",
@@ -97,7 +97,7 @@ def test_workers_are_one_producer_and_one_consumer(
     assert "producers 2 (6)" in cell["published"][0]["set_up_otherwise"]
 
     recorded = Run(tmp_path / "roll-acks-all-partitions-6-probe-kip951-1")
-    assert look(recorded.folder).flaw == ""
+    assert read_stored_run(recorded.folder).flaw == ""
     batches, reads = (recorded.read(name) for name in ("batches", "reads"))
     assert set(batches["client"].to_pylist()) == {PRODUCER}
     assert set(reads["client"].to_pylist()) == {CONSUMER}

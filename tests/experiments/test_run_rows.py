@@ -10,7 +10,7 @@ from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.export import Meaning, record_batches
-from kipctl.trace.redirects import FailedAttempt, phases, redirect_columns
+from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
 from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run

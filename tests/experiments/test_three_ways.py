@@ -15,7 +15,7 @@ from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.runs.actions import parse_action
@@ -120,7 +120,7 @@ def test_counts_are_equal_and_latencies_agree(
     def run(through: Any) -> None:
         produce(
             PerfPlan(
-                probe=ProbeSpec(
+                probe=ProduceSpec(
                     Access(through.bootstrap_server),
                     "seen",
                     num_records=8000,

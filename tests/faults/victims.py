@@ -59,7 +59,7 @@ class Steps:
 def inject(steps: Steps) -> None:
     """Let each step be counted; this process does nothing else afterwards."""
     from kipctl.cluster.moves import journal, journal_entry
-    from kipctl.transport.blocking import BlockingConnection
+    from kipctl.transport.blocking_connection import BlockingConnection
 
     def before(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., Any]:
         @wraps(call)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kipctl.measure.delivery import Delivery, deliver, follow_batches
+from kipctl.measure.delivery import Delivery, follow_batches, match_delivery
 from kipctl.measure.matching import Source
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
@@ -52,7 +52,7 @@ def read(partition: int, fetch_offset: int, records: int, at_ms: float, **more: 
 
 
 def delivered(batches: list[Any], reads: list[Any], skip: int = 0) -> Delivery:
-    return deliver(
+    return match_delivery(
         lambda: [rows("batches", *batches)],
         lambda: [rows("reads", *reads)],
         START_US,
@@ -240,7 +240,7 @@ def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
     expected = sum(
         one["records"] for one in batches if (one["partition"], one["base_offset"]) in read_at
     )
-    found = deliver(
+    found = match_delivery(
         in_pieces(choose, rows("batches", *batches)),
         in_pieces(choose, rows("reads", *reads)),
         START_US,
@@ -264,7 +264,7 @@ def test_what_an_answer_has_besides_may_be_acknowledged_later() -> None:
     others = [batch(0, 6, 2, 2), batch(0, 8, 1, 6), batch(0, 9, 1, 7)]
     late = rows("batches", *(one | late_by for one in others))
     reads = rows("reads", read(0, 0, 12, at_ms=20))
-    found = deliver(lambda: [known, late], lambda: [reads], START_US, INTERVAL_NS)
+    found = match_delivery(lambda: [known, late], lambda: [reads], START_US, INTERVAL_NS)
     assert (found.delivered, found.missing, found.extra) == (10, 0, 2)
 
 
@@ -358,7 +358,9 @@ def test_what_was_read_of_logs_that_were_truncated(seed: int) -> None:
     logs = truncated_logs(choose)
     batches = rows("batches", *merged([log.batches for log in logs], "acked_us"))
     reads = rows("reads", *merged([log.reads for log in logs], "time_us"))
-    found = deliver(in_pieces(choose, batches), in_pieces(choose, reads), START_US, INTERVAL_NS)
+    found = match_delivery(
+        in_pieces(choose, batches), in_pieces(choose, reads), START_US, INTERVAL_NS
+    )
     was_read = [
         (log.batches[number], at_us) for log in logs for number, at_us in log.delivered.items()
     ]

@@ -8,10 +8,10 @@ import pytest
 from rows import rows_of
 
 from kipctl.measure.distribution import Distribution, distribution_of
-from kipctl.measure.doubts import LEAST_MOVES, Observed, doubts, few_moves
-from kipctl.measure.parts import Part
-from kipctl.measure.produced import service_at_ends
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.measure.doubts import MIN_MOVES, Observed, doubts, few_moves
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.producer_summary import service_times_at_ends
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.runs.machine import CpuTimes, busy_share, cpu_times
 from kipctl.trace.columns import raw_path
 from kipctl.transport.access import Access
@@ -21,7 +21,7 @@ def of_ms(ms: float, count: int = 1000) -> Distribution:
     return distribution_of(np.full(count, round(1000 * ms), dtype=np.int64))
 
 
-GOOD = Observed(beside_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=LEAST_MOVES)
+GOOD = Observed(measured_p99_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=MIN_MOVES)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ GOOD = Observed(beside_ms=20.0, loop_lag_ms=0.3, busy=0.6, moves=LEAST_MOVES)
         (replace(GOOD, loop_lag_ms=None, busy=None, moves=None), []),
         (replace(GOOD, loop_lag_ms=2.0), ["2.0 ms late"]),
         (replace(GOOD, loop_lag_ms=1.9), []),
-        (replace(GOOD, loop_lag_ms=0.9, beside_ms=1.0), []),
+        (replace(GOOD, loop_lag_ms=0.9, measured_p99_ms=1.0), []),
         (replace(GOOD, busy=0.97), ["97 % busy"]),
         (replace(GOOD, busy=0.9), []),
         (replace(GOOD, first=of_ms(137), last=of_ms(5)), ["fell from 137.0 to 5.0 ms"]),
@@ -84,12 +84,12 @@ def test_the_first_fifth_stands_beside_the_last_two(tmp_path: Path) -> None:
     rows += [batch(10 + k, 9000 if k < 20 else 5000 if k < 60 else 1000) for k in range(100)]
     rows += [batch(15, 77_000, error=7)]
     raw_path(tmp_path, "batches").write_bytes(rows_of("batches", *rows).tobytes())
-    spec = ProbeSpec(Access("localhost:1"), "t", num_records=110, warmup_records=10)
+    spec = ProduceSpec(Access("localhost:1"), "t", num_records=110, warmup_records=10)
     nothing = {"topics": (), "endpoints": (), "errors": {}, "stopped": False, "cpu_s": None}
     times = {"start_us": 0, "wall_start_us": 0, "end_us": 0, "interval_ns": 0}
     counts = {"generated": 110, "acknowledged": 110, "failed": 0}
-    outcome = ProbeOutcome(spec=spec, cluster_id=None, **nothing, **times, **counts)
-    first, last = service_at_ends(outcome, [Part(outcome, tmp_path)])
+    outcome = ProduceOutcome(spec=spec, cluster_id=None, **nothing, **times, **counts)
+    first, last = service_times_at_ends(outcome, [ProbeResult(outcome, tmp_path)])
     assert (first.values.tolist(), first.counts.tolist()) == ([9000], [20])
     assert (last.values.tolist(), last.counts.tolist()) == ([1000], [40])
 

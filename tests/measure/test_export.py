@@ -5,28 +5,28 @@ from uuid import UUID
 
 from kipctl import __version__
 from kipctl.measure.export import record_batches
-from kipctl.probe.leadership import Attempts
+from kipctl.probe.backoff import Attempts
 from kipctl.probe.produce.batches import Batch, Partition
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.rows import batch_done
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
-from kipctl.trace.redirects import FailedAttempt, Wait
+from kipctl.trace.redirect_phases import FailedAttempt, Wait
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
-from kipctl.transport.loop import InFlight
+from kipctl.transport.loop_connection import InFlight
 
 START_US = 10_000_000
 TWO_RECORDS = Variant(memoryview(b"ab"), [1, 2], [30, 70], 2)
 
 
-def outcome(endpoints: tuple[str, ...] = ()) -> ProbeOutcome:
-    return ProbeOutcome(
-        spec=ProbeSpec(Access("localhost:1"), "t", 10, config=ProducerConfig(client_id="me")),
+def outcome(endpoints: tuple[str, ...] = ()) -> ProduceOutcome:
+    return ProduceOutcome(
+        spec=ProduceSpec(Access("localhost:1"), "t", 10, config=ProducerConfig(client_id="me")),
         cluster_id="c",
         start_us=START_US,
         end_us=0,
@@ -64,13 +64,13 @@ def exported(tracing: Tracing, raw: Path, endpoints: tuple[str, ...] = ()) -> Ru
     """The run written from these rows, through Parquet files."""
     tracing.close()
     run = Run.create(raw / "run")
-    for dataset in ProbeOutcome.datasets:
+    for dataset in ProduceOutcome.datasets:
         run.write(dataset, record_batches(outcome(endpoints), raw, dataset))
     return run
 
 
 def test_batches_come_back_with_nulls_for_what_never_was(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
+    tracing = Tracing(tmp_path, ProduceOutcome.datasets)
     batch_done(tracing, sent(a_batch(40)), START_US + 500, error=0, base_offset=0)
     batch_done(tracing, a_batch(90, records=1), START_US + 900, error=7, base_offset=-1)
     rows = exported(tracing, tmp_path).read("batches").to_pylist()
@@ -113,7 +113,7 @@ def test_batches_come_back_with_nulls_for_what_never_was(tmp_path: Path) -> None
 
 
 def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
+    tracing = Tracing(tmp_path, ProduceOutcome.datasets)
     batch = sent(a_batch(40), attempts=3)
     hinted = FailedAttempt(
         attempt=1,
@@ -186,7 +186,7 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
 
 
 def test_without_any_hint_the_column_is_null(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
+    tracing = Tracing(tmp_path, ProduceOutcome.datasets)
     batch = sent(a_batch(1))
     batch.failures = [
         FailedAttempt(1, START_US, START_US, 6, True, 1, 4, -1, Decision.ABSENT),
@@ -198,7 +198,7 @@ def test_without_any_hint_the_column_is_null(tmp_path: Path) -> None:
 
 
 def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> None:
-    tracing = Tracing(tmp_path, ProbeOutcome.datasets)
+    tracing = Tracing(tmp_path, ProduceOutcome.datasets)
     request = {
         "connection": 3,
         "broker": 2,
@@ -243,7 +243,7 @@ def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> Non
             row["cause"],
         )
         if row["critical"]:
-            tracing.was_critical(number)
+            tracing.mark_critical(number)
     first, second, third = exported(tracing, tmp_path).read("rpcs").to_pylist()
     assert first == request | {
         "source": "probe",
@@ -260,8 +260,8 @@ def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> Non
 
 
 def test_a_run_without_rows_has_every_dataset_with_its_columns(tmp_path: Path) -> None:
-    run = exported(Tracing(tmp_path, ProbeOutcome.datasets), tmp_path)
-    for dataset in ProbeOutcome.datasets:
+    run = exported(Tracing(tmp_path, ProduceOutcome.datasets), tmp_path)
+    for dataset in ProduceOutcome.datasets:
         table = run.read(dataset)
         assert table.num_rows == 0
         assert table.schema == DATASETS[dataset]

@@ -12,7 +12,7 @@ from kipctl.measure.moves import MOVE_COLUMNS, moves, moves_document, wait_ms
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import Decision
 from kipctl.trace.columns import COLUMNS
-from kipctl.trace.redirects import FailedAttempt, Wait, phases, redirect_columns
+from kipctl.trace.redirect_phases import FailedAttempt, Wait, phases, redirect_columns
 
 NOT_LEADER, FENCED, TIMED_OUT, UNKNOWN_EPOCH = 6, 74, 7, 75
 GIVEN_UP = -1

@@ -7,26 +7,24 @@ from typing import Any
 
 import pytest
 
-from kipctl.measure.consumed import measured
-from kipctl.measure.consumed import summarize as summarize_consume
-from kipctl.measure.outcomes import as_one_run, salvaged
-from kipctl.measure.parts import Part
-from kipctl.measure.produced import measured_together
-from kipctl.measure.produced import summarize as summarize_produce
+from kipctl.measure.consumer_summary import measured_consume, summarize_consume
+from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.health import Health
-from kipctl.probe.outcome import AnyOutcome, Outcome, Spec
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
+from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.report.consume_tables import brokers_table
 from kipctl.report.perf_tables import times_table
 from kipctl.report.tables import Table
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import raw_path
+from kipctl.trace.run_start import RunStart
 from kipctl.transport.access import Access
 
-BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
+BEGUN = RunStart("h", 5_000_000, 1_700_000_000_000_000)
 PRODUCE, CONSUME = (
-    ProbeSpec(Access("h:1"), "t", 1000, throughput=1000),
+    ProduceSpec(Access("h:1"), "t", 1000, throughput=1000),
     ConsumeSpec(Access("h:1"), "t", 1000),
 )
 NOT_KNOWN = dict.fromkeys(
@@ -45,18 +43,22 @@ def killed(spec: Spec[AnyOutcome], folder: Path) -> AnyOutcome:
     """The outcome of a probe that had written nothing."""
     for dataset in ("batches", "reads", "rpcs", "redirects"):
         raw_path(folder, dataset).touch()
-    return salvaged(spec, BEGUN, folder, "")
+    return salvaged_outcome(spec, BEGUN, folder, "")
 
 
 def killed_producer(folder: Path) -> tuple[Outcome, dict[str, Any], Table]:
     outcome = killed(PRODUCE, folder)
-    document = summarize_produce(measured_together(outcome, [Part(outcome, folder)]), [], None)
+    document = summarize_produce(
+        measured_produce(outcome, [ProbeResult(outcome, folder)]), [], None
+    )
     return outcome, document, times_table(document)
 
 
 def killed_consumer(folder: Path) -> tuple[Outcome, dict[str, Any], Table]:
     outcome = killed(CONSUME, folder)
-    document = summarize_consume(measured(outcome, [Part(outcome, folder)]), [], None)
+    document = summarize_consume(
+        measured_consume(outcome, [ProbeResult(outcome, folder)]), [], None
+    )
     return outcome, document, brokers_table(document)
 
 
@@ -76,8 +78,8 @@ def test_nor_is_that_of_all_unless_that_of_each_is(tmp_path: Path) -> None:
         replace(cut_off, cpu_s=1.5, health=Health(200, ("t grew",), 1, 2, 5)),
         replace(cut_off, cpu_s=2.5, health=Health(300, ("t grew",), 2, 1, 4)),
     ]
-    whole = as_one_run(PRODUCE, whole_ones, BEGUN.start_us)
+    whole = combined_outcome(PRODUCE, whole_ones, BEGUN.start_us)
     assert (whole.cpu_s, whole.health) == (4.0, Health(500, ("t grew",), 2, 2, 5))
-    assert whole.sent == "sent"
-    part = as_one_run(PRODUCE, [*whole_ones, cut_off], BEGUN.start_us)
-    assert (part.cpu_s, part.health, part.sent) == (None, None, "settled")
+    assert whole.sent_or_settled == "sent"
+    part = combined_outcome(PRODUCE, [*whole_ones, cut_off], BEGUN.start_us)
+    assert (part.cpu_s, part.health, part.sent_or_settled) == (None, None, "settled")

@@ -2,7 +2,7 @@
 
 from test_delivery import INTERVAL_NS, START_US, batch, read, rows
 
-from kipctl.measure.totals import CONSUMER, DATASETS, PRODUCER, ConsumerTotals, ProducerTotals
+from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, ConsumerTotals, ProducerTotals
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision

@@ -15,29 +15,29 @@ from rows import read_back, rows_of
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.measure import worker as worker_module
-from kipctl.measure.consumed import reads_of
+from kipctl.measure.consumer_summary import reads_of
 from kipctl.measure.export import record_batches
-from kipctl.measure.outcomes import as_one_run, salvaged
-from kipctl.measure.parts import Part, moved
-from kipctl.measure.produced import measured_together, summarize
+from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult, shifted
+from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.measure.worker import (
     Gather,
-    Order,
     SharedFolder,
+    WorkOrder,
     agreed_start,
-    finished_part,
-    salvaged_part,
-    work,
+    finished_result,
+    run_worker,
+    salvaged_result,
 )
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.runs.record import Recorder
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import RowWriter
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
@@ -60,15 +60,15 @@ def barrier(workers: int) -> Callable[[int], Gather]:
     return gather_of
 
 
-def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 301) -> Order:
+def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 301) -> WorkOrder:
     folder.mkdir()
     whole = spec(cluster, records)
     shares = tuple(whole.of_worker(Share(worker, workers)) for worker in range(workers))
-    return Order(shares, SharedFolder.prepare(folder, workers), None)
+    return WorkOrder(shares, SharedFolder.prepare(folder, workers), None)
 
 
-def spec(cluster: FakeCluster, records: int = 301) -> ProbeSpec:
-    return ProbeSpec(
+def spec(cluster: FakeCluster, records: int = 301) -> ProduceSpec:
+    return ProduceSpec(
         Access(cluster.bootstrap_server),
         "t",
         records,
@@ -78,15 +78,15 @@ def spec(cluster: FakeCluster, records: int = 301) -> ProbeSpec:
     )
 
 
-def parts_of(given: Order) -> list[Part[ProbeOutcome]]:
-    return [part for w in range(given.workers) if (part := finished_part(given, w))]
+def parts_of(given: WorkOrder) -> list[ProbeResult[ProduceOutcome]]:
+    return [part for w in range(given.workers) if (part := finished_result(given, w))]
 
 
-def work_together(given: Order) -> list[KipctlError | None]:
+def work_together(given: WorkOrder) -> list[KipctlError | None]:
     gather_of = barrier(given.workers)
     with ThreadPoolExecutor(given.workers) as threads:
         answers = [
-            threads.submit(work, given, worker, gather_of(worker))
+            threads.submit(run_worker, given, worker, gather_of(worker))
             for worker in range(given.workers)
         ]
         return [answer.result(60) for answer in answers]
@@ -94,7 +94,7 @@ def work_together(given: Order) -> list[KipctlError | None]:
 
 @pytest.fixture(autouse=True)
 def start_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "LEAD_US", 1_500_000)
+    monkeypatch.setattr(worker_module, "START_DELAY_US", 1_500_000)
 
 
 def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
 
     # Each part as from a machine whose clock stands elsewhere: read together, it is one run.
     start_us = 77_000_000
-    outcome = as_one_run(spec(cluster), [part.outcome for part in parts], start_us)
+    outcome = combined_outcome(spec(cluster), [part.outcome for part in parts], start_us)
     assert (outcome.generated, outcome.acknowledged, outcome.failed) == (301, 301, 0)
     assert (outcome.start_us, outcome.spec.config.client_id) == (start_us, "kipctl-perf")
     latencies = sorted(
@@ -129,11 +129,11 @@ def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
         for row in batches
         for k in range(row["records"])
     )
-    measured = measured_together(outcome, parts)
+    measured = measured_produce(outcome, parts)
     latency = measured.times.latency
     assert np.repeat(latency.values, latency.counts).tolist() == latencies
     assert measured.times.last_us == start_us + max(row["acked_us"] for row in batches)
-    summary = summarize(measured, [], None)
+    summary = summarize_produce(measured, [], None)
     assert summary["metadata_rpcs"]["by_cause"] == {"start": 3}
 
 
@@ -151,7 +151,7 @@ def test_all_workers_start_at_the_same_moment(tmp_path: Path) -> None:
 
 
 def test_a_worker_is_a_client_of_its_own() -> None:
-    own = ProbeSpec(Access("localhost:1"), "t", 10, payload_file=Path("values")).of_worker(
+    own = ProduceSpec(Access("localhost:1"), "t", 10, payload_file=Path("values")).of_worker(
         Share(1, 2)
     )
     assert (own.config.client_id, own.share) == ("kipctl-perf-1", Share(1, 2))
@@ -182,7 +182,7 @@ def test_no_worker_begins_when_one_cannot(tmp_path: Path) -> None:
     assert isinstance(answers[1], PipelineError)
     assert "started twice" in answers[1].what
     assert given.shared.start_wall_us() is None
-    assert salvaged_part(given, 0, "why") is None
+    assert salvaged_result(given, 0, "why") is None
 
 
 def test_what_keeps_all_from_beginning_is_returned_by_each(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_a_worker_that_hears_of_the_start_too_late_says_so(tmp_path: Path) -> No
     with FakeCluster(brokers=1) as cluster:
         given = order(cluster, tmp_path / "shared", workers=1)
         with pytest.raises(PipelineError, match="its clock differs"):
-            work(given, 0, lambda word: ["0"])
+            run_worker(given, 0, lambda word: ["0"])
         assert cluster.records_in_log() == 0
     assert "its clock differs" in given.shared.failure(0)
 
@@ -220,11 +220,11 @@ def test_what_goes_wrong_after_the_start_is_left_in_the_folder(tmp_path: Path) -
         given = order(cluster, tmp_path / "shared", workers=1)
         given = replace(given, record=tmp_path / "no such folder")
         with pytest.raises(FileNotFoundError):
-            work(given, 0, lambda word: [word])
+            run_worker(given, 0, lambda word: [word])
         assert cluster.records_in_log() == 301
     assert given.shared.failure(0).startswith("FileNotFoundError: ")
-    assert finished_part(given, 0) is None
-    salvaged = salvaged_part(given, 0, "why")
+    assert finished_result(given, 0) is None
+    salvaged = salvaged_result(given, 0, "why")
     assert salvaged is not None
     assert salvaged.outcome.acknowledged == 301
 
@@ -255,19 +255,19 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Pat
         # As soon as there is a record.
         cluster.script = lambda produced: given.shared.stop(range(2))
         assert work_together(given) == [None, None]
-        outcome = as_one_run(spec(cluster), [part.outcome for part in parts_of(given)], 0)
+        outcome = combined_outcome(spec(cluster), [part.outcome for part in parts_of(given)], 0)
         assert outcome.stopped
         assert outcome.generated == outcome.acknowledged == cluster.records_in_log()
 
 
 def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    whole = ProbeSpec(Access("localhost:1"), "t", 100, 1000)
+    whole = ProduceSpec(Access("localhost:1"), "t", 100, 1000)
     shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
-    given = Order(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
+    given = WorkOrder(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
     directory = given.shared.directory(1)
     directory.mkdir()
-    assert salvaged_part(given, 1, "why") is None
+    assert salvaged_result(given, 1, "why") is None
     (directory / "begun").write_text('{"host": "h", "start_us": 5000, "wall_start_us": 9}')
     common = {"seq_stride": 2, "intended_us": 6000, "sent_us": 6100}
     writer = RowWriter(raw_path(directory, "batches"), len(COLUMNS["batches"]))
@@ -283,7 +283,7 @@ def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     with raw_path(directory, "batches").open("ab") as cut:
         cut.write(b"half a row")
 
-    part = salvaged_part(given, 1, "It died.")
+    part = salvaged_result(given, 1, "It died.")
     assert part is not None
     outcome = part.outcome
     assert not part.recorded
@@ -292,14 +292,14 @@ def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
     assert (outcome.start_us, outcome.end_us, outcome.interval_ns) == (5000, 8000, 1_000_000)
     assert (outcome.host, outcome.stopped, outcome.failure) == ("h", True, "It died.")
     assert outcome.spec.share == Share(1, 2)
-    assert as_one_run(whole, [outcome], 0).failure == "It died."
+    assert combined_outcome(whole, [outcome], 0).failure == "It died."
 
 
 def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     whole = ConsumeSpec(Access("localhost:1"), "t", 100)
     shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
-    given = Order(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
+    given = WorkOrder(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
     directory = given.shared.directory(1)
     directory.mkdir()
     (directory / "begun").write_text('{"host": "h", "start_us": 5000, "wall_start_us": 9}')
@@ -312,14 +312,14 @@ def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
     ):
         writer.append(row.tolist())
     writer.close()
-    part = salvaged_part(given, 1, "It died.")
+    part = salvaged_result(given, 1, "It died.")
     assert part is not None
     outcome = part.outcome
     assert (outcome.records, outcome.bytes, outcome.partitions) == (7, 150, 2)
     assert (outcome.end_us, outcome.stopped, outcome.failure) == (9000, True, "It died.")
     # Another worker that went on has read the rest: the run has failed all the same.
     rest = replace(outcome, records=93, racks=("a", "b"), failure="", stopped=True)
-    together = as_one_run(whole, [rest, outcome], 77)
+    together = combined_outcome(whole, [rest, outcome], 77)
     assert (together.records, together.stopped, together.failure) == (100, False, "It died.")
     # Of the dead one's answers nobody knows the rack.
     (seen,) = reads_of(together, [part])
@@ -336,10 +336,10 @@ def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path)
             (row,) = rows_of("reads", {"broker_rack": rack, "time_us": 10 * number + rack + 2})
             writer.append(row.tolist())
         writer.close()
-        begun = Begun("h", 1, 1)
-        outcome = salvaged(ConsumeSpec(Access("localhost:1"), "t", 1), begun, directory, "")
-        parts.append(Part(replace(outcome, racks=racks), directory))
-    whole = as_one_run(
+        begun = RunStart("h", 1, 1)
+        outcome = salvaged_outcome(ConsumeSpec(Access("localhost:1"), "t", 1), begun, directory, "")
+        parts.append(ProbeResult(replace(outcome, racks=racks), directory))
+    whole = combined_outcome(
         ConsumeSpec(Access("localhost:1"), "t", 1), [part.outcome for part in parts], 1
     )
     racks = [*whole.racks, None]
@@ -350,12 +350,12 @@ def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path)
 def test_moments_move_and_never_stays_never() -> None:
     rows = rows_of("batches", {"sent_us": 0, "acked_us": 50, "records": 3, "intended_us": 10})
     (later,) = [
-        dict(zip(COLUMNS["batches"], row, strict=True)) for row in moved(rows, "batches", 100)
+        dict(zip(COLUMNS["batches"], row, strict=True)) for row in shifted(rows, "batches", 100)
     ]
     assert (later["sent_us"], later["acked_us"], later["intended_us"]) == (0, 150, 110)
     assert later["records"] == 3
-    assert moved(rows, "batches", 0) is rows
-    (rpc,) = moved(rows_of("rpcs", {"sent_us": 7, "queued_behind_us": 9}), "rpcs", 1)
+    assert shifted(rows, "batches", 0) is rows
+    (rpc,) = shifted(rows_of("rpcs", {"sent_us": 7, "queued_behind_us": 9}), "rpcs", 1)
     assert rpc[COLUMNS["rpcs"].index("queued_behind_us")] == 9
 
 
@@ -363,14 +363,14 @@ def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Pat
     """One has not begun: those behind it keep their numbers."""
     record = tmp_path / "run"
     record.mkdir()
-    whole = ProbeSpec(Access("h:1"), "t", 4000, 1000)
+    whole = ProduceSpec(Access("h:1"), "t", 4000, 1000)
     (tmp_path / "shared").mkdir()
     specs = tuple(whole.of_worker(Share(worker, 4)) for worker in range(4))
-    given = Order(specs, SharedFolder.prepare(tmp_path / "shared", 4), record)
+    given = WorkOrder(specs, SharedFolder.prepare(tmp_path / "shared", 4), record)
 
     def settled(worker: int, records: int) -> Path:
         directory = given.shared.join(worker)
-        Begun("h", 1000, 1000).write(directory)
+        RunStart("h", 1000, 1000).write(directory)
         rows = np.zeros((records, len(COLUMNS["batches"])), np.int64)
         rows[:, COLUMNS["batches"].index("records")] = 1
         rows.tofile(raw_path(directory, "batches"))
@@ -378,13 +378,13 @@ def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Pat
 
     for worker in (0, 2):
         directory = settled(worker, 1000)
-        outcome = salvaged(specs[worker], Begun("h", 1000, 1000), directory, "")
+        outcome = salvaged_outcome(specs[worker], RunStart("h", 1000, 1000), directory, "")
         for dataset in outcome.datasets:
             Run(record).write(dataset, record_batches(outcome, directory, dataset), worker)
         given.shared.finish(worker, outcome)
     given.shared.join(1)
     settled(3, 10)
-    found = (finished_part(given, w) or salvaged_part(given, w, "died") for w in range(4))
+    found = (finished_result(given, w) or salvaged_result(given, w, "died") for w in range(4))
     parts = [part for part in found if part]
     Recorder(Run(record), "perf produce", "t", {}, {}).write_rows(1000, parts, [])
     of_clients = Run(record).read("batches").group_by("client").aggregate([("records", "sum")])

@@ -12,7 +12,7 @@ from runs import write_run
 
 from benchmarks.plans import plans_of, tree
 from benchmarks.synthetic import SyntheticRun
-from kipctl.measure.produced import record_times
+from kipctl.measure.producer_summary import record_times
 from kipctl.pipeline.inputs import open_runs
 from kipctl.pipeline.latency import (
     QUANTILES,

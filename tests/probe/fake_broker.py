@@ -15,6 +15,8 @@ from io import BufferedReader
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
+from record_batches import RecordBatch, decode_batch
+
 from kipctl.probe.leadership import Leader
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.error_codes import ErrorCode
@@ -39,7 +41,6 @@ from kipctl.protocol.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kipctl.protocol.records import RecordBatch, decode_batch
 from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 TOPIC = "t"

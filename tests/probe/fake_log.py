@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from fake_broker import TOPIC, TOPIC_ID, VERSIONS, FakeCluster
+from record_batches import Record, encode_batch
 
 from kipctl.probe.leadership import Leader
 from kipctl.protocol.error_codes import ErrorCode
@@ -44,7 +45,7 @@ from kipctl.protocol.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
-from kipctl.protocol.records import PARTITION_LEADER_EPOCH_AT, Record, encode_batch
+from kipctl.protocol.records import PARTITION_LEADER_EPOCH_AT
 
 READ_VERSIONS = VERSIONS | {1: (4, 18), 2: (1, 11), 23: (2, 4)}
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER

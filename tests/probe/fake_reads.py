@@ -8,6 +8,7 @@ from typing import Any
 
 from fake_broker import TOPIC
 from fake_log import ReadCluster, value_at
+from record_batches import decode_batch
 from rows import read_back
 
 from kipctl.probe.consume.config import ConsumerConfig
@@ -16,7 +17,7 @@ from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.protocol.records import BATCH_HEADER_SIZE, CONTROL, decode_batch
+from kipctl.protocol.records import BATCH_HEADER_SIZE, CONTROL
 from kipctl.trace.codes import PHASES, MetadataCause
 from kipctl.transport.access import Access
 

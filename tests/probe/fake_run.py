@@ -9,11 +9,11 @@ from typing import Any
 from fake_broker import TOPIC, FakeCluster
 from rows import read_back
 
-from kipctl.measure.parts import Part
-from kipctl.measure.produced import measured_together, summarize
+from kipctl.measure.probe_results import ProbeResult
+from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.security.settings import Security
 from kipctl.trace.codes import PHASES, MetadataCause
@@ -34,7 +34,7 @@ Row = dict[str, Any]
 class Ran:
     """A finished run: what it came to, and every row that it wrote."""
 
-    outcome: ProbeOutcome
+    outcome: ProduceOutcome
     batches: list[Row]
     rpcs: list[Row]
     redirects: list[Row]
@@ -68,7 +68,7 @@ def run_fake(
         "retry_backoff_ms": 20,
         "reconnect_backoff_ms": 5,
     }
-    spec = ProbeSpec(
+    spec = ProduceSpec(
         Access(cluster.bootstrap_server, security),
         TOPIC,
         num_records,
@@ -80,13 +80,15 @@ def run_fake(
     return read_ran(spec.run(directory, lambda schedule: None, should_stop), directory)
 
 
-def read_ran(outcome: ProbeOutcome, directory: Path) -> Ran:
+def read_ran(outcome: ProduceOutcome, directory: Path) -> Ran:
     """What a run wrote into the directory, after a look at what holds of every run."""
     rows = {name: read_back(directory, name) for name in ("batches", "rpcs", "redirects")}
     ran = Ran(
         outcome,
         **rows,
-        summary=summarize(measured_together(outcome, [Part(outcome, directory)]), [], None),
+        summary=summarize_produce(
+            measured_produce(outcome, [ProbeResult(outcome, directory)]), [], None
+        ),
     )
     _is_consistent(ran)
     return ran

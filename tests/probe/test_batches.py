@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from kipctl.errors import RefusedError
-from kipctl.probe.leadership import Attempts
+from kipctl.probe.backoff import Attempts
 from kipctl.probe.produce.batches import NO_WINDOW, Batch, Partition
 from kipctl.probe.produce.payloads import Variant, variants
 from kipctl.protocol.compression import Compression
@@ -98,12 +98,12 @@ def test_a_batch_that_was_sent_takes_no_more_records() -> None:
     append(partition, 0, 2)
     batch = send(partition)
     append(partition, 2, 1)
-    partition.put_back(batch)
+    partition.requeue(batch)
     append(partition, 3, 1)
     assert shape(partition) == [(0, 2), (2, 2)]
     send(partition)
     send(partition)
-    partition.put_back(batch)
+    partition.requeue(batch)
     append(partition, 4, 1)
     assert shape(partition) == [(0, 2), (4, 1)]
 
@@ -115,9 +115,9 @@ def test_without_idempotence_any_batch_may_go_at_any_time() -> None:
     partition = make_partition()
     append(partition, 0, 12)
     first, second = send(partition), send(partition)
-    partition.put_back(second)
+    partition.requeue(second)
     assert send(partition) is second
-    partition.put_back(first)
+    partition.requeue(first)
     assert send(partition) is first
     assert [batch.sequence for batch in (first, second)] == [-1, -1]
 
@@ -139,7 +139,7 @@ def test_sequences_count_records_and_stay_with_their_batch() -> None:
     batches = [send(partition) for _ in range(3)]
     assert [batch.sequence for batch in batches] == [0, 4, 7]
     for batch in reversed(batches):
-        partition.put_back(batch)
+        partition.requeue(batch)
     assert [batch.first_seq for batch in partition.queue] == [0, 10, 20]
     assert send(partition).sequence == 0
 
@@ -157,11 +157,11 @@ def test_with_idempotence_a_retry_waits_for_all_before_it_and_new_batches_wait_f
     partition = make_partition(ordered=True)
     append(partition, 0, 16)
     a, b, c = send(partition), send(partition), send(partition)
-    partition.put_back(c)
-    partition.put_back(b)
+    partition.requeue(c)
+    partition.requeue(b)
     assert [batch.first_seq for batch in partition.queue] == [4, 8, 12]
     assert not partition.may_send()  # `a` may still come back
-    partition.put_back(a)
+    partition.requeue(a)
     assert send(partition) is a  # the lowest may go at once
     assert not partition.may_send()
     partition.settle(a, failed=False)
@@ -177,7 +177,7 @@ def test_with_idempotence_the_lowest_batch_may_be_tried_again_before_the_rest_ca
     partition = make_partition(ordered=True)
     append(partition, 0, 8)
     a, b = send(partition), send(partition)
-    partition.put_back(a)
+    partition.requeue(a)
     assert send(partition) is a
     assert partition.outstanding == [a, b]
 
@@ -189,7 +189,7 @@ def test_an_idempotent_producer_that_the_partition_does_not_know_sends_its_first
     append(partition, 0, 12)
     first = send(partition)
     assert not partition.may_send()
-    partition.put_back(first)
+    partition.requeue(first)
     assert send(partition) is first
     assert not partition.may_send()
     partition.settle(first, failed=False)
@@ -214,7 +214,7 @@ def test_no_batch_goes_further_ahead_of_one_under_way_than_brokers_know_repeated
     for batch in batches[1:]:
         partition.settle(batch, failed=False)
         assert not partition.may_send()
-    partition.put_back(batches[0])
+    partition.requeue(batches[0])
     assert send(partition) is batches[0]
     assert not partition.may_send()
     partition.settle(batches[0], failed=False)
@@ -231,11 +231,11 @@ def test_lowest_is_the_batch_before_which_nothing_is_to_be_settled() -> None:
     partition = make_partition(ordered=True)
     append(partition, 0, 12)
     a, b, c = send(partition), send(partition), send(partition)
-    assert [partition.is_lowest(batch) for batch in (a, b, c)] == [True, False, False]
-    partition.put_back(a)
-    assert not partition.is_lowest(b)
+    assert [partition.is_first_in_sequence(batch) for batch in (a, b, c)] == [True, False, False]
+    partition.requeue(a)
+    assert not partition.is_first_in_sequence(b)
     partition.settle(a, failed=False)
-    assert partition.is_lowest(b)
+    assert partition.is_first_in_sequence(b)
 
 
 # --- giving up ---
@@ -248,7 +248,7 @@ def test_after_a_batch_is_refused_the_rest_comes_home_and_starts_a_new_epoch() -
     a, b, c = send(partition), send(partition), send(partition)
     partition.settle(a, failed=True, refused=True)
     assert not partition.may_send()
-    partition.put_back(c)
+    partition.requeue(c)
     assert not partition.may_send()
     partition.settle(b, failed=False)
     # KIP-360: a new epoch begins at sequence 0.
@@ -261,8 +261,8 @@ def test_behind_a_batch_that_may_be_in_the_log_what_was_sent_keeps_its_sequence(
     partition = make_partition(ordered=True)
     append(partition, 0, 16)
     a, b, c = send(partition), send(partition), send(partition)
-    partition.put_back(c)
-    partition.put_back(b)
+    partition.requeue(c)
+    partition.requeue(b)
     partition.settle(a, failed=True)
     for number, again in enumerate((b, c), 1):
         assert send(partition) is again
@@ -287,7 +287,7 @@ def test_what_was_sent_before_a_refused_batch_keeps_its_sequence_as_it_may_be_in
     partition = make_partition(ordered=True)
     append(partition, 0, 12)
     a, b = send(partition), send(partition)
-    partition.put_back(a)  # appended, and told otherwise
+    partition.requeue(a)  # appended, and told otherwise
     partition.settle(b, failed=True, refused=True)
     assert send(partition) is a
     assert (a.sequence, a.producer_epoch) == (0, 0)
@@ -309,7 +309,7 @@ def test_a_batch_in_the_queue_can_be_settled() -> None:
     partition = make_partition()
     append(partition, 0, 12)
     first = send(partition)
-    partition.put_back(first)
+    partition.requeue(first)
     partition.settle(first, failed=True)
     assert shape(partition) == [(4, 4), (8, 4)]
     assert partition.outstanding == []
@@ -335,15 +335,15 @@ def test_random_histories_settle_every_batch_once_and_in_sequence_order() -> Non
                 expected[batch.producer_epoch] += batch.records
                 partition.settle(batch, failed=False)
                 settled.append(batch.first_seq)
-            elif in_order and partition.is_lowest(batch) and choose.random() < 0.05:
+            elif in_order and partition.is_first_in_sequence(batch) and choose.random() < 0.05:
                 refused = choose.random() < 0.5
                 if not refused and choose.random() < 0.5:  # in the log, and nobody was told
                     expected[batch.producer_epoch] += batch.records
                 partition.settle(batch, failed=True, refused=refused)
                 settled.append(batch.first_seq)
             else:
-                if not in_order and partition.is_lowest(batch):
+                if not in_order and partition.is_first_in_sequence(batch):
                     partition.renumber_from = min(partition.renumber_from, batch.number)
-                partition.put_back(batch)
+                partition.requeue(batch)
         assert sorted(settled) == sorted(wanted)
         assert settled == sorted(settled)

@@ -24,7 +24,7 @@ from kipctl.cluster.topics import LATEST, delete_topic, offsets
 from kipctl.lab.cluster import Lab
 from kipctl.probe.consume import positions
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.replica_choice import ReplicaChoice
+from kipctl.probe.consume.preferred_read_replica import PreferredReadReplica
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.protocol.error_codes import ErrorCode
@@ -318,14 +318,14 @@ def test_a_position_between_the_high_watermark_and_the_end_is_waited_for(
     assert ran.received.offsets() == [5, 6, 7, 8, 9]
 
 
-class NamedBefore(ReplicaChoice):
+class NamedBefore(PreferredReadReplica):
     """Broker 2 was named by the leader, before the run that a test begins with."""
 
     __slots__ = ("_is_new",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.named(2, now_us(), 60_000_000)
+        self.set(2, now_us(), 60_000_000)
         self._is_new = True
 
     def clear(self) -> bool:
@@ -354,7 +354,7 @@ def test_positions_that_a_follower_does_not_have_because_it_is_behind_or_nobody_
     write(server, TOPIC, [b"%d " % n + b"x" * 1000 for n in range(2000)], acks=1)
     await_isr(server, TOPIC, {1}, seen_by=1)
     lab.resume(2)
-    monkeypatch.setattr(positions, "ReplicaChoice", NamedBefore)
+    monkeypatch.setattr(positions, "PreferredReadReplica", NamedBefore)
     for offset, case, handling, read_from in (
         (1990, RangeCase.UNAVAILABLE, RangeHandling.ASK_LEADER, 1990),
         (9000, RangeCase.TOO_LARGE, RangeHandling.RESET, 0),

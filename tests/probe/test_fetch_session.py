@@ -2,24 +2,24 @@
 
 import pytest
 
-from kipctl.probe.consume.session import Asked, FetchSession, Wanted
+from kipctl.probe.consume.fetch_session import FetchPosition, FetchSession, SessionRequest
 from kipctl.protocol.error_codes import ErrorCode
 
-A, B = Wanted(10, 3), Wanted(20, 3)
+A, B = FetchPosition(10, 3), FetchPosition(20, 3)
 BOTH = {"a": A, "b": B}
 
 
 def opened() -> FetchSession[str]:
     """A session of a and b that the broker numbered 77."""
     session: FetchSession[str] = FetchSession()
-    session.ask(BOTH)
-    assert session.answered(0, 77)
+    session.next_request(BOTH)
+    assert session.handle_response(0, 77)
     return session
 
 
 def test_the_first_request_names_everything_and_asks_for_a_session() -> None:
     session: FetchSession[str] = FetchSession()
-    assert session.ask(BOTH) == Asked(0, 0, BOTH, ())
+    assert session.next_request(BOTH) == SessionRequest(0, 0, BOTH, ())
     assert set(session.partitions) == {"a", "b"}
 
 
@@ -27,18 +27,18 @@ def test_the_first_request_names_everything_and_asks_for_a_session() -> None:
     ("wanted", "send", "forget"),
     [
         (BOTH, {}, set()),
-        ({"a": Wanted(11, 3), "b": B}, {"a": Wanted(11, 3)}, set()),
-        ({"a": Wanted(10, 4), "b": B}, {"a": Wanted(10, 4)}, set()),
+        ({"a": FetchPosition(11, 3), "b": B}, {"a": FetchPosition(11, 3)}, set()),
+        ({"a": FetchPosition(10, 4), "b": B}, {"a": FetchPosition(10, 4)}, set()),
         ({"b": B}, {}, {"a"}),
         ({"b": B, "c": A}, {"c": A}, {"a"}),
         ({}, {}, {"a", "b"}),
     ],
 )
 def test_a_session_is_told_only_what_is_new_or_gone(
-    wanted: dict[str, Wanted], send: dict[str, Wanted], forget: set[str]
+    wanted: dict[str, FetchPosition], send: dict[str, FetchPosition], forget: set[str]
 ) -> None:
     session = opened()
-    asked = session.ask(wanted)
+    asked = session.next_request(wanted)
     assert (asked.session_id, asked.session_epoch) == (77, 1)
     assert (dict(asked.send), set(asked.forget)) == (send, forget)
     assert set(session.partitions) == set(wanted)
@@ -46,16 +46,16 @@ def test_a_session_is_told_only_what_is_new_or_gone(
 
 def test_what_was_told_once_is_not_told_again() -> None:
     session = opened()
-    session.ask({"b": B, "c": A})
-    assert session.answered(0, 77)
-    assert session.ask({"b": B, "c": A}) == Asked(77, 2, {}, set())
+    session.next_request({"b": B, "c": A})
+    assert session.handle_response(0, 77)
+    assert session.next_request({"b": B, "c": A}) == SessionRequest(77, 2, {}, set())
 
 
 def test_a_partition_that_was_forgotten_is_told_anew() -> None:
     session = opened()
-    session.ask({"b": B})
-    session.answered(0, 77)
-    assert session.ask(BOTH).send == {"a": A}
+    session.next_request({"b": B})
+    session.handle_response(0, 77)
+    assert session.next_request(BOTH).send == {"a": A}
 
 
 @pytest.mark.parametrize(
@@ -72,18 +72,18 @@ def test_after_an_error_the_next_request_is_full_and_replaces_a_session_that_may
     error: int, session_id: int, next_id: int
 ) -> None:
     session = opened()
-    session.ask(BOTH)
-    assert not session.answered(error, session_id)
-    assert session.ask(BOTH) == Asked(next_id, 0, BOTH, ())
-    assert session.answered(0, 78)
-    assert session.ask({"a": A}) == Asked(78, 1, {}, {"b"})
+    session.next_request(BOTH)
+    assert not session.handle_response(error, session_id)
+    assert session.next_request(BOTH) == SessionRequest(next_id, 0, BOTH, ())
+    assert session.handle_response(0, 78)
+    assert session.next_request({"a": A}) == SessionRequest(78, 1, {}, {"b"})
 
 
 def test_a_request_without_an_answer_is_followed_by_a_full_one() -> None:
     session = opened()
-    session.ask({"a": A})
-    session.lost()
-    assert session.ask(BOTH) == Asked(77, 0, BOTH, ())
+    session.next_request({"a": A})
+    session.reset()
+    assert session.next_request(BOTH) == SessionRequest(77, 0, BOTH, ())
 
 
 @pytest.mark.parametrize("in_session", [False, True])
@@ -91,14 +91,14 @@ def test_a_broker_that_keeps_no_session_or_closes_it_is_always_told_everything(
     in_session: bool,
 ) -> None:
     session = opened() if in_session else FetchSession[str]()
-    session.ask(BOTH)
-    assert session.answered(0, 0)
-    assert session.ask(BOTH) == Asked(0, 0, BOTH, ())
+    session.next_request(BOTH)
+    assert session.handle_response(0, 0)
+    assert session.next_request(BOTH) == SessionRequest(0, 0, BOTH, ())
 
 
 def test_the_epoch_begins_again_at_1_after_its_greatest_value() -> None:
     session = opened()
     session._epoch = 0x7FFFFFFF
-    assert session.ask(BOTH).session_epoch == 0x7FFFFFFF
-    session.answered(0, 77)
-    assert session.ask(BOTH).session_epoch == 1
+    assert session.next_request(BOTH).session_epoch == 0x7FFFFFFF
+    session.handle_response(0, 77)
+    assert session.next_request(BOTH).session_epoch == 1

@@ -2,16 +2,9 @@
 
 import pytest
 
-from kipctl.probe.leadership import (
-    Attempts,
-    Backoff,
-    Hint,
-    Leader,
-    LeaderDiscovery,
-    Leadership,
-    Node,
-    retry_backoff,
-)
+from kipctl.probe.backoff import Attempts, Backoff, retry_backoff
+from kipctl.probe.hints import Hint
+from kipctl.probe.leadership import Leader, LeaderDiscovery, Leadership, Node
 from kipctl.trace.codes import Decision
 from kipctl.transport.access import parse_bootstrap_servers
 
@@ -140,14 +133,14 @@ def test_a_node_that_metadata_no_longer_shows_leads_nothing() -> None:
 
 def test_a_leader_that_cannot_be_reached_is_lacking_whatever_old_metadata_names_instead() -> None:
     known = leadership(leader=Leader(2, 5))
-    assert not known.lacks_any([P])
+    assert not known.any_without_leader([P])
     known.apply_metadata([ONE], {P: Leader(2, 5)})
-    assert known.lacks_any([P])
+    assert known.any_without_leader([P])
     known.apply_metadata([ONE], {P: Leader(1, 4)})  # not taken: it is older
-    assert known.lacks_any([P])
+    assert known.any_without_leader([P])
     known.apply_metadata([ONE, TWO], {P: Leader(1, 4)})
-    assert not known.lacks_any([P])
-    assert known.lacks_any([Q])
+    assert not known.any_without_leader([P])
+    assert known.any_without_leader([Q])
 
 
 def test_an_answer_without_nodes_is_none() -> None:
@@ -280,7 +273,7 @@ def test_epochs_of_a_topic_made_anew_start_again() -> None:
     assert (attempts.count, attempts.epoch, attempts.generation) == (2, 5, 0)
     attempts.sent(0, generation=1)
     assert (attempts.count, attempts.epoch, attempts.generation) == (3, 0, 1)
-    attempts.reached(2, generation=1)
-    attempts.reached(1, generation=1)
+    attempts.sent_to(2, generation=1)
+    attempts.sent_to(1, generation=1)
     assert (attempts.count, attempts.epoch) == (3, 2)
     assert attempts.backoff_us(known_epoch=3, drawn_us=100, always=False) == 0

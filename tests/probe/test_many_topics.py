@@ -11,12 +11,12 @@ import pytest
 from fake_broker import FakeCluster, HangUp
 
 from kipctl.errors import TimedOutError
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce import many_topics
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.many_topics import ManyTopicsProducer, Segment
 from kipctl.probe.produce.payloads import random_values, variants
-from kipctl.probe.produce.run import ProbeOutcome
+from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.compression import Compression
@@ -131,7 +131,7 @@ def producing(
     choose = random.Random(0)
     payload = variants(random_values(10, choose, 16384), 16384, Compression.NONE, choose)
     with (
-        closing(Tracing(directory, ProbeOutcome.datasets)) as tracing,
+        closing(Tracing(directory, ProduceOutcome.datasets)) as tracing,
         closing(
             ManyTopicsProducer(
                 config,
@@ -218,12 +218,12 @@ def test_a_topic_that_was_idle_is_dropped_and_asked_for_when_it_comes_back(
 ) -> None:
     with ManyTopics() as cluster, producing(cluster, tmp_path, policy) as producer:
         producer.send([every_topic_once()])
-        producer.keep_metadata(500, 1000)
+        producer.set_metadata_ages(500, 1000)
         calls: list[Any] = []
         while not calls or calls[-1].topics == tuple(NAMES):
             # All but the first two are used, the first two are idle.
             calls += producer.send([Segment((2, 3, 4, 5), 50, 1000)]).calls
-        producer.keep_metadata(60_000, 60_000)
+        producer.set_metadata_ages(60_000, 60_000)
         assert {call.cause for call in calls} == {MAX_AGE}
         # The answer drops them, so the request before still asked for them.
         assert len(calls) > 1

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
+from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import Node
-from kipctl.probe.links import Link
-from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.probe.metadata_refresh import NEVER_US
 from kipctl.probe.network import Network
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
 
 _AGES_S = 1e6
 START_US = 50_000_000_000
@@ -48,13 +48,13 @@ class Unreachable:
         """Nothing is open."""
 
 
-def made() -> tuple[Unreachable, Network[Link]]:
+def made() -> tuple[Unreachable, Network[BrokerLink]]:
     sockets = Unreachable()
     config: ClientConfig = ProducerConfig()
-    lost: list[Link] = []
-    network: Network[Link] = Network(
+    lost: list[BrokerLink] = []
+    network: Network[BrokerLink] = Network(
         sockets,
-        lambda node: Link(node, config, sockets),
+        lambda node: BrokerLink(node, config, sockets),
         lambda *_: None,
         lambda link, *_: lost.append(link),
     )
@@ -66,7 +66,7 @@ def test_each_attempt_goes_to_the_next_address_later_and_later_also_if_it_fails_
     link = network.link(Node(1, "host", 9092))
     tried_us = []
     while len(tried_us) < 6:
-        network.wake(sockets.now)
+        network.update_timers(sockets.now)
         before = len(sockets.tried)
         network.ensure_connected(link)
         if len(sockets.tried) > before:
@@ -74,7 +74,7 @@ def test_each_attempt_goes_to_the_next_address_later_and_later_also_if_it_fails_
         network.poll(min(sockets.now + 1_000, network.wake_us))
     assert sockets.tried == [0, 1, 2, 3, 4, 5]
     assert link.has_failed
-    assert network.are_out_of_reach([link.node])
+    assert network.are_unreachable([link.node])
     assert tried_us[5] - tried_us[4] > 4 * (tried_us[1] - tried_us[0])
 
 
@@ -97,9 +97,9 @@ def test_the_loop_is_late_by_what_it_does_after_the_moment_it_waited_for(
         sockets.now += handled_us
 
     sockets.handle = handle
-    network.begin()
+    network.begin_run()
     network.poll(until_us)
-    network.wake(sockets.now)
+    network.update_timers(sockets.now)
     assert list(network.lags_us) == lags
 
 
@@ -107,11 +107,11 @@ def test_how_late_it_was_before_the_run_does_not_count() -> None:
     sockets, network = made()
     network.poll(START_US + 100)
     sockets.now += 3_000_000
-    network.wake(sockets.now)
+    network.update_timers(sockets.now)
     network.poll(sockets.now + 100)
     sockets.now += 3_000_000
-    network.begin()
-    network.wake(sockets.now)
+    network.begin_run()
+    network.update_timers(sockets.now)
     assert not network.lags_us
 
 
@@ -152,16 +152,16 @@ def test_connections_log_in_one_after_the_other_if_there_is_time(
         network.keep_authenticated()
         assert {id for id, one in renewing.items() if one.is_logging_in} == expected
         for id in expected:  # it is done: its session lasts
-            network.link(Node(id, "host", 9092)).drop()
+            network.link(Node(id, "host", 9092)).disconnect()
             del renewing[id]
     network.close()
 
 
 def test_how_late_it_was_is_kept_to_three_digits_so_that_days_take_no_memory() -> None:
     sockets, network = made()
-    network.begin()
+    network.begin_run()
     for late_us in (999, 1000, 1009, 1010, 123_456, 123_999):
         network.poll(sockets.now + 10)
         sockets.now += late_us
-        network.wake(sockets.now)
+        network.update_timers(sockets.now)
     assert network.lags_us == {999: 1, 1000: 2, 1010: 1, 123_000: 2}

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
+from record_batches import decode_batch
 
 from kipctl.errors import UsageError
 from kipctl.probe.produce.payloads import (
@@ -13,8 +14,7 @@ from kipctl.probe.produce.payloads import (
     variants,
 )
 from kipctl.protocol.compression import Compression
-from kipctl.protocol.produce_frames import batch_header
-from kipctl.protocol.records import decode_batch
+from kipctl.protocol.records import batch_header
 
 
 @pytest.mark.parametrize(

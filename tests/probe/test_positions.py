@@ -11,9 +11,9 @@ from kipctl.probe.consume.positions import (
     Question,
     State,
     Verdict,
-    judge,
+    judge_out_of_range,
     next_question,
-    validated,
+    validate_position,
 )
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
@@ -55,7 +55,7 @@ FOLLOWER, LEADER = False, True
 def test_each_case_has_its_handling(
     reset: str, offset: int, epoch_end: int, by_leader: bool, verdict: Verdict
 ) -> None:
-    assert judge(offset, 100, 200, epoch_end, reset, by_leader) == verdict
+    assert judge_out_of_range(offset, 100, 200, epoch_end, reset, by_leader) == verdict
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_each_case_has_its_handling(
 def test_without_a_reset_what_is_lost_is_an_error(
     offset: int, epoch_end: int, case: RangeCase, handling: RangeHandling
 ) -> None:
-    verdict = judge(offset, 100, 200, epoch_end, "none", by_leader=False)
+    verdict = judge_out_of_range(offset, 100, 200, epoch_end, "none", by_leader=False)
     assert verdict[:2] == (case, handling)
 
 
@@ -89,7 +89,7 @@ def test_without_a_reset_what_is_lost_is_an_error(
 def test_a_new_leader_may_have_less_than_was_read(
     epoch_end: int, reset: str, state: State, offset: int
 ) -> None:
-    assert validated(150, epoch_end, reset) == (state, offset)
+    assert validate_position(150, epoch_end, reset) == (state, offset)
 
 
 # --- what is asked ---

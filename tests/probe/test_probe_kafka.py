@@ -14,10 +14,10 @@ from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
 from kipctl.errors import RefusedError
 from kipctl.lab.cluster import Lab
-from kipctl.measure.process import running_probe
+from kipctl.measure.running_probe import running_probe
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import Decision
@@ -48,8 +48,8 @@ def spec_for(
     num_records: int = UNTIL_STOPPED,
     throughput: float = 3000,
     **config: Any,
-) -> ProbeSpec:
-    return ProbeSpec(
+) -> ProduceSpec:
+    return ProduceSpec(
         lab.access,
         TOPIC,
         num_records,
@@ -61,7 +61,7 @@ def spec_for(
 
 
 def measured_during(
-    spec: ProbeSpec, directory: Path, cluster: Cluster, act: Callable[[], object]
+    spec: ProduceSpec, directory: Path, cluster: Cluster, act: Callable[[], object]
 ) -> Ran:
     """Probe while something is done to the cluster, and until every new leader has a batch."""
     epoch_column, partition_column = map(BATCH_COLUMNS.index, ("leader_epoch", "partition"))
@@ -168,7 +168,7 @@ def test_every_compression_and_acks_is_accepted_and_what_is_written_can_be_read(
         folder.mkdir()
         value = f"{compression} with acks {acks}: ".encode() + b"x" * 300
         (folder / "payload").write_bytes(value)
-        spec = ProbeSpec(
+        spec = ProduceSpec(
             lab.access,
             TOPIC,
             num_records=200,

@@ -22,10 +22,10 @@ from fake_run import (
 )
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
-from kipctl.measure.process import running_probe
+from kipctl.measure.running_probe import running_probe
 from kipctl.probe.produce import payloads, run
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode
@@ -431,9 +431,9 @@ def test_a_producer_id_is_asked_for_again_while_the_cluster_starts_up(tmp_path: 
 # --- in a process of its own ---
 
 
-def spec_for(cluster: FakeCluster, num_records: int) -> ProbeSpec:
+def spec_for(cluster: FakeCluster, num_records: int) -> ProduceSpec:
     config = ProducerConfig(acks=1, enable_idempotence=False)
-    return ProbeSpec(Access(cluster.bootstrap_server), "t", num_records, 1000, 10, config=config)
+    return ProduceSpec(Access(cluster.bootstrap_server), "t", num_records, 1000, 10, config=config)
 
 
 def test_a_probe_in_its_own_process_tells_of_batches_while_it_runs_and_its_outcome(
@@ -489,7 +489,7 @@ def test_a_probe_that_is_killed_came_to_what_it_had_settled(tmp_path: Path) -> N
         assert "ended early (exit code -9)" in outcome.failure
         assert 0 < outcome.acknowledged == outcome.generated <= cluster.records_in_log()
         assert outcome.start_us == probe.schedule.start_us
-        assert probe.parts[0].outcome is outcome
+        assert probe.results[0].outcome is outcome
 
 
 def test_a_probe_that_is_given_up_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
@@ -520,14 +520,14 @@ from pathlib import Path
 from fake_broker import FakeCluster
 from kipctl.runs.start import OnThisMachine
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.transport.access import Access
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
     config = ProducerConfig(acks=1, enable_idempotence=False)
     with FakeCluster(brokers=1) as cluster:
-        spec = ProbeSpec(Access(cluster.bootstrap_server), "t", 10**6, 2000, 10, config=config)
+        spec = ProduceSpec(Access(cluster.bootstrap_server), "t", 10**6, 2000, 10, config=config)
         with OnThisMachine(Path(sys.argv[1]))(spec) as probe:
             outcome = probe.outcome()
             print(outcome.failure)

@@ -171,7 +171,7 @@ def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock jumps while the answer lies there unread."""
-    lose_silent = Network.lose_silent
+    lose_silent = Network.disconnect_timed_out
     may_answer = threading.Event()
 
     def lose_silent_too_late(network: Network[Any]) -> None:
@@ -188,7 +188,7 @@ def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
     def script(produced: Produced) -> None:
         may_answer.wait(60)
 
-    monkeypatch.setattr(Network, "lose_silent", lose_silent_too_late)
+    monkeypatch.setattr(Network, "disconnect_timed_out", lose_silent_too_late)
     with FakeCluster(brokers=1, script=script) as cluster:
         ran = run_fake(cluster, tmp_path, num_records=1)
     assert may_answer.is_set()

@@ -4,6 +4,7 @@ import random
 from uuid import UUID
 
 import pytest
+from record_batches import Record, encode_batch
 
 from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.compression import Compression, compress
@@ -20,14 +21,8 @@ from kipctl.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kipctl.protocol.produce_frames import (
-    PartitionRecords,
-    ProduceEncoder,
-    Topic,
-    batch_header,
-    read_success,
-)
-from kipctl.protocol.records import Record, encode_batch, encode_record
+from kipctl.protocol.produce_frames import PartitionRecords, ProduceEncoder, Topic, read_success
+from kipctl.protocol.records import batch_header, encode_record
 
 VERSIONS = range(3, 14)
 FLEXIBLE = range(9, 14)

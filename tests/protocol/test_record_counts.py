@@ -5,6 +5,14 @@ import struct
 
 import pytest
 from crc32c import crc32c
+from record_batches import (
+    BATCH_LENGTH_AT,
+    LAST_OFFSET_DELTA_AT,
+    RECORDS_COUNT_AT,
+    Record,
+    decode_batch,
+    encode_batch,
+)
 
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.primitives import MalformedFrame
@@ -16,17 +24,11 @@ from kipctl.protocol.record_counts import (
 )
 from kipctl.protocol.records import (
     ATTRIBUTES_AT,
-    BATCH_LENGTH_AT,
     CONTROL,
     CRC_AT,
-    LAST_OFFSET_DELTA_AT,
     MAGIC_AT,
     PARTITION_LEADER_EPOCH_AT,
-    RECORDS_COUNT_AT,
     TRANSACTIONAL,
-    Record,
-    decode_batch,
-    encode_batch,
 )
 
 ABORT, COMMIT = 0, 1

@@ -8,19 +8,13 @@ from types import SimpleNamespace
 import lz4.frame
 import pyarrow
 import pytest
+import record_batches as layout
 from crc32c import crc32c
+from record_batches import Record, decode_batch, decompress, encode_batch, read_batch_header
 
-from kipctl.protocol import records as layout
-from kipctl.protocol.compression import Compression, compress, decompress
+from kipctl.protocol.compression import Compression, compress
 from kipctl.protocol.primitives import EncodeError, MalformedFrame
-from kipctl.protocol.records import (
-    BATCH_HEADER_SIZE,
-    Record,
-    decode_batch,
-    encode_batch,
-    encode_record,
-    read_batch_header,
-)
+from kipctl.protocol.records import BATCH_HEADER_SIZE, CRC_AT, TRANSACTIONAL, encode_record
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -114,7 +108,7 @@ def test_what_kafka_python_writes_is_read(compression):
     batch = decode_batch(of_kafka_python(compression, (4711, 3, 99), transactional=True))
     header = batch.header
     assert batch.compression is compression
-    assert header.attributes == compression | layout.TRANSACTIONAL
+    assert header.attributes == compression | TRANSACTIONAL
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4711, 3, 99)
     assert (header.base_timestamp_ms, header.max_timestamp_ms) == (NOW, NOW + 5)
     assert [ours(record) for record in batch.records] == [
@@ -151,7 +145,7 @@ def test_the_positions_are_those_of_the_fields():
         (layout.BASE_SEQUENCE_AT, "i", 1011),
     ]:
         struct.pack_into(">" + code, batch, at, value)
-    struct.pack_into(">I", batch, layout.CRC_AT, crc32c(batch[layout.ATTRIBUTES_AT :]))
+    struct.pack_into(">I", batch, CRC_AT, crc32c(batch[layout.ATTRIBUTES_AT :]))
     decoded = decode_batch(bytes(batch))
     header = decoded.header
     assert header.base_offset == 1 << 40
@@ -196,7 +190,7 @@ def with_content(content, count=1, attributes=0):
     struct.pack_into(">i", batch, layout.BATCH_LENGTH_AT, len(batch) - 12)
     struct.pack_into(">h", batch, layout.ATTRIBUTES_AT, attributes)
     struct.pack_into(">i", batch, layout.RECORDS_COUNT_AT, count)
-    struct.pack_into(">I", batch, layout.CRC_AT, crc32c(batch[layout.ATTRIBUTES_AT :]))
+    struct.pack_into(">I", batch, CRC_AT, crc32c(batch[layout.ATTRIBUTES_AT :]))
     return bytes(batch)
 
 

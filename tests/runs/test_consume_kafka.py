@@ -21,7 +21,7 @@ from kipctl.cluster.topics import (
     offsets,
 )
 from kipctl.lab.cluster import Lab
-from kipctl.measure.consumed import HEADER
+from kipctl.measure.consumer_summary import HEADER
 from kipctl.trace.codes import PHASES
 from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster

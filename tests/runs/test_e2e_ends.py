@@ -12,11 +12,11 @@ import pytest
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import InterruptedRunError, PartlyDoneError
-from kipctl.measure.outcomes import salvaged
-from kipctl.measure.parts import Part
+from kipctl.measure.outcomes import salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult
 from kipctl.probe.health import Health
-from kipctl.probe.outcome import Outcome, Spec
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
+from kipctl.probe.run import Outcome, Spec
 from kipctl.protocol.address import Address
 from kipctl.report.e2e_tables import e2e_answer, e2e_tables, times_table
 from kipctl.runs import e2e
@@ -26,14 +26,14 @@ from kipctl.runs.long_watch import WatchOptions
 from kipctl.runs.produce import PerfPlan
 from kipctl.runs.start import Starter
 from kipctl.signals import Cut
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
-BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
-SPEC = ProbeSpec(Access("h:1"), "t", 1000, throughput=1000)
+BEGUN = RunStart("h", 5_000_000, 1_700_000_000_000_000)
+SPEC = ProduceSpec(Access("h:1"), "t", 1000, throughput=1000)
 FOREVER = WatchOptions(forever=True, lost_after_s=1e9)
 """Rows are of a time long ago, by the clock."""
 TOLD = {"health": Health(lag_p99_us=1), "cpu_s": 1.0, "stopped": False}
@@ -87,7 +87,7 @@ class Client:
     is_interrupted: bool = False
     second_cut: bool = False
     is_stopped: bool = False
-    parts: tuple[Part[Any], ...] = ()
+    parts: tuple[ProbeResult[Any], ...] = ()
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -131,9 +131,9 @@ class Client:
 
     def settled(self, told: dict[str, Any]) -> Outcome:
         """By its rows."""
-        outcome: Outcome = salvaged(self.spec, BEGUN, self.folder, self.failure)
+        outcome: Outcome = salvaged_outcome(self.spec, BEGUN, self.folder, self.failure)
         outcome = replace(outcome, **({} if self.failure else told))
-        self.parts = (Part(outcome, self.folder),)
+        self.results = (ProbeResult(outcome, self.folder),)
         return outcome
 
 

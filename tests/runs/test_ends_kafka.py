@@ -17,7 +17,7 @@ from no_own_topics import await_no_own_topics
 from kipctl.cluster.topics import delete_topic
 from kipctl.lab.cluster import Lab
 from kipctl.trace.store import ROWS_FOLDER, Run
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -70,7 +70,7 @@ def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
 def is_a_run(folder: Path, why: str) -> None:
     """It has what was settled, says why it is no more, and is all that is left on this machine."""
     run = Run(folder / "run")
-    assert why in look(run.folder).flaw
+    assert why in read_stored_run(run.folder).flaw
     batches = run.read("batches").to_pylist()
     counted = run.description["summary"]["records"]["acknowledged"]
     assert sum(batch["records"] for batch in batches if not batch["error"]) == counted > 0

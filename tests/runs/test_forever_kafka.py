@@ -31,7 +31,7 @@ from kipctl.protocol.describe_configs import (
 )
 from kipctl.runs.e2e import TOPIC_OF_DAYS
 from kipctl.trace.store import ROWS_FOLDER, Run
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -176,7 +176,7 @@ def test_it_counts_while_others_move_leaders_and_ends_with_its_result(
     assert whole["producer"]["moves"]["met"] > 0
     assert 0 < whole["kept_from_seconds"] < whole["seconds"]
 
-    assert look(folder).flaw == ""
+    assert read_stored_run(folder).flaw == ""
     kept = Run(folder).read("batches")
     assert 0 < pc.sum(kept["records"]).as_py() < records["acknowledged"]
     assert Run(folder).description["summary"]["records"] == records

@@ -10,32 +10,30 @@ import numpy as np
 import pytest
 from fake_broker import TOPIC
 
-from kipctl.measure import consumed as consume_summary
-from kipctl.measure import distribution
-from kipctl.measure import produced as produce_summary
-from kipctl.measure.delivery import deliver
+from kipctl.measure import consumer_summary, distribution, producer_summary
+from kipctl.measure.delivery import match_delivery
 from kipctl.measure.export import record_batches
-from kipctl.measure.outcomes import as_one_run, salvaged
-from kipctl.measure.parts import Part, rows_of_parts
+from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
+from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.e2e import follow
 from kipctl.runs.read_to_end import acknowledged_ends, await_offsets
 from kipctl.trace import rows as trace_rows
-from kipctl.trace.begun import Begun
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
-BEGUN = Begun("h", 5_000_000, 1_700_000_000_000_000)
+BEGUN = RunStart("h", 5_000_000, 1_700_000_000_000_000)
 PARTITIONS = 4
 FEW_ROWS = 500
 """That are read at once, so that a run of some thousand is a long one."""
 
-Written = tuple[Part[ProbeOutcome], ...]
-Read = tuple[Part[ConsumeOutcome], ...]
+Written = tuple[ProbeResult[ProduceOutcome], ...]
+Read = tuple[ProbeResult[ConsumeOutcome], ...]
 Evaluate = Callable[[Written, Read], None]
 
 
@@ -61,7 +59,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     """
     directory.mkdir()
     seq = np.arange(records)
-    spec = ProbeSpec(Access("h:1"), TOPIC, records, throughput=1000)
+    spec = ProduceSpec(Access("h:1"), TOPIC, records, throughput=1000)
     written = []
     for worker in range(2):
         folder = directory / str(worker)
@@ -83,7 +81,7 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
         )
         write(folder, "rpcs", len(own), sent_us=sent, received_us=sent + 2000)
         write(folder, "redirects", 0)
-        written.append(Part(salvaged(spec, BEGUN, folder, ""), folder))
+        written.append(ProbeResult(salvaged_outcome(spec, BEGUN, folder, ""), folder))
     folder = directory / "reader"
     sent = BEGUN.start_us + seq * 1000
     write(
@@ -104,27 +102,27 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     )
     write(folder, "rpcs", records, api_key=ApiKey.FETCH, sent_us=sent, received_us=sent + lag)
     write(folder, "redirects", 0)
-    read = salvaged(ConsumeSpec(Access("h:1"), TOPIC, records), BEGUN, folder, "")
-    return tuple(written), (Part(read, folder),)
+    read = salvaged_outcome(ConsumeSpec(Access("h:1"), TOPIC, records), BEGUN, folder, "")
+    return tuple(written), (ProbeResult(read, folder),)
 
 
 def produced(written: Written, read: Read) -> None:
-    outcome = as_one_run(
+    outcome = combined_outcome(
         written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
     )
-    run = produce_summary.measured_together(outcome, written)
+    run = producer_summary.measured_produce(outcome, written)
     assert run.times.latency.values.tolist() == [2000]
-    produce_summary.summarize(run, [], None)
+    producer_summary.summarize_produce(run, [], None)
 
 
 def consumed(written: Written, read: Read) -> None:
-    run = consume_summary.measured(read[0].outcome, read)
-    document = consume_summary.summarize(run, [], None)
+    run = consumer_summary.measured_consume(read[0].outcome, read)
+    document = consumer_summary.summarize_consume(run, [], None)
     assert document["fetches"]["partitions_with_records"] == run.outcome.records
 
 
 def followed(written: Written, read: Read) -> None:
-    outcome = as_one_run(
+    outcome = combined_outcome(
         written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
     )
     delivery = follow(outcome, written, read[0].outcome, read)
@@ -154,12 +152,12 @@ def recorded(written: Written, read: Read) -> None:
 
 def both_salvaged(written: Written, read: Read) -> None:
     for part in (*written, *read):
-        salvaged(part.outcome.spec, BEGUN, part.directory, "")
+        salvaged_outcome(part.outcome.spec, BEGUN, part.directory, "")
 
 
 def followed_to_its_death(written: Written, read: Read) -> None:
     """The consumer died when it had read a tenth."""
-    outcome = as_one_run(
+    outcome = combined_outcome(
         written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
     )
     path, width = raw_path(read[0].directory, "reads"), len(COLUMNS["reads"])
@@ -171,9 +169,9 @@ def followed_to_its_death(written: Written, read: Read) -> None:
 def followed_among_others(written: Written, read: Read) -> None:
     """Each answer also brought a record of somebody else's."""
     outcome = written[0].outcome
-    batches = partial(rows_of_parts, written[:1], "batches", BEGUN.start_us)
-    reads = partial(rows_of_parts, read, "reads", BEGUN.start_us)
-    delivery = deliver(batches, reads, BEGUN.start_us, 10**6, late_us=1_000_000)
+    batches = partial(rows_of_probes, written[:1], "batches", BEGUN.start_us)
+    reads = partial(rows_of_probes, read, "reads", BEGUN.start_us)
+    delivery = match_delivery(batches, reads, BEGUN.start_us, 10**6, late_us=1_000_000)
     assert (delivery.delivered, delivery.missing) == (outcome.acknowledged, 0)
     assert delivery.extra == outcome.acknowledged
 

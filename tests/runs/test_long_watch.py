@@ -12,10 +12,10 @@ from fake_broker import TOPIC, FakeCluster
 from prometheus_client.parser import text_string_to_metric_families
 
 from kipctl.errors import UsageError
-from kipctl.measure.totals import CONSUMER, DATASETS, PRODUCER, Totals
+from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, EndToEndTotals
 from kipctl.probe.health import Health
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address
 from kipctl.runs import long_watch
@@ -31,7 +31,7 @@ from kipctl.transport.access import Access
 
 START_US = 5_000_000_000
 S = 1_000_000
-SPEC = ProbeSpec(Access("h:1"), "t", FOREVER_RECORDS, throughput=1000)
+SPEC = ProduceSpec(Access("h:1"), "t", FOREVER_RECORDS, throughput=1000)
 
 
 class Clients:
@@ -83,7 +83,7 @@ def clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def watch(clients: Clients, how: WatchOptions, server: MetricsServer | None = None) -> Watch:
-    totals = Totals(START_US, 1_000_000, 0, round(how.lost_after_s * S), 150 * S, 3600 * S)
+    totals = EndToEndTotals(START_US, 1_000_000, 0, round(how.lost_after_s * S), 150 * S, 3600 * S)
     schedule = Schedule(START_US, FOREVER_RECORDS, 1000)
     return Watch(how, totals, schedule, clients.folders, server)
 
@@ -265,7 +265,7 @@ def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
     clients.write(PRODUCER, "batches", {"records": 3, "error": 7, "seq_stride": 1})
     clients.now_us += 10 * S
     watching.look()
-    outcome = ProbeOutcome(
+    outcome = ProduceOutcome(
         spec=SPEC,
         cluster_id="",
         start_us=START_US,
@@ -293,12 +293,12 @@ def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
 def test_a_producers_rows_are_whole_though_they_go_into_several_files(tmp_path: Path) -> None:
     config = ProducerConfig(acks=1, enable_idempotence=False, linger_ms=0.0)
     with FakeCluster(brokers=2, partitions=2) as cluster:
-        spec = ProbeSpec(
+        spec = ProduceSpec(
             Access(cluster.bootstrap_server), TOPIC, 400, 400, 10, config=config, rotate_us=200_000
         )
         with OnThisMachine()(spec) as probe:
             outcome = probe.outcome()
-            (part,) = probe.parts
+            (part,) = probe.results
             path = raw_path(part.directory, "batches")
             files = len(list(part.directory.glob("batches*")))
             acknowledged = sum(

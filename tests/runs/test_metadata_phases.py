@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kipctl.errors import UsageError
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.report.metadata_tables import perf_metadata_tables
 from kipctl.runs.metadata.librdkafka import RequestLines
 from kipctl.runs.metadata.phases import (

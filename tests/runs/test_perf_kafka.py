@@ -30,7 +30,7 @@ from kipctl.cluster.topics import (
 )
 from kipctl.lab.cluster import Lab
 from kipctl.own_names import own_host
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.execute import Listeners
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
@@ -39,7 +39,7 @@ from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import PHASES
 from kipctl.trace.store import Run
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -112,7 +112,7 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     assert recorded.description["summary"]["records"] == said["records"]
     batches = recorded.read("batches")
     assert pc.sum(batches["records"]).as_py() == 24000
-    assert look(folder).flaw == ""
+    assert read_stored_run(folder).flaw == ""
     latency = {
         (row["partition"], row["first_seq"]): row["acked_us"] - row["intended_us"]
         for row in batches.to_pylist()
@@ -248,7 +248,7 @@ def test_ctrl_c_before_the_first_record_leaves_no_record(lab: Lab, tmp_path: Pat
         assert "Creating topic" in message
         raise KeyboardInterrupt
 
-    probe = ProbeSpec(lab.access, OWN_TOPIC, num_records=1000)
+    probe = ProduceSpec(lab.access, OWN_TOPIC, num_records=1000)
     with pytest.raises(KeyboardInterrupt):
         produce(PerfPlan(probe, record=folder), Listeners(message=interrupt))
     assert list(tmp_path.iterdir()) == []
@@ -279,14 +279,14 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     assert told, rest
     assert f"What was measured: kipctl runs show {folder}" in rest
     assert Run(folder).description["stopped"] is True
-    assert look(folder).flaw == f"interrupted: {told[1]} of 1,000,000 records"
+    assert read_stored_run(folder).flaw == f"interrupted: {told[1]} of 1,000,000 records"
     assert "Traceback" not in rest
     await_no_own_topics(cluster)
 
 
 def test_two_runs_at_the_same_time_have_a_topic_each(lab: Lab, cluster: Cluster) -> None:
     """And what a run that is gone has left is named, and stays."""
-    spec = ProbeSpec(lab.access, OWN_TOPIC, num_records=10**6, throughput=100)
+    spec = ProduceSpec(lab.access, OWN_TOPIC, num_records=10**6, throughput=100)
     left = f"kipctl-perf-{own_host()}-{2**22 + 1}-0a1b2c"  # no process has so high an id
     create_topic(lab.bootstrap_server, left, 1, 1)
     await_topic(cluster, left, 1)

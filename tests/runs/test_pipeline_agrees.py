@@ -12,7 +12,7 @@ from kipctl.pipeline.analysis import Question, analyse_runs
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.protocol.error_codes import error_name
 from kipctl.runs.actions import parse_action
 from kipctl.runs.e2e import EndToEndPlan, end_to_end
@@ -29,7 +29,7 @@ def test_live_and_pipeline_agree(
     lab: Lab, spark: SparkSession, tmp_path: Path, discovery: LeaderDiscovery
 ) -> None:
     plan = PerfPlan(
-        probe=ProbeSpec(
+        probe=ProduceSpec(
             lab.access,
             OWN_TOPIC,
             num_records=6000,
@@ -67,7 +67,7 @@ def test_live_and_pipeline_agree(
 def test_they_agree_on_what_a_consumer_met(lab: Lab, spark: SparkSession, tmp_path: Path) -> None:
     plan = EndToEndPlan(
         PerfPlan(
-            probe=ProbeSpec(
+            probe=ProduceSpec(
                 lab.access,
                 OWN_TOPIC,
                 num_records=3000,

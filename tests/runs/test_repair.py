@@ -16,7 +16,7 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.report.perf_tables import perf_answer, perf_tables
 from kipctl.runs import produce as perf
 from kipctl.runs.consume import consume_settings
@@ -28,7 +28,7 @@ from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.trace.settings import actions_in_short
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
@@ -45,7 +45,7 @@ def snapshot(cluster: FakeCluster) -> Snapshot:
 
 def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
     """What is on the disk when kipctl is killed in a run that has settled so many batches."""
-    spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 2000, 10, config=CONFIG)
+    spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 2000, 10, config=CONFIG)
     run = Run.create(folder / "recorded")
     with OnThisMachine(run.folder)(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | REST
@@ -61,7 +61,7 @@ def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
 def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path) -> None:
     with FakeCluster(brokers=2, partitions=2) as cluster:
         folder = killed_run(tmp_path, cluster)
-        assert "kipctl runs repair killed" in look(folder).flaw
+        assert "kipctl runs repair killed" in read_stored_run(folder).flaw
         document = repair(folder)
         accepted = cluster.records_in_log()
     run = Run(folder)
@@ -83,7 +83,7 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path)
     [note] = perf_tables(document)[0].notes
     assert note.endswith("is not known: it did not come to tell.")
     assert {batch["topic"] for batch in batches} == {TOPIC}
-    assert look(folder).flaw.startswith("it failed: kipctl was killed")
+    assert read_stored_run(folder).flaw.startswith("it failed: kipctl was killed")
     described = run.description
     assert described["cluster_before"]["cluster_id"]
     assert described["summary"] == json.loads(json.dumps(document))
@@ -107,16 +107,16 @@ def test_a_run_is_recorded_before_it_is_evaluated(
 
     run = Run.create(tmp_path / "run")
     with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
+        spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
         plan = PerfPlan(probe=spec, record=run.folder)
         with monkeypatch.context() as patch:
-            patch.setattr(perf, "measured_together", out_of_memory)
+            patch.setattr(perf, "measured_produce", out_of_memory)
             with pytest.raises(MemoryError) as failed:
                 perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
     assert failed.value.__notes__ == [
         f"What was measured until then: kipctl runs repair {run.folder}"
     ]
-    assert "kipctl runs repair run" in look(run.folder).flaw
+    assert "kipctl runs repair run" in read_stored_run(run.folder).flaw
     recorded = run.description
     assert recorded["cluster_after"]
     assert recorded["summary"]["actions"] == []
@@ -124,7 +124,7 @@ def test_a_run_is_recorded_before_it_is_evaluated(
     document = repair(run.folder)
     assert document["records"]["acknowledged"] == 100
     assert run.description == recorded | {"summary": json.loads(json.dumps(document))}
-    assert look(run.folder).flaw == ""
+    assert read_stored_run(run.folder).flaw == ""
 
 
 def test_ctrl_c_while_it_is_recorded_is_put_off(
@@ -140,11 +140,11 @@ def test_ctrl_c_while_it_is_recorded_is_put_off(
     run = Run.create(tmp_path / "run")
     monkeypatch.setattr(Run, "write", interrupted)
     with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
+        spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
         plan = PerfPlan(probe=spec, record=run.folder)
         perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
     assert run.description["summary"]["records"]["acknowledged"] == 100
-    assert look(run.folder).flaw == ""
+    assert read_stored_run(run.folder).flaw == ""
 
 
 def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
 
     def cut_off() -> None:
         with FakeCluster() as cluster:
-            spec = ProbeSpec(
+            spec = ProduceSpec(
                 Access(cluster.bootstrap_server), TOPIC, 10**6, 1000, 10, config=CONFIG
             )
             with OnThisMachine(run.folder)(spec) as probe:
@@ -170,13 +170,13 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
 def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run")
     with FakeCluster() as cluster:
-        spec = ProbeSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 100, 10, config=CONFIG)
+        spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 100, 10, config=CONFIG)
         with OnThisMachine(run.folder)(spec) as probe:
             how = produce_settings(spec, probe.schedule.interval_ns) | REST
             Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
             with pytest.raises(UsageError, match="still being written"):
                 repair(run.folder)
-            assert look(run.folder).flaw == "it is being recorded"
+            assert read_stored_run(run.folder).flaw == "it is being recorded"
             assert (run.folder / ROWS_FOLDER / RUN_FILE).exists()
 
 
@@ -198,7 +198,7 @@ def test_where_no_run_began_there_is_nothing_to_repair(tmp_path: Path, holds: st
     ],
 )
 def test_a_producers_settings_are_read_back_as_they_were(config: ProducerConfig) -> None:
-    spec = ProbeSpec(Access("b:1"), "t", 10, 2.5, 7, warmup_records=3, config=config)
+    spec = ProduceSpec(Access("b:1"), "t", 10, 2.5, 7, warmup_records=3, config=config)
     known: dict[str, Any] = {"topic": "t"} | produce_settings(spec, 0)
     assert _producer(json.loads(json.dumps(known))) == spec
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from kipctl.lab.cluster import Lab
 from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.runs.actions import parse_action
@@ -28,7 +28,7 @@ def test_requests_errors_hints_and_metadata_are_the_same_counts(
 ) -> None:
     lab = make_lab(request_log=True)
     plan = PerfPlan(
-        probe=ProbeSpec(
+        probe=ProduceSpec(
             lab.access,
             OWN_TOPIC,
             num_records=4000,

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from kipctl.lab.cluster import Lab
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.execute import Listeners
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import PerfPlan, produce
-from kipctl.trace.stored_runs import look
+from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.access import Access
 
 pytestmark = pytest.mark.kafka
@@ -128,14 +128,14 @@ def test_ctrl_c_leaves_the_terminal_in_order_and_a_run_that_is_kept(
     last_words = ESCAPES.sub(b"", command.seen[command.seen.rindex(SHOW_CURSOR) :]).decode()
     assert "Interrupted: of 1,000,000 records" in last_words
     assert "moved leaders met" not in last_words
-    assert "interrupted: " in look(run).flaw
+    assert "interrupted: " in read_stored_run(run).flaw
 
 
 def test_a_tap_shows_its_clients_until_ctrl_c(lab: Lab) -> None:
     with on_terminal("tap", lab) as command:
         command.read_until(b" instead of ")
         address = command.seen.decode().split("Clients connect to ")[1].split()[0]
-        spec = ProbeSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
+        spec = ProduceSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
         produce(PerfPlan(probe=spec, partitions=3), Listeners())
         command.read_until(b"kipctl-perf kipctl")
         os.write(command.terminal, b"\x03")

@@ -5,7 +5,7 @@ import pytest
 from kipctl.cli.options import Load, LoadOptions, RunOptions
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.actions import parse_action
 from kipctl.runs.produce import PerfPlan
 from kipctl.transport.access import Access
@@ -39,7 +39,7 @@ def test_what_is_usual(
 
 def plan(every_s: float, throughput: float = 1500.0, count: int = 0) -> PerfPlan:
     access = Access("127.0.0.1:1")
-    spec = ProbeSpec(access, "t", num_records=6_000, throughput=throughput, record_size=10)
+    spec = ProduceSpec(access, "t", num_records=6_000, throughput=throughput, record_size=10)
     return PerfPlan(probe=spec, during=parse_action("rotate"), every_s=every_s, count=count)
 
 

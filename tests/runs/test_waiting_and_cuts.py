@@ -10,7 +10,7 @@ from electing_broker import ElectingCluster, partition
 from kipctl.cli.options import RunOptions
 from kipctl.cli.perf_results import raise_for_run
 from kipctl.errors import InterruptedRunError, PartlyDoneError
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import parse_action
 from kipctl.runs.e2e import ProducerWithConsumer
@@ -301,7 +301,7 @@ def test_an_interval_has_all_new_batches_though_they_come_in_pieces():
         over.set()
 
     one = {"records": 2, "seq_stride": 1, "acked_us": 5000}
-    plan = PerfPlan(probe=ProbeSpec(Access("h:1"), "t", 1000), reporting_interval_s=0.01)
+    plan = PerfPlan(probe=ProduceSpec(Access("h:1"), "t", 1000), reporting_interval_s=0.01)
     with _intervals(Producer([one, one], [one]), plan, Listeners(interval=interval)):
         assert over.wait(60)
     assert [line.split(",")[0] for line in told] == ["6 records sent"]

@@ -20,7 +20,7 @@ from kipctl.lab.certificates import EXPIRED, Authority, Identity, Validity
 from kipctl.protocol.address import Address
 from kipctl.security.tls import Tls
 from kipctl.transport.access import Access
-from kipctl.transport.blocking import BlockingConnection
+from kipctl.transport.blocking_connection import BlockingConnection
 from kipctl.transport.request import BrokerConnection
 
 NOT_YET = Validity(since=timedelta(days=1))

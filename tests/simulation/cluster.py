@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 from uuid import UUID
 
+from record_batches import decode_batch
 from world import SimulatedSocket, World
 
 from kipctl.probe.leadership import Leader
@@ -40,7 +41,6 @@ from kipctl.protocol.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kipctl.protocol.records import decode_batch
 
 PRODUCER_ID = 4000
 _REQUESTS: dict[int, type[Request[Any]]] = {

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from cluster import Broker, Cluster, Reply, Snapshot
+from record_batches import Record, encode_batch
 from world import World
 
 from kipctl.probe.leadership import Leader
@@ -42,7 +43,7 @@ from kipctl.protocol.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
-from kipctl.protocol.records import PARTITION_LEADER_EPOCH_AT, Record, encode_batch
+from kipctl.protocol.records import PARTITION_LEADER_EPOCH_AT
 
 _NEVER_US = 1 << 62
 _NO_ID = UUID(int=0)

@@ -11,7 +11,7 @@ from stage import BOOTSTRAP, Seen, Stage, played
 from story import FAULTS, TOPIC, Story, topic_names
 
 from kipctl.probe.bootstrap import find_topic
-from kipctl.probe.metadata_policy import TopicPolicy, WorkingSet
+from kipctl.probe.idle_eviction import TopicPolicy, TopicsInUse
 from kipctl.probe.produce.many_topics import ManyTopicsProducer, Segment
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import Variant, random_values, variants
@@ -79,10 +79,10 @@ class _Play(Stage):
                 *producer_id,
                 self.sockets,
                 [BOOTSTRAP],
-                working_set=WorkingSet(TopicPolicy.KIP526, idle_ms * 1000),
+                topics_in_use=TopicsInUse(TopicPolicy.KIP526, idle_ms * 1000),
             )
         ) as self.producer:
-            self.producer.learn(metadata)
+            self.producer.apply_first_metadata(metadata)
             self.producer.connect_all(10_000_000)
             self.let_happen()
             self.producer.run(Schedule(world.now_us, story.num_records, story.throughput))
@@ -111,7 +111,7 @@ class _Play(Stage):
             )
         ) as self.producer:
             self.producer.bootstrap(BOOTSTRAP)
-            self.producer.keep_metadata(1_000, _IDLE_MS)
+            self.producer.set_metadata_ages(1_000, _IDLE_MS)
             self.let_happen()
             self.settle_until_us += 4 * _IDLE_MS * 1000
             segments = [
@@ -132,8 +132,8 @@ class _Play(Stage):
             return
         # Before version 13 a hint may be of another topic of that name.
         others = () if self.story.produce_version >= 13 else self.cluster.names
-        self.leaders_have_led(producer._finder, producer._partitions, others)
-        self.metadata_goes_first(producer._finder, {ApiKey.PRODUCE})
+        self.leaders_have_led(producer._metadata, producer._partitions, others)
+        self.metadata_goes_first(producer._metadata, {ApiKey.PRODUCE})
         assert self.world.now_us <= self.settle_until_us, (
             f"{producer.generated - producer._accumulator.settled} records are not settled long"
             " after the last fault"

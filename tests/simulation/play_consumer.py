@@ -16,12 +16,12 @@ from story_of_reading import READING_FAULTS, ReadingStory
 from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.consume.consumer import Consumer
 from kipctl.probe.consume.positions import NO_OFFSET, Partition, State
-from kipctl.probe.leadership import LedPartition
+from kipctl.probe.leadership import ClientPartition
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.records import BATCH_HEADER_SIZE
 from kipctl.trace.codes import PHASES, RangeCase, RangeHandling
-from kipctl.trace.redirects import FailedAttempt
+from kipctl.trace.redirect_phases import FailedAttempt
 from kipctl.transport.access import Access
 
 _HEADER = struct.Struct(">qii")
@@ -57,7 +57,7 @@ class _Tracing(Tracing):
 
     def redirects(
         self,
-        partition: LedPartition,
+        partition: ClientPartition,
         first_seq: int,
         records: int,
         failures: Sequence[FailedAttempt],
@@ -121,7 +121,7 @@ class _Play(Stage):
                 )
             ) as self.consumer,
         ):
-            self.consumer.learn(metadata)
+            self.consumer.apply_first_metadata(metadata)
             self.let_happen()
             self._grows_until_us = world.now_us + story.over_us
             world.after(story.append_every_us, self._grow)
@@ -143,9 +143,9 @@ class _Play(Stage):
         consumer = self.consumer
         if consumer is None:
             return
-        self.leaders_have_led(consumer._finder, self.partitions)
+        self.leaders_have_led(consumer._metadata, self.partitions)
         asks = {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH}
-        self.metadata_goes_first(consumer._finder, asks)
+        self.metadata_goes_first(consumer._metadata, asks)
         fetches = Counter(
             link.node.id
             for link in consumer._network.links

@@ -15,7 +15,7 @@ from cluster import Cluster
 from story import AnyStory, Faults, perform
 from world import SimulatedSockets, World
 
-from kipctl.probe.leader_finder import LeaderFinder
+from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import PHASES, Decision, MetadataCause, RangeCase, RangeHandling
@@ -118,16 +118,19 @@ class Stage:
         raise NotImplementedError
 
     def leaders_have_led(
-        self, finder: LeaderFinder[Any, Any], partitions: Iterable[Any], others: Iterable[UUID] = ()
+        self,
+        metadata: MetadataUpdater[Any, Any],
+        partitions: Iterable[Any],
+        others: Iterable[UUID] = (),
     ) -> None:
         """What the client believes was true once, and its epochs do not fall.
 
         `others` are ids of topics that a leader may be of instead of the one it is believed of.
         """
         for partition in partitions:
-            leader = finder._leadership._leaders.get(partition)
+            leader = metadata._leadership._leaders.get(partition)
             if leader is None:
-                if finder._working_set:  # idle topics are forgotten, epochs too, as in Java
+                if metadata._topics_in_use:  # idle topics are forgotten, epochs too, as in Java
                     self._epochs.pop(partition, None)
                 continue
             known_id, known = self._epochs.get(partition, (None, -1))
@@ -147,7 +150,7 @@ class Stage:
                     f" it was {reigns}"
                 )
 
-    def metadata_goes_first(self, finder: LeaderFinder[Any, Any], after: set[ApiKey]) -> None:
+    def metadata_goes_first(self, metadata: MetadataUpdater[Any, Any], after: set[ApiKey]) -> None:
         """While a Metadata request is due, and was at the last turn, none of those goes out."""
         now = self.world.now_us
         sent = {
@@ -157,8 +160,8 @@ class Stage:
             for flight in socket.connection.in_flight
             if flight.api_key in after
         }
-        policy = finder._policy
-        due = policy.in_flight is None and policy.due_us(finder._new_topics) <= now
+        policy = metadata._policy
+        due = policy.in_flight is None and policy.due_us(metadata._new_topics) <= now
         if due and self._due_since_us is not None:
             new = sent - self._sent_before
             assert not new, "other requests go out while Metadata is due"

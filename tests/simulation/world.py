@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from kipctl.protocol.produce_frames import Buffer
-from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
 from kipctl.transport.sockets import READ, WRITE
 
 _FIRST_US = 1_000_000

@@ -4,6 +4,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
+from record_batches import Record, encode_batch
 
 from kipctl.protocol.api import ApiKey, encode_request
 from kipctl.protocol.message import ZERO_UUID, encode
@@ -25,7 +26,6 @@ from kipctl.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kipctl.protocol.records import Record, encode_batch
 from kipctl.tap.addresses import Addresses
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer

@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
+from record_batches import Record, encode_batch
+
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.message import R, Request, Response, encode
@@ -26,7 +28,6 @@ from kipctl.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kipctl.protocol.records import Record, encode_batch
 
 TOPIC = "t"
 TOPIC_ID = UUID(int=0xABC)

@@ -4,13 +4,13 @@ from uuid import UUID
 
 import pytest
 from one_connection import START_US, TOPIC, ask_metadata, metadata, produce, produced, records
+from record_batches import Record, encode_batch
 
-from kipctl.protocol.records import Record, encode_batch
-from kipctl.tap.attempts import seen_wait
 from kipctl.tap.clients import Identity
 from kipctl.tap.leaders import PartitionId
+from kipctl.tap.retries import split_seen_wait
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirects import Wait
+from kipctl.trace.redirect_phases import Wait
 
 NOT_LEADER = 6
 PHASES = ("queued", "detect", "backoff", "metadata", "connect", "not_ready", "acknowledge")
@@ -317,7 +317,7 @@ def test_latency_counts_from_the_records_creation(wire, created_ms, waited_us):
     ],
 )
 def test_the_wait_before_the_next_attempt_as_the_wire_shows_it(asked, named, connected, wait):
-    assert seen_wait(1000, 2000, asked, named, connected) == wait
+    assert split_seen_wait(1000, 2000, asked, named, connected) == wait
 
 
 def test_epochs_of_a_topic_made_anew_are_others(wire):

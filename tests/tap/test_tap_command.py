@@ -12,7 +12,7 @@ import pytest
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.execute import Listeners
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import PerfPlan, produce
@@ -79,7 +79,7 @@ def test_it_ends_with_ctrl_c_and_tells_what_clients_did(lab: Lab, tmp_path: Path
         assert tap.stdout
         assert tap.stderr
         address = tap.stderr.readline().split()[3]
-        spec = ProbeSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
+        spec = ProduceSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
         produce(PerfPlan(probe=spec, partitions=3), Listeners())
         tap.send_signal(signal.SIGINT)
         document = json.loads(tap.stdout.read())

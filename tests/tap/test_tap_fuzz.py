@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from record_batches import Record, encode_batch
 
 from kipctl.protocol.api import encode_request
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -52,12 +53,10 @@ from kipctl.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kipctl.protocol.records import Record, encode_batch
 from kipctl.protocol.share_fetch import (
     ShareFetchableTopicResponse,
     ShareFetchRequest,
     ShareFetchResponse,
-    ShareNodeEndpoint,
     SharePartitionData,
 )
 from kipctl.tap.addresses import Addresses
@@ -148,7 +147,7 @@ EXCHANGES: dict[str, tuple[Request, Response, int]] = {
         ShareFetchRequest(),
         ShareFetchResponse(
             responses=(ShareFetchableTopicResponse(TOPIC_ID, (SharePartitionData(error_code=6),)),),
-            node_endpoints=(ShareNodeEndpoint(2, "h2", 9092),),
+            node_endpoints=(NodeEndpoint(2, "h2", 9092),),
         ),
         2,
     ),

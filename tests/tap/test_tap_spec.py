@@ -96,7 +96,7 @@ def test_what_clients_are_told(listen, advertise, told):
 )
 def test_the_address_that_clients_are_to_be_given(listen, advertise, listens, told):
     spec = TapSpec(access=Access("b:1"), listen=listen, advertise=advertise)
-    assert spec.told(listens) == told
+    assert spec.advertised_address(listens) == told
 
 
 @pytest.mark.parametrize(("listen", "advertise"), [("h:0", "a:1"), ("h:1", "a:x"), ("h:1", "a:")])

@@ -12,7 +12,7 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.process import Launch
 from kipctl.trace.codes import MetadataCause
-from kipctl.trace.pickled import load_values
+from kipctl.trace.safe_pickle import load_values
 from kipctl.transport.access import Access
 
 

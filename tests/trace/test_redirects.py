@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kipctl.trace.codes import PHASES, Decision
-from kipctl.trace.redirects import FailedAttempt, Phases, Wait, phases, split_wait
+from kipctl.trace.redirect_phases import FailedAttempt, Phases, Wait, phases, split_wait
 
 
 @pytest.mark.parametrize(

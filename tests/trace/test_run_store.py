@@ -18,8 +18,8 @@ from kipctl.trace.stored_runs import (
     find_run,
     folder_of,
     folders_named,
-    look,
     path_of,
+    read_stored_run,
     removable,
     remove,
     runs_folder,
@@ -199,7 +199,7 @@ def test_a_runs_size_is_that_of_its_files(store: dict[str, str]) -> None:
     run = stored(store, "r")
     files = [path for path in run.folder.rglob("*") if path.is_file()]
     assert len(files) == len(DATASETS) + 1
-    assert look(run.folder).bytes == sum(len(path.read_bytes()) for path in files)
+    assert read_stored_run(run.folder).bytes == sum(len(path.read_bytes()) for path in files)
 
 
 SECRET = {"producer": {"acks": "all", "sasl.password": "hunter2", "deep": [{"token": "hunter2"}]}}
@@ -207,7 +207,7 @@ SECRET = {"producer": {"acks": "all", "sasl.password": "hunter2", "deep": [{"tok
 
 def test_no_secret_leaves_even_if_one_was_recorded(tmp_path: Path, store: dict[str, str]) -> None:
     run = stored(store, "r", **SECRET)
-    shown = look(run.folder).description
+    shown = read_stored_run(run.folder).description
     assert shown is not None
     assert shown["producer"]["acks"] == "all"
     export_archive(run, tmp_path / "r.tar.gz")

@@ -29,7 +29,7 @@ from kipctl.protocol.sasl import (
 from kipctl.security.sasl import AuthenticationError, Sasl
 from kipctl.security.tokens import UnsignedToken
 from kipctl.transport.access import Access
-from kipctl.transport.blocking import BlockingConnection
+from kipctl.transport.blocking_connection import BlockingConnection
 from kipctl.transport.request import BrokerConnection, Cluster
 
 PLAIN = Sasl("PLAIN", USER, PASSWORD)

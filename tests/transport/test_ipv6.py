@@ -18,7 +18,7 @@ from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access, parse_address, parse_bootstrap_servers, parse_map
-from kipctl.transport.loop import LoopConnection
+from kipctl.transport.loop_connection import LoopConnection
 from kipctl.transport.request import Cluster
 from kipctl.transport.sockets import WRITE, SystemSockets
 
@@ -86,7 +86,7 @@ def test_a_tap_listens_there_and_tells_its_clients(advertise: str) -> None:
         )
         with running_tap(spec, None) as tap, Cluster(tap.bootstrap_server) as cluster:
             assert parse_address(tap.bootstrap_server).host == HOST
-            assert spec.told(tap.bootstrap_server) == tap.bootstrap_server
+            assert spec.advertised_address(tap.bootstrap_server) == tap.bootstrap_server
             (node,) = cluster.nodes.values()
             assert tap.show().ports == {broker.address: node.port}
             assert node.host == HOST

@@ -14,7 +14,7 @@ from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.produce_frames import Buffer
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
-from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
 from kipctl.transport.sockets import SystemSockets
 
 Script = Callable[[socket.socket], None]

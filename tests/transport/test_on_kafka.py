@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from record_batches import Record, encode_batch
 
 from kipctl.cluster.topics import await_topic, create_topic, delete_topic
 from kipctl.lab.cluster import Lab
@@ -40,7 +41,6 @@ from kipctl.protocol.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from kipctl.protocol.records import Record, encode_batch
 from kipctl.transport.request import BrokerConnection, Cluster
 
 pytestmark = pytest.mark.kafka

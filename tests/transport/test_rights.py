@@ -9,7 +9,7 @@ from kipctl.protocol.error_codes import ErrorCode
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import Security
 from kipctl.transport.access import Access
-from kipctl.transport.rights import refusal
+from kipctl.transport.acl_errors import refusal
 
 
 @pytest.mark.parametrize(

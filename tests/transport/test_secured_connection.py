@@ -42,8 +42,8 @@ from kipctl.protocol.sasl import (
 from kipctl.security.sasl import Sasl
 from kipctl.security.tls import Tls
 from kipctl.transport.login import renewal_window_s
-from kipctl.transport.loop import ConnectionLostError, InFlight, LoopConnection
-from kipctl.transport.secured import SecuredConnection
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight, LoopConnection
+from kipctl.transport.secured_connection import SecuredConnection
 from kipctl.transport.sockets import SystemSockets
 from kipctl.transport.tls_socket import ROOM, TlsSocket
 

@@ -8,7 +8,7 @@ import pytest
 
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
-from kipctl.transport.loop import ConnectionLostError, LoopConnection
+from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
 from kipctl.transport.sockets import WRITE, SystemSockets
 
 _STREAM = (socket.AF_INET, socket.SOCK_STREAM, 6, "")

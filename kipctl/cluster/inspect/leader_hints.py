@@ -32,7 +32,7 @@ from kipctl.protocol.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kipctl.protocol.records import CRC_AT, Record, encode_batch
+from kipctl.protocol.records import CRC_AT, one_record_batch
 from kipctl.transport.request import BrokerConnection, Cluster
 
 DRAFT_VERSION = FIRST_PRODUCE_WITH_HINTS - 1
@@ -99,7 +99,7 @@ def _check_produce(
 
 def _unwritable(partition_id: PartitionId) -> ProduceRequest:
     """A Produce that no broker can append: its CRC is wrong."""
-    batch = bytearray(encode_batch([Record(value=b"")]))
+    batch = bytearray(one_record_batch(b""))
     batch[CRC_AT] ^= 0xFF
     return ProduceRequest(
         acks=1,

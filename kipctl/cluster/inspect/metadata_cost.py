@@ -12,7 +12,7 @@ from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.primitives import INT32
 from kipctl.transport.access import Access
-from kipctl.transport.blocking import BlockingConnection
+from kipctl.transport.blocking_connection import BlockingConnection
 from kipctl.transport.request import Cluster
 
 SAMPLES = 5

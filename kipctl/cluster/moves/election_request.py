@@ -16,8 +16,8 @@ from kipctl.protocol.elect_leaders import (
     TopicPartitions,
 )
 from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 
 SEE_LEADERS = "Look: kipctl inspect leaders"
 FIRST_PAUSE_S = 0.05

@@ -33,8 +33,8 @@ from kipctl.protocol.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 
 Progress = Callable[[str], None]
 OnPoll = Callable[[Collection[PartitionId]], None]

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 from kipctl import __version__
 from kipctl.errors import PipelineError
 from kipctl.measure.export import record_batches
-from kipctl.measure.parts import Part
+from kipctl.measure.probe_results import ProbeResult
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import Outcome
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
-from kipctl.probe.produce.run import ProbeOutcome, ProbeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.probe.run import Outcome
 from kipctl.runs.read_to_end import WrittenTo, acknowledged_ends, await_offsets
 from kipctl.runs.start import OnThisMachine, Probe, Starter
 from kipctl.trace.clock import now_us
@@ -126,7 +126,7 @@ def finish(writer: Writer, reader: Reader, run: Run) -> Written:
 @contextmanager
 def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
     """kipctl's own producer."""
-    spec = ProbeSpec(
+    spec = ProduceSpec(
         load.access,
         load.topic,
         num_records=ENDLESS,
@@ -146,7 +146,7 @@ def probe_writer(load: Load, discovery: LeaderDiscovery) -> Iterator[Writer]:
 
 
 class _ProbeWriter:
-    def __init__(self, probe: Probe[ProbeOutcome]) -> None:
+    def __init__(self, probe: Probe[ProduceOutcome]) -> None:
         self._probe = probe
         self.start_us = probe.schedule.start_us
 
@@ -157,12 +157,12 @@ class _ProbeWriter:
         self._outcome = self._probe.outcome()
         if failure := self._outcome.failure:
             raise PipelineError(f"The producer broke off: {failure}")
-        return acknowledged_ends(self._probe.parts)
+        return acknowledged_ends(self._probe.results)
 
     def record(self, run: Run) -> Written:
         """See Writer."""
         outcome = self._outcome
-        for number, part in enumerate(self._probe.parts):
+        for number, part in enumerate(self._probe.results):
             _write(run, part, outcome, part.outcome.start_us, 2 * number)
         spec = outcome.spec
         return Written(
@@ -218,13 +218,13 @@ class _ProbeReader:
     def record(self, run: Run, written: Written) -> Mapping[str, Any]:
         """See Reader."""
         earlier_us = self._outcome.start_us - written.start_us
-        for number, part in enumerate(self._probe.parts):
+        for number, part in enumerate(self._probe.results):
             start_us = part.outcome.start_us - earlier_us
             _write(run, part, self._outcome, start_us, 2 * number + 1)
         return {"consumer": without_secrets(as_properties(self._outcome.spec.config))}
 
 
-def _write(run: Run, part: Part[Any], whole: Outcome, start_us: int, number: int) -> None:
+def _write(run: Run, part: ProbeResult[Any], whole: Outcome, start_us: int, number: int) -> None:
     """Its rows, as those of the client whose part it is, with times since `start_us` by its own
     machine's clock."""
     outcome = replace(part.outcome, spec=whole.spec, start_us=start_us)

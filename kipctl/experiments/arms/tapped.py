@@ -13,9 +13,9 @@ from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
-from kipctl.measure.produced import measured_together
+from kipctl.measure.producer_summary import measured_produce
 from kipctl.probe.produce.config import parse_properties
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.execute import Executed, Listeners, execute_load
@@ -245,7 +245,7 @@ def _execute_probe(
     tap: RunningTap,
     seed: int,
 ) -> tuple[Executed[Any], dict[str, Any]]:
-    spec = ProbeSpec(
+    spec = ProduceSpec(
         stand.access.behind(tap.bootstrap_server),
         load.topic,
         num_records=load.num_records,
@@ -258,7 +258,7 @@ def _execute_probe(
     )
     with OnThisMachine()(spec) as probe:
         executed = execute_load(probe, probe.schedule, stand.cluster, load.topic, plan, Listeners())
-        measured = measured_together(executed.outcome, probe.parts)
+        measured = measured_produce(executed.outcome, probe.results)
     outcome = measured.outcome
     return executed, {
         "software": f"kipctl {__version__}",

@@ -18,10 +18,10 @@ from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
 from kipctl.experiments.batch.plan import BatchPlan
-from kipctl.measure.parts import moved, rows_of_parts, together
-from kipctl.measure.produced import measured_together, summarize
+from kipctl.measure.probe_results import concatenated, rows_of_probes, shifted
+from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.progress import ProgressText
 from kipctl.runs.actions import parse_action
 from kipctl.runs.machine import busy_share, cpu_times
@@ -142,14 +142,18 @@ def _one(
         rotated = [Rotation(begin - start_us, end - start_us) for begin, end in spans]
         actions = [_action(one, plan.partitions) for one in rotated]
         after = snapshot_after(cluster, OWN_TOPIC, message)
-        recorder.write(outcome, probe.parts, events, actions, after)
+        recorder.write(outcome, probe.results, events, actions, after)
         recorder.evaluated(
-            summarize(measured_together(outcome, probe.parts), actions, stand.kafka_version)
+            summarize_produce(
+                measured_produce(outcome, probe.results), actions, stand.kafka_version
+            )
         )
         if outcome.failure:
             raise RefusedError(f"The producer broke off: {outcome.failure}")
         rows = {
-            name: moved(together(name, rows_of_parts(probe.parts, name, start_us)), name, -start_us)
+            name: shifted(
+                concatenated(name, rows_of_probes(probe.results, name, start_us)), name, -start_us
+            )
             for name in ("batches", "redirects")
         }
     batches = rows["batches"]
@@ -168,11 +172,11 @@ def _asked(plan: BatchPlan) -> dict[str, object]:
     return RunPlan(during=rotate_it, every_s=plan.settle_s, count=plan.rotations).asked
 
 
-def _spec(plan: BatchPlan, stand: Stand) -> ProbeSpec:
+def _spec(plan: BatchPlan, stand: Stand) -> ProduceSpec:
     """The producer: as Kafka's own is by default, but to every partition in turn, so that each
     moved leader may be met."""
     acks_all = plan.acks == "all"
-    return ProbeSpec(
+    return ProduceSpec(
         stand.access,
         OWN_TOPIC,
         num_records=round(plan.throughput * _DAY_S) + 1,

@@ -141,7 +141,7 @@ def document(leaders: int, found: Mapping[int, Sequence[BatchRun]]) -> dict[str,
     """What was measured of each size, how they differ, and what spoils it, for JSON."""
     busy = [run.busy for runs in found.values() for run in runs if run.busy is not None]
     met = {str(size): [len(run.moves) for run in runs] for size, runs in found.items()}
-    said = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
+    said = doubts(Observed(measured_p99_ms=math.inf, busy=max(busy, default=None)))
     return {
         "doubts": [*said, *few_moves_doubts(met, _MORE_MOVES)],
         "busy": max(busy, default=None),

@@ -17,7 +17,7 @@ from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.extras import demand
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.progress import ProgressText, part_of
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.produce_frames import Topic

@@ -24,7 +24,7 @@ from kipctl.experiments.redirect.result import (
     set_up,
 )
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProbeSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.progress import ProgressText, part_of
 from kipctl.runs.actions import parse_action
 from kipctl.runs.execute import Listeners
@@ -165,7 +165,7 @@ def _warm_up(
         return
     message(f"Warming up the brokers for {plan.broker_warmup_s:g} s.")
     rate = min(plan.throughput, 2000)
-    spec = ProbeSpec(
+    spec = ProduceSpec(
         stand.access,
         OWN_TOPIC,
         num_records=max(1, int(rate * plan.broker_warmup_s)),

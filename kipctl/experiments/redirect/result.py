@@ -160,7 +160,7 @@ def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | 
 def doubts_of(found: Sequence[ArmRuns]) -> list[str]:
     """What spoils the measurement as a whole (`kipctl.measure.doubts`)."""
     busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
-    sentences = doubts(Observed(beside_ms=math.inf, busy=max(busy, default=None)))
+    sentences = doubts(Observed(measured_p99_ms=math.inf, busy=max(busy, default=None)))
     met = {arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in found}
     return [*sentences, *few_moves_doubts(met, _MORE_MOVES)]
 

@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.probe.client import STALE_METADATA_ERRORS, ProbeClient
+from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.failures import Failures
-from kipctl.probe.consume.link import ConsumerLink
-from kipctl.probe.consume.positioning import PositionCall, Positioning
+from kipctl.probe.consume.fetch_retries import FetchRetries
+from kipctl.probe.consume.fetch_session import FetchPosition
+from kipctl.probe.consume.fetch_targets import FetchTargets
+from kipctl.probe.consume.offset_fetcher import OffsetFetcher, PositionCall
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
-from kipctl.probe.consume.readers import Readers
-from kipctl.probe.consume.reads import NOTHING, Reads
+from kipctl.probe.consume.read_rows import UNKNOWN, ReadRows
 from kipctl.probe.consume.requests import fetch_request
-from kipctl.probe.consume.session import Wanted
-from kipctl.probe.hints import hint_in_fetch
-from kipctl.probe.leadership import NO_HINT, LeaderDiscovery
+from kipctl.probe.hints import NO_HINT, hint_in_fetch
+from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
@@ -33,7 +33,7 @@ from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.record_counts import OldFormatError, count_records
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
-from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
 
 _STALE_METADATA_ERRORS = STALE_METADATA_ERRORS | {
@@ -51,7 +51,7 @@ and the offset that was asked for; the bytes are good for this call only."""
 class _FetchCall:
     """A Fetch under way: what the session reads for us with it."""
 
-    wanted: dict[Partition, Wanted]
+    wanted: dict[Partition, FetchPosition]
 
 
 class Consumer(ProbeClient[Partition, ConsumerLink]):
@@ -94,30 +94,30 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             bootstrap,
             should_stop,
         )
-        self._reads = Reads(self._finder, tracing)
-        self._positioning = Positioning(
+        self._rows = ReadRows(self._metadata, tracing)
+        self._offsets = OffsetFetcher(
             config,
-            self._finder,
+            self._metadata,
             self._network,
             self._settled,
-            self._reads.row_without_answer,
+            self._rows.row_without_answer,
             tracing.amend_range_case,
         )
-        self._readers = Readers(assigned, self._finder, self._network, self._positioning.add)
-        self._failures = Failures(self._retries, tracing, self._finder)
+        self._targets = FetchTargets(assigned, self._metadata, self._network, self._offsets.add)
+        self._fetch_retries = FetchRetries(self._retries, tracing, self._metadata)
         self.records = 0
         self.bytes = 0
         """Of whole batches, as they come over the wire."""
-        self._late: list[Partition] = []
+        self._unsettled_at_start: list[Partition] = []
         """Without a position when the run began."""
-        self._read_us = 0
+        self._last_read_us = 0
         self.is_stopped = False
         """Somebody asked to read nothing more."""
 
     @property
     def racks(self) -> Sequence[str]:
         """The racks of brokers that answered, by their number in the trace."""
-        return tuple(self._reads.racks)
+        return tuple(self._rows.racks)
 
     # --- before the run ---
 
@@ -130,25 +130,25 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         since: its leader may take records before it can be asked.
         """
         began_ms = time.time_ns() // 1_000_000
-        began, assigned = self._now_us(), self._readers.assigned
+        began, assigned = self._now_us(), self._targets.assigned
         while not self.is_stopped:
             now = self._now_us()
             unsettled = [
-                p for p in self._readers.assigned if p.state not in (State.READY, State.FAILED)
+                p for p in self._targets.assigned if p.state not in (State.READY, State.FAILED)
             ]
-            is_connected = all(link.ready for link in self._network.links if link.readers)
+            is_connected = all(link.ready for link in self._network.links if link.fetchable)
             some = len(unsettled) < len(assigned)
             if (not unsettled and is_connected) or now - began > (
                 patience_us if some else timeout_us
             ):
-                self._late = unsettled
+                self._unsettled_at_start = unsettled
                 if self._config.auto_offset_reset == "latest":
                     for partition in unsettled:
                         partition.since_ms = began_ms
                 return unsettled
-            self._look_after(now)
+            self._do_due_work(now)
             for link in self._network.links:
-                if link.readers:
+                if link.fetchable:
                     self._network.ensure_connected(link)
             self._network.poll(self._now_us() + _POSITIONS_TICK_US)
         return []
@@ -157,15 +157,15 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     def run(self, start_us: int, num_records: int, timeout_us: int) -> None:
         """Read from then on, until there are so many records, or for so long there was none."""
-        self._read_us = start_us
-        self._network.begin()
+        self._last_read_us = start_us
+        self._network.begin_run()
         while not self._is_over(self._now_us(), num_records, timeout_us):
             now = self._now_us()
-            self._look_after(now)
+            self._do_due_work(now)
             until = min(
                 self._next_tick_us,
-                self._readers.wake_us,
-                self._finder.wake_us,
+                self._targets.wake_us,
+                self._metadata.wake_us,
                 self._network.wake_us,
             )
             if now < start_us:
@@ -183,48 +183,48 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         return (
             self.is_stopped
             or self.records >= num_records
-            or now - self._read_us > timeout_us
-            or all(p.state is State.FAILED for p in self._readers.assigned)
+            or now - self._last_read_us > timeout_us
+            or all(p.state is State.FAILED for p in self._targets.assigned)
         )
 
-    def _look_after(self, now: int) -> None:
+    def _do_due_work(self, now: int) -> None:
         """All but fetching that is due."""
-        self._network.wake(now)
-        if now >= self._readers.wake_us:
-            self._readers.wake(now)
-        if now >= self._finder.due_us:
-            self._finder.ask(now)
-        self._positioning.ask(now)
+        self._network.update_timers(now)
+        if now >= self._targets.wake_us:
+            self._targets.end_backoffs(now)
+        if now >= self._metadata.due_us:
+            self._metadata.send_due_request(now)
+        self._offsets.send_requests(now)
         if now >= self._next_tick_us:
             self._tick(now)
-            self._readers.move(now)
+            self._targets.refresh(now)
 
     def _end(self, now: int) -> None:
         """Write what is still open."""
-        for partition in self._readers.assigned:
-            if partition.state is State.RESET and partition in self._late:
+        for partition in self._targets.assigned:
+            if partition.state is State.RESET and partition in self._unsettled_at_start:
                 # Nobody said where to begin.
                 self.errors[error_name(ErrorCode.LEADER_NOT_AVAILABLE)] += 1
             if partition.check:
-                self._reads.write(partition.check.row)
-            self._failures.over(partition, 0, now)
-        self._finder.write_unanswered()
+                self._rows.write(partition.check.row)
+            self._fetch_retries.finish(partition, 0, now)
+        self._metadata.write_unanswered()
 
     # --- what becomes of partitions ---
 
     def _leader_moved(self, partition: Partition) -> None:
         """The position is checked with the leader, then read on."""
-        partition.choice.clear()
+        partition.preferred_replica.clear()
         if partition.check:
             partition.check.answers.clear()  # they were the old leader's
-        if partition.state is State.READY and self._positioning.can_validate(partition):
+        if partition.state is State.READY and self._offsets.can_validate(partition):
             partition.state = State.VALIDATE
         if partition.failures:
-            wait_us = self._failures.wait_us(partition, self._finder.epoch(partition))
+            wait_us = self._fetch_retries.wait_us(partition, self._metadata.epoch(partition))
             partition.retry_us = 0
             if wait_us:
-                self._readers.wait(partition, partition.failures[-1].error_us + wait_us)
-        self._readers.place(partition, self._now_us())
+                self._targets.back_off(partition, partition.failures[-1].error_us + wait_us)
+        self._targets.place(partition, self._now_us())
 
     def _topic_recreated(self, partitions: Sequence[Partition]) -> None:
         """What was read before says nothing of the new logs."""
@@ -236,21 +236,21 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                         flight.subject.wanted.pop(partition, None)
         for partition in partitions:
             partition.restart()
-            self._readers.place(partition, self._now_us())
+            self._targets.place(partition, self._now_us())
 
     def _settled(self, partition: Partition, now: int) -> None:
         """The position is known (`Positioning`'s on_settled), or there will be none."""
         if partition.check:
             row, partition.check = partition.check.row, None
-            number = self._tracing.amendable_read(row)
+            number = self._tracing.read_row(row)
             if row.range_handling == RangeHandling.ASK_LEADER:
-                self._positioning.refused_by_follower(partition, row.broker, number)
+                self._offsets.refused_by_follower(partition, row.broker, number)
             if row.range_handling == RangeHandling.WAIT:
-                self._readers.wait(partition, now + self._config.retry_backoff_ms * 1000)
+                self._targets.back_off(partition, now + self._config.retry_backoff_ms * 1000)
         if partition.state is State.FAILED:
             self.errors[error_name(partition.error or ErrorCode.OFFSET_OUT_OF_RANGE)] += 1
-        partition.turn_us = now
-        self._readers.place(partition, now)
+        partition.unblocked_us = now
+        self._targets.place(partition, now)
 
     # --- fetching ---
 
@@ -258,25 +258,25 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         for link in self._network.links:
             # Not before a link's loss, which may just have sent its readers here.
             now = self._now_us()
-            if link.readers and not link.is_fetching and now >= link.not_before_us:
+            if link.fetchable and not link.is_fetching and now >= link.next_fetch_us:
                 self._fetch(link, now)
 
     def _fetch(self, link: ConsumerLink, now: int) -> None:
         if not self._network.ensure_connected(link) or not link.may_send:
             return
-        epoch = self._finder.epoch
-        wanted = {p: Wanted(p.offset, epoch(p)) for p in link.readers}
+        epoch = self._metadata.epoch
+        wanted = {p: FetchPosition(p.offset, epoch(p)) for p in link.fetchable}
         for partition, want in wanted.items():
-            self._failures.sent_again(partition, link, want.leader_epoch, now)
-        asked = link.session.ask({link.named(p): want for p, want in wanted.items()})
+            self._fetch_retries.retried(partition, link, want.leader_epoch, now)
+        asked = link.session.next_request({link.session_key(p): want for p, want in wanted.items()})
         request = fetch_request(self._config, asked)
         link.is_fetching = True
         try:
             link.send_message(request, link.fetch_version, now, _FetchCall(wanted))
         except ConnectionLostError:
-            self._network.lose(link)
+            self._network.disconnect(link)
 
-    def _fetched(
+    def _handle_fetch(
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         """Take an answer to a Fetch; returns its error and its number of topics."""
@@ -284,10 +284,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         self._network.throttle(link, flight, answer.throttle_ms, now)
         call: _FetchCall = flight.subject
         link.is_fetching, link.fetched_us = False, now
-        if not link.session.answered(answer.error_code, answer.session_id):
-            link.not_before_us = now + self._config.retry_backoff_ms * 1000
+        if not link.session.handle_response(answer.error_code, answer.session_id):
+            link.next_fetch_us = now + self._config.retry_backoff_ms * 1000
             if answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
-                self._finder.want(MetadataCause.LEADER_CHANGE)
+                self._metadata.request_update(MetadataCause.LEADER_CHANGE)
             return answer.error_code, 0
         for fetched in answer.partitions:
             of_topic = self._by_topic.get(fetched.topic, ())
@@ -301,12 +301,12 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             is_current = (
                 partition.state is State.READY
                 and partition.offset == want.offset
-                and self._finder.epoch(partition) == want.leader_epoch
+                and self._metadata.epoch(partition) == want.leader_epoch
             )
             if fetched.error_code:  # of a broker that it is not read from any more: no news
-                is_current &= self._readers.is_read_from(partition, link)
+                is_current &= self._targets.is_fetched_from(partition, link)
             if not is_current:
-                self._reads.write(self._reads.row(link, partition, want, fetched, now))
+                self._rows.write(self._rows.row(link, partition, want, fetched, now))
             elif fetched.error_code:
                 self._refused(link, partition, want, fetched, answer, flight, now)
             else:
@@ -314,7 +314,12 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         return 0, 1
 
     def _read(
-        self, link: ConsumerLink, partition: Partition, want: Wanted, fetched: Fetched, now: int
+        self,
+        link: ConsumerLink,
+        partition: Partition,
+        want: FetchPosition,
+        fetched: Fetched,
+        now: int,
     ) -> None:
         """An answer without error: records, the name of a replica to read from, or nothing new."""
         aborted = fetched.aborted if self._config.reads_committed else None
@@ -327,38 +332,38 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             if isinstance(wrong, OldFormatError):
                 error = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
             refused = fetched._replace(error_code=error)
-            self._reads.write(self._reads.row(link, partition, want, refused, now))
+            self._rows.write(self._rows.row(link, partition, want, refused, now))
             self._fail(partition, error, now)
             return
         if self._on_records and len(fetched.records):
             self._on_records(partition, fetched.records, want.offset)
-        self._reads.write(self._reads.row(link, partition, want, fetched, now, counted))
-        is_elsewhere = fetched.preferred_read_replica != NOTHING
+        self._rows.write(self._rows.row(link, partition, want, fetched, now, counted))
+        is_elsewhere = fetched.preferred_read_replica != UNKNOWN
         if counted.records or not is_elsewhere:
-            self._failures.over(partition, counted.records, now)
+            self._fetch_retries.finish(partition, counted.records, now)
         if counted.next_offset > want.offset:
             partition.offset = counted.next_offset
             partition.epoch = counted.epoch
-            self._read_us = now
+            self._last_read_us = now
             self.records += counted.records
             self.bytes += counted.bytes
         if is_elsewhere:
-            self._named(partition, fetched.preferred_read_replica, now)
+            self._replica_named(partition, fetched.preferred_read_replica, now)
 
-    def _named(self, partition: Partition, replica: int, now: int) -> None:
+    def _replica_named(self, partition: Partition, replica: int, now: int) -> None:
         """The leader has named the replica to read from."""
-        if replica in self._finder.nodes:
-            partition.choice.named(replica, now, self._config.metadata_max_age_ms * 1000)
+        if replica in self._metadata.nodes:
+            partition.preferred_replica.set(replica, now, self._config.metadata_max_age_ms * 1000)
         else:  # the leader knows more than we do, or less
-            self._finder.want(MetadataCause.LEADER_CHANGE)
-            self._readers.wait(partition, now + self._config.retry_backoff_ms * 1000)
-        self._readers.place(partition, now)
+            self._metadata.request_update(MetadataCause.LEADER_CHANGE)
+            self._targets.back_off(partition, now + self._config.retry_backoff_ms * 1000)
+        self._targets.place(partition, now)
 
     def _refused(
         self,
         link: ConsumerLink,
         partition: Partition,
-        want: Wanted,
+        want: FetchPosition,
         fetched: Fetched,
         answer: FetchAnswer,
         flight: InFlight,
@@ -366,38 +371,40 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     ) -> None:
         """A partition's error: learn what its hint says, and settle what comes next."""
         error = fetched.error_code
-        row = self._reads.row(link, partition, want, fetched, now)
-        was_replica = partition.choice.clear()
+        row = self._rows.row(link, partition, want, fetched, now)
+        was_replica = partition.preferred_replica.clear()
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
             partition.check = Check(row, by_leader=not was_replica)
             partition.state = State.CHECK
-            self._readers.place(partition, now)
+            self._targets.place(partition, now)
             return
-        self._reads.write(row)
+        self._rows.write(row)
         if error not in RETRIABLE_ERRORS:
             self._fail(partition, error, now)
             return
         hint, decision = NO_HINT, Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
             hint = hint_in_fetch(fetched, answer, flight.api_version)
-            decision = self._finder.apply_hint(partition, hint, now)
+            decision = self._metadata.apply_hint(partition, hint, now)
         if error in _STALE_METADATA_ERRORS:
-            self._finder.want(MetadataCause.LEADER_CHANGE)
-        self._failures.add(partition, link, want, flight.sent_us, error, now, decision, hint)
-        self._read_again(partition, now)
+            self._metadata.request_update(MetadataCause.LEADER_CHANGE)
+        self._fetch_retries.failed(
+            partition, link, want, flight.sent_us, error, now, decision, hint
+        )
+        self._retry(partition, now)
 
-    def _read_again(self, partition: Partition, now: int) -> None:
+    def _retry(self, partition: Partition, now: int) -> None:
         """After a failure: at once if a newer leader is known, else after the backoff."""
-        wait_us = self._failures.wait_us(partition, self._finder.epoch(partition))
+        wait_us = self._fetch_retries.wait_us(partition, self._metadata.epoch(partition))
         if wait_us:
-            self._readers.wait(partition, now + wait_us)
-        self._readers.place(partition, now)
+            self._targets.back_off(partition, now + wait_us)
+        self._targets.place(partition, now)
 
     def _fail(self, partition: Partition, error: int, now: int) -> None:
         """Nothing more can be read of it."""
         self.errors[error_name(error)] += 1
         partition.state = State.FAILED
-        self._readers.place(partition, now)
+        self._targets.place(partition, now)
 
     # --- answers and losses ---
 
@@ -405,26 +412,26 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         if flight.api_key == ApiKey.FETCH:
-            return self._fetched(link, flight, frame, now)
-        self._positioning.answered(link, flight, frame, now)
+            return self._handle_fetch(link, flight, frame, now)
+        self._offsets.handle_response(link, flight, frame, now)
         return 0, 1
 
     def _handle_lost(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
         if isinstance(flight.subject, PositionCall):
-            self._positioning.lost(flight.subject, now)
+            self._offsets.handle_disconnect(flight.subject, now)
         return 1
 
     def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
         """Leaders are read, of what was read there (`ProbeClient`)."""
         link.is_fetching = False
-        link.session.lost()
-        super()._lost(link, number, flights, now)
+        link.session.reset()
+        super()._disconnected(link, number, flights, now)
         fetch = next((f for f in flights if isinstance(f.subject, _FetchCall)), None)
-        asked: Mapping[Partition, Wanted] = fetch.subject.wanted if fetch else {}
-        for partition in list(link.readers):
-            was_replica = partition.choice.clear()
+        asked: Mapping[Partition, FetchPosition] = fetch.subject.wanted if fetch else {}
+        for partition in list(link.fetchable):
+            was_replica = partition.preferred_replica.clear()
             if fetch and partition in asked:
-                self._failures.add(
+                self._fetch_retries.failed(
                     partition,
                     link,
                     asked[partition],
@@ -433,6 +440,6 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                     now,
                     is_read_elsewhere=was_replica,  # the leader is another broker
                 )
-                self._read_again(partition, now)
+                self._retry(partition, now)
             else:
-                self._readers.place(partition, now)
+                self._targets.place(partition, now)

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kipctl.probe.consume.replica_choice import ReplicaChoice
-from kipctl.probe.leadership import NO_EPOCH, Attempts, LedPartition
+from kipctl.probe.backoff import Attempts
+from kipctl.probe.consume.preferred_read_replica import PreferredReadReplica
+from kipctl.probe.leadership import NO_EPOCH, ClientPartition
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import RangeCase, RangeHandling
 from kipctl.trace.columns import ReadRow
-from kipctl.trace.redirects import FailedAttempt
+from kipctl.trace.redirect_phases import FailedAttempt
 
 NO_OFFSET = -1
 NO_RESET = "none"
@@ -35,7 +36,7 @@ class State(Enum):
     """Nothing more is read."""
 
 
-class Place:
+class TopicIdPartition:
     """A partition of one topic id. Sessions look it up for every Fetch: its hash is made once."""
 
     __slots__ = ("_hash", "index", "topic")
@@ -49,11 +50,14 @@ class Place:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and (self.topic, self.index) == (other.topic, other.index)
+        return isinstance(other, TopicIdPartition) and (self.topic, self.index) == (
+            other.topic,
+            other.index,
+        )
 
 
 @dataclass(slots=True, eq=False)
-class Partition(LedPartition):
+class Partition(ClientPartition):
     """One partition: where it is read on, from which broker, and what is being done about it.
 
     Times are microseconds (monotonic); 0 is never.
@@ -63,15 +67,15 @@ class Partition(LedPartition):
     """Where to begin, then where to read on; with NO_OFFSET `auto.offset.reset` says."""
     epoch: int = NO_EPOCH
     """The leader epoch of the batch read last."""
-    place: Place = field(init=False)
+    topic_id_partition: TopicIdPartition = field(init=False)
     state: State = field(init=False)
     since_ms: int = 0
     """Begin with what was written at this time (wall clock) or later, else at the end; 0 for
     where `auto.offset.reset` says."""
-    choice: ReplicaChoice = field(init=False)
-    asked: bool = False
+    preferred_replica: PreferredReadReplica = field(init=False)
+    is_request_in_flight: bool = False
     """A question about its position is under way."""
-    ask_us: int = 0
+    next_request_us: int = 0
     """Not before this is the next one asked."""
     error: int = 0
     """Why it is FAILED."""
@@ -86,16 +90,19 @@ class Partition(LedPartition):
     last_sent_us: int = 0
 
     def __post_init__(self) -> None:
-        self.place, self.choice = Place(self.topic, self.index), ReplicaChoice()
+        self.topic_id_partition, self.preferred_replica = (
+            TopicIdPartition(self.topic, self.index),
+            PreferredReadReplica(),
+        )
         self.state = State.RESET if self.offset == NO_OFFSET else State.READY
 
     def restart(self) -> None:
         """The topic was made anew: there is no position in it yet."""
-        self.place = Place(self.topic, self.index)
+        self.topic_id_partition = TopicIdPartition(self.topic, self.index)
         self.offset, self.epoch = NO_OFFSET, NO_EPOCH
         self.state, self.check, self.error = State.RESET, None, 0
-        self.asked = False
-        self.choice.clear()
+        self.is_request_in_flight = False
+        self.preferred_replica.clear()
 
 
 class Question(Enum):
@@ -147,7 +154,7 @@ class Verdict(NamedTuple):
     offset: int = NO_OFFSET
 
 
-def judge(
+def judge_out_of_range(
     offset: int, start: int, end: int, epoch_end: int, reset: str, by_leader: bool
 ) -> Verdict:
     """What to make of OFFSET_OUT_OF_RANGE for `offset`, by what the leader knows.
@@ -173,7 +180,7 @@ def judge(
     return Verdict(case, RangeHandling.RESET if may_reset else RangeHandling.FAIL)
 
 
-def validated(offset: int, epoch_end: int, reset: str) -> tuple[State, int]:
+def validate_position(offset: int, epoch_end: int, reset: str) -> tuple[State, int]:
     """What a position is worth to a new leader, and where to read on.
 
     `epoch_end` is the end of the epoch read last in the leader's log; NO_OFFSET if it has none.

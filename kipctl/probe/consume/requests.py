@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from kipctl.probe.consume.config import ConsumerConfig
-from kipctl.probe.consume.positions import Partition, Place
-from kipctl.probe.consume.session import Asked, Wanted
+from kipctl.probe.consume.fetch_session import FetchPosition, SessionRequest
+from kipctl.probe.consume.positions import Partition, TopicIdPartition
 from kipctl.protocol.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kipctl.protocol.list_offsets import (
     CONSUMER_REPLICA_ID,
@@ -22,7 +22,9 @@ from kipctl.protocol.produce_frames import Topic
 _READ_COMMITTED = 1
 
 
-def fetch_request(config: ConsumerConfig, asked: Asked[Partition | Place]) -> FetchRequest:
+def fetch_request(
+    config: ConsumerConfig, asked: SessionRequest[Partition | TopicIdPartition]
+) -> FetchRequest:
     """A Fetch that says to the session what is new."""
     topics: dict[Topic, list[FetchPartition]] = {}
     for place, (offset, epoch) in asked.send.items():
@@ -57,7 +59,10 @@ def fetch_request(config: ConsumerConfig, asked: Asked[Partition | Place]) -> Fe
 
 
 def list_offsets_request(
-    config: ConsumerConfig, wanted: Mapping[Partition, Wanted], timestamp: int, replica_id: int
+    config: ConsumerConfig,
+    wanted: Mapping[Partition, FetchPosition],
+    timestamp: int,
+    replica_id: int,
 ) -> ListOffsetsRequest:
     """Asks for one end of each partition's log; offsets in `wanted` are of no matter."""
     partitions = tuple(
@@ -78,7 +83,7 @@ def list_offsets_request(
     )
 
 
-def leader_epoch_request(wanted: Mapping[Partition, Wanted]) -> OffsetForLeaderEpochRequest:
+def leader_epoch_request(wanted: Mapping[Partition, FetchPosition]) -> OffsetForLeaderEpochRequest:
     """Asks where the leader's log has the end of the epoch that each partition was read in."""
     partitions = tuple(
         OffsetForLeaderPartition(

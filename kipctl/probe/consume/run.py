@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kipctl.errors import TimedOutError, UsageError
@@ -10,20 +10,18 @@ from kipctl.probe.bootstrap import find_topic, first_metadata
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
 from kipctl.probe.consume.positions import NO_OFFSET, NO_RESET, Partition
-from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.outcome import (
+from kipctl.probe.run import (
     Outcome,
-    as_run,
-    config_of_worker,
-    start_soon,
+    Spec,
+    default_start_us,
+    run_prepared,
 )
-from kipctl.probe.schedule import WHOLE, Schedule, Share
+from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.clock import now_us
-from kipctl.transport.access import Access
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 from kipctl.transport.sockets import SystemSockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -33,25 +31,18 @@ _PATIENCE_US = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumeSpec:
+class ConsumeSpec(Spec["ConsumeOutcome"]):
     """What to read, and how.
 
-    `num_records` are those of the whole run, of which this consumer reads every partition that is
-    its `share`. It ends early when there was no record for `timeout_ms`. `partitions` empty is
-    all; `offset` -1 lets `auto.offset.reset` say where to begin: raises UsageError if that is none.
-    With `rotate_us` its rows go on in other files every so many microseconds.
+    This consumer reads the partitions that are its `share`. It ends early when there was no record
+    for `timeout_ms`. `partitions` empty is all; `offset` -1 lets `auto.offset.reset` say where to
+    begin: raises UsageError if that is none.
     """
 
-    access: Access
-    topic: str
-    num_records: int
     timeout_ms: int = 10_000
     partitions: tuple[int, ...] = ()
     offset: int = NO_OFFSET
-    discovery: LeaderDiscovery = LeaderDiscovery.KIP951
-    config: ConsumerConfig = field(default_factory=ConsumerConfig)
-    share: Share = WHOLE
-    rotate_us: int = 0
+    config: ConsumerConfig = field(default_factory=ConsumerConfig, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.offset == NO_OFFSET and self.config.auto_offset_reset == NO_RESET:
@@ -64,7 +55,7 @@ class ConsumeSpec:
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = start_soon,
+        agree_on_start: Callable[[], int] = default_start_us,
         on_records: OnRecords | None = None,
     ) -> "ConsumeOutcome":
         """See `Spec.run`; each partition's position is known before the start."""
@@ -91,7 +82,7 @@ class ConsumeSpec:
             ) as consumer,
         ):
             tracing.rows["rpcs"](first_row)
-            consumer.learn(metadata)
+            consumer.apply_first_metadata(metadata)
             unsettled = consumer.find_positions(_POSITIONS_TIMEOUT_US, _PATIENCE_US)
             if unsettled and len(unsettled) == len(assigned):
                 raise TimedOutError(
@@ -107,7 +98,7 @@ class ConsumeSpec:
             def read(schedule: Schedule) -> None:
                 consumer.run(schedule.start_us, self.num_records, self.timeout_ms * 1000)
 
-            ran = as_run(self, consumer, read, on_start, agree_on_start)
+            ran = run_prepared(self, consumer, read, on_start, agree_on_start)
         return ConsumeOutcome(
             cluster_id=metadata.cluster_id or "",
             records=consumer.records,
@@ -117,14 +108,6 @@ class ConsumeSpec:
             stopped=consumer.is_stopped,
             **ran,
         )
-
-    def of_record(self) -> "ConsumeSpec":
-        """See `Spec.of_record`."""
-        return replace(self, access=Access(str(self.access)))
-
-    def of_worker(self, share: Share) -> "ConsumeSpec":
-        """See `Spec.of_worker`. How much the others have read it does not know."""
-        return replace(self, share=share, config=config_of_worker(self.config, share))
 
     def schedule(self, start_us: int) -> Schedule:
         """See `Spec.schedule`."""

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 
-from kipctl.probe.metadata_policy import NEVER_US
+from kipctl.probe.metadata_refresh import NEVER_US
 from kipctl.probe.produce.batches import Batch, Partition
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import Partitioner
@@ -128,7 +128,7 @@ class Accumulator:
         """When the next timer fires; NEVER_US when there is none."""
         return self._timers[0][0] if self._timers else NEVER_US
 
-    def woken(self, now_us: int) -> Iterator[Partition]:
+    def due_timers(self, now_us: int) -> Iterator[Partition]:
         """The partitions whose timers have fired."""
         while self._timers and self._timers[0][0] <= now_us:
             partition = heapq.heappop(self._timers)[2]

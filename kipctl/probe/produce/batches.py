@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from kipctl.errors import RefusedError
-from kipctl.probe.leadership import NO_EPOCH, Attempts, LedPartition
+from kipctl.probe.backoff import Attempts
+from kipctl.probe.leadership import NO_EPOCH, ClientPartition
 from kipctl.probe.produce.payloads import Variant
-from kipctl.trace.redirects import FailedAttempt
+from kipctl.trace.redirect_phases import FailedAttempt
 
 NO_SEQUENCE = -1
 NO_WINDOW = 1 << 31
 _SEQUENCES = 1 << 31
 _LAST_EPOCH = (1 << 15) - 1
-_NOWHERE = 1 << 62
+_NO_BATCH = 1 << 62
 _first_seq = attrgetter("first_seq")
 
 
@@ -53,7 +54,7 @@ class Batch:
 
 
 @dataclass(slots=True, eq=False)
-class Partition(LedPartition):
+class Partition(ClientPartition):
     """One partition's queue. `ordered`: batches must not overtake one another (idempotence).
 
     `window`: no batch goes out that is so many batches after one that is under way.
@@ -70,7 +71,7 @@ class Partition(LedPartition):
     next_sequence: int = 0
     unresolved: bool = False
     """A batch was given up, and whether it was appended is not known."""
-    renumber_from: int = _NOWHERE
+    renumber_from: int = _NO_BATCH
     """The number of the lowest batch that was refused for good: no leader will ever take the
     sequences from it on. Those before it may be in the log."""
     wake_us: int = 0
@@ -136,7 +137,7 @@ class Partition(LedPartition):
         """
         if not self.outstanding:
             return True
-        if self.renumber_from < _NOWHERE or not self.started:
+        if self.renumber_from < _NO_BATCH or not self.started:
             return False
         if self.unresolved and self.queue[0].sequence == NO_SEQUENCE:
             return False
@@ -154,7 +155,7 @@ class Partition(LedPartition):
         """
         is_new = self.queue[0].sequence == NO_SEQUENCE
         is_behind = is_new or self.queue[0].number >= self.renumber_from
-        must_renumber = self.renumber_from < _NOWHERE or (self.unresolved and is_new)
+        must_renumber = self.renumber_from < _NO_BATCH or (self.unresolved and is_new)
         if not self.outstanding and is_behind and must_renumber:
             # KIP-360: a new epoch starts at sequence 0, so what is left gets new numbers.
             if self.producer_epoch == _LAST_EPOCH:
@@ -165,7 +166,7 @@ class Partition(LedPartition):
                 )
             self.producer_epoch += 1
             self.next_sequence = 0
-            self.renumber_from, self.unresolved = _NOWHERE, False
+            self.renumber_from, self.unresolved = _NO_BATCH, False
             for waiting in self.queue:
                 waiting.sequence = NO_SEQUENCE
         batch = self.queue.popleft()
@@ -186,7 +187,7 @@ class Partition(LedPartition):
         """The topic was made anew: no broker knows the producer there."""
         self.started = not self.ordered
 
-    def put_back(self, batch: Batch) -> None:
+    def requeue(self, batch: Batch) -> None:
         """An attempt failed: the batch goes back to its place in the queue."""
         self.outstanding.remove(batch)
         queue = self.queue
@@ -195,7 +196,7 @@ class Partition(LedPartition):
             position += 1
         queue.insert(position, batch)
 
-    def is_lowest(self, batch: Batch) -> bool:
+    def is_first_in_sequence(self, batch: Batch) -> bool:
         """Whether no batch of a lower sequence is still to be settled."""
         return self.outstanding[0] is batch and not (
             self.queue and self.queue[0].first_seq < batch.first_seq

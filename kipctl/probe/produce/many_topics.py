@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.errors import TimedOutError
-from kipctl.probe.leader_finder import MetadataCall
+from kipctl.probe.idle_eviction import TopicPolicy, TopicsInUse
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.metadata_policy import NEVER_US, TopicPolicy, WorkingSet
+from kipctl.probe.metadata_refresh import NEVER_US
+from kipctl.probe.metadata_updater import MetadataCall
 from kipctl.probe.produce.accumulator import Accumulator
 from kipctl.probe.produce.batches import Batch, Partition
+from kipctl.probe.produce.broker_link import ProducerLink
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.link import ProducerLink
 from kipctl.probe.produce.partitioner import RoundRobin
 from kipctl.probe.produce.payloads import Variant
 from kipctl.probe.produce.producer import Producer
@@ -28,7 +29,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import MetadataCause
-from kipctl.transport.loop import InFlight
+from kipctl.transport.loop_connection import InFlight
 from kipctl.transport.sockets import Sockets
 
 MAX_BLOCK_US = 60_000_000
@@ -49,7 +50,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SegmentsSent:
     """What legs came to. `waits_us` has each record that waited for Metadata, and for how long.
 
     Latencies are those of acknowledged records, from their intended send time. Microseconds.
@@ -65,7 +66,7 @@ class Sent:
     """How many records failed for what, by Kafka's names."""
 
 
-class InTurn(Accumulator):
+class BlockingAccumulator(Accumulator):
     """Takes the records of a leg one by one, and none while one waits for its topic's Metadata."""
 
     def __init__(
@@ -85,7 +86,7 @@ class InTurn(Accumulator):
         self.waiting_since_us = NEVER_US
         self.waits_us: list[int] = []
 
-    def begin(self, segment: Segment, start_us: int) -> None:
+    def begin_segment(self, segment: Segment, start_us: int) -> None:
         """The leg to follow; the one before is over."""
         self._topics = segment.topics
         self.generated = self.settled = 0
@@ -114,7 +115,7 @@ class InTurn(Accumulator):
             yield partition
         self.due_us = NEVER_US if due >= schedule.own_records else schedule.next_due_us(due)
 
-    def metadata_answered(self) -> None:
+    def resume(self) -> None:
         """An answer came: the record that waits may go on."""
         if self.waiting_for is not None:
             self.due_us = 0
@@ -146,7 +147,7 @@ class ManyTopicsProducer(Producer):
         """
         counts = [partitions] * len(topics)
         self._preloaded = [t.name for t in topics] if policy is TopicPolicy.PRELOAD else []
-        self._working_set = WorkingSet(policy, config.metadata_max_idle_ms * 1000)
+        self._topics_in_use = TopicsInUse(policy, config.metadata_max_idle_ms * 1000)
         super().__init__(
             config,
             LeaderDiscovery.KIP951,
@@ -158,12 +159,14 @@ class ManyTopicsProducer(Producer):
             *producer,
             sockets=sockets,
             bootstrap=bootstrap,
-            working_set=self._working_set,
+            topics_in_use=self._topics_in_use,
         )
         self._calls: list[MetadataCall] = []
-        self._finder.calls = self._calls
-        self._turns = InTurn(config, self._by_topic, variants, self._finder.use)
-        self._accumulator = self._turns
+        self._metadata.calls = self._calls
+        self._blocking = BlockingAccumulator(
+            config, self._by_topic, variants, self._metadata.use_topic
+        )
+        self._accumulator = self._blocking
         self._latencies_us: list[int] = []
 
     def bootstrap(self, server: Address) -> Sequence[MetadataCall]:
@@ -173,13 +176,13 @@ class ManyTopicsProducer(Producer):
         """
         self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         first = MetadataResponseBroker(_BOOTSTRAP_NODE, server.host, server.port)
-        self.learn(MetadataResponse(brokers=(first,)))
+        self.apply_first_metadata(MetadataResponse(brokers=(first,)))
         for name in self._preloaded:
-            self._finder.use(name, self._now_us())
-        self._finder.want(MetadataCause.START)
+            self._metadata.use_topic(name, self._now_us())
+        self._metadata.request_update(MetadataCause.START)
         deadline = self._now_us() + self._config.request_timeout_ms * 1000
-        while self._finder.is_asking:
-            self._turn()
+        while self._metadata.is_updating:
+            self._run_once()
             if self._now_us() > deadline:
                 raise TimedOutError(
                     f"Broker {server} does not answer Metadata.",
@@ -187,30 +190,30 @@ class ManyTopicsProducer(Producer):
                 )
         return tuple(self._calls)
 
-    def keep_metadata(self, max_age_ms: int, max_idle_ms: int) -> None:
+    def set_metadata_ages(self, max_age_ms: int, max_idle_ms: int) -> None:
         """Another `metadata.max.age.ms`, counted from now, and another `metadata.max.idle.ms`."""
-        self._finder.renew_after(max_age_ms * 1000, self._now_us())
-        self._working_set.idle_us = max_idle_ms * 1000
+        self._metadata.set_max_age(max_age_ms * 1000, self._now_us())
+        self._topics_in_use.idle_us = max_idle_ms * 1000
 
-    def send(self, segments: Sequence[Segment]) -> Sent:
+    def send(self, segments: Sequence[Segment]) -> SegmentsSent:
         """Send the legs' records one after the other, until they are settled and Metadata is too.
 
         Raises TimedOutError when a topic does not come to be known.
         """
-        turns, finder = self._turns, self._finder
+        turns, metadata = self._blocking, self._metadata
         calls, waits = len(self._calls), len(turns.waits_us)
         before = self.errors.copy()
         self._latencies_us = []
         began_us = self._now_us()
         for segment in segments:
-            turns.begin(segment, self._now_us())
+            turns.begin_segment(segment, self._now_us())
             while not turns.is_over:
-                self._turn()
+                self._run_once()
         deadline = self._now_us() + self._config.request_timeout_ms * 1000
-        while finder.is_asking and self._now_us() < deadline:
-            self._turn()
+        while metadata.is_updating and self._now_us() < deadline:
+            self._run_once()
         errors = self.errors - before
-        return Sent(
+        return SegmentsSent(
             sum(segment.records for segment in segments),
             errors.total(),
             (self._now_us() - began_us) / 1e6,
@@ -222,9 +225,9 @@ class ManyTopicsProducer(Producer):
 
     def _tick(self, now: int) -> None:
         super()._tick(now)
-        if now - self._turns.waiting_since_us > MAX_BLOCK_US:
+        if now - self._blocking.waiting_since_us > MAX_BLOCK_US:
             raise TimedOutError(
-                f"Topic {self._turns.waiting_for} is not in Metadata after"
+                f"Topic {self._blocking.waiting_for} is not in Metadata after"
                 f" {MAX_BLOCK_US / 1e6:.0f} s.",
                 "See whether somebody removed it: kipctl inspect leaders",
             )
@@ -235,13 +238,13 @@ class ManyTopicsProducer(Producer):
     def _answered(
         self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
     ) -> None:
-        super()._answered(link, flight, frame, now, behind_us)
+        super()._response_received(link, flight, frame, now, behind_us)
         if flight.api_key == ApiKey.METADATA:
-            self._turns.metadata_answered()
+            self._blocking.resume()
 
     def _settle(
         self, batch: Batch, done_us: int, error: int, base_offset: int, refused: bool = False
     ) -> None:
         if not error:
-            self._latencies_us += [done_us - due for due in self._turns.intended_us(batch)]
+            self._latencies_us += [done_us - due for due in self._blocking.intended_us(batch)]
         super()._settle(batch, done_us, error, base_offset, refused)

@@ -9,40 +9,34 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
+from kipctl.probe.backoff import Attempts
 from kipctl.probe.client import STALE_METADATA_ERRORS, TICK_US, ProbeClient
-from kipctl.probe.leadership import (
-    NO_HINT,
-    Attempts,
-    Hint,
-    LeaderDiscovery,
-)
-from kipctl.probe.metadata_policy import WorkingSet
+from kipctl.probe.hints import NO_HINT, Hint
+from kipctl.probe.idle_eviction import TopicsInUse
+from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.accumulator import Accumulator
-from kipctl.probe.produce.answers import (
-    NO_OFFSET,
-    Answer,
-    read_answers,
-    read_successes,
-    rehearse,
-)
 from kipctl.probe.produce.batches import NO_WINDOW, Batch, Partition
+from kipctl.probe.produce.broker_link import ProducerLink
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.link import ProducerLink
 from kipctl.probe.produce.partitioner import Partitioner
 from kipctl.probe.produce.payloads import Variant
+from kipctl.probe.produce.responses import (
+    NO_OFFSET,
+    BatchResult,
+    read_response,
+    read_successes,
+    warm_up_codec,
+)
 from kipctl.probe.produce.rows import batch_done
 from kipctl.probe.schedule import Schedule
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
-from kipctl.protocol.produce_frames import (
-    PartitionRecords,
-    Topic,
-    batch_header,
-)
+from kipctl.protocol.produce_frames import PartitionRecords, Topic
+from kipctl.protocol.records import batch_header
 from kipctl.trace.codes import Decision, MetadataCause
-from kipctl.transport.loop import ConnectionLostError, InFlight
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 from kipctl.transport.sockets import Sockets
 
 _NOT_APPENDED = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
@@ -72,7 +66,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         sockets: Sockets,
         bootstrap: Iterable[Address],
         should_stop: Callable[[], bool] = lambda: False,
-        working_set: WorkingSet | None = None,
+        topics_in_use: TopicsInUse | None = None,
     ) -> None:
         """`partitions` counts those of each topic; for the rest see `ProbeClient`.
 
@@ -106,7 +100,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             sockets,
             bootstrap,
             should_stop,
-            working_set,
+            topics_in_use,
         )
         self.acknowledged = 0
         """Records."""
@@ -121,13 +115,13 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         speaks no common version.
         """
         deadline = self._now_us() + timeout_us
-        links = dict.fromkeys(filter(None, map(self._finder.link, self._partitions)))
+        links = dict.fromkeys(filter(None, map(self._metadata.link, self._partitions)))
         while self._now_us() < deadline and not all(link.ready for link in links):
             for link in links:
                 self._network.ensure_connected(link)
             self._network.poll(self._now_us() + TICK_US)
         for version in {link.encoder.version for link in links if link.encoder}:
-            rehearse(version)
+            warm_up_codec(version)
         return tuple(sorted(link.node.id for link in links if not link.ready))
 
     # --- the run ---
@@ -136,25 +130,25 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         """Send all records of the schedule."""
         self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         self._accumulator.start(schedule)
-        self._network.begin()
+        self._network.begin_run()
         while not self._accumulator.is_over:
-            self._turn()
-        self._finder.write_unanswered()
+            self._run_once()
+        self._metadata.write_unanswered()
 
-    def _turn(self) -> None:
+    def _run_once(self) -> None:
         """Do what is due, then wait for answers until the next thing is."""
-        accumulator, finder, network = self._accumulator, self._finder, self._network
+        accumulator, metadata, network = self._accumulator, self._metadata, self._network
         now = self._now_us()
-        network.wake(now)
+        network.update_timers(now)
         if now >= accumulator.due_us:
             for partition in accumulator.append_due(now):
-                self._queue_up(partition)
-            self._records_came(now)
+                self._mark_sendable(partition)
+            self._mark_topics_used(now)
         if now >= accumulator.wake_us:
-            for partition in accumulator.woken(now):
-                self._queue_up(partition)
-        if now >= finder.due_us:
-            finder.ask(now)
+            for partition in accumulator.due_timers(now):
+                self._mark_sendable(partition)
+        if now >= metadata.due_us:
+            metadata.send_due_request(now)
         for link in network.links:
             if link.pending:
                 self._drain(link, now)
@@ -164,16 +158,16 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             min(
                 accumulator.due_us,
                 accumulator.wake_us,
-                finder.wake_us,
+                metadata.wake_us,
                 network.wake_us,
                 self._next_tick_us,
             )
         )
 
-    def _records_came(self, now: int) -> None:
+    def _mark_topics_used(self, now: int) -> None:
         """The topics have got records: they are not idle."""
         for topic in self._topics:
-            self._finder.use(topic.name, now)
+            self._metadata.use_topic(topic.name, now)
 
     @property
     def generated(self) -> int:
@@ -195,29 +189,29 @@ class Producer(ProbeClient[Partition, ProducerLink]):
                 self._attempt_failed(batch, ErrorCode.REQUEST_TIMED_OUT, now)
                 continue
             if batch.failures:
-                self._waited_in_vain(batch, now)
+                self._expire_waiting(batch, now)
             self._settle(batch, now, ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET)
         super()._tick(now)
-        self._accumulator.load(self._finder.has_leader)
+        self._accumulator.load(self._metadata.has_leader)
 
-    def _queue_up(self, partition: Partition) -> None:
+    def _mark_sendable(self, partition: Partition) -> None:
         """The partition may have something to send: let its leader's link look at it."""
         if partition.queue:
-            link = self._finder.link(partition)
+            link = self._metadata.link(partition)
             if link is not None:
                 link.pending[partition] = None
                 return
             # Its topic may have been dropped as idle, also while a batch was under way: then it is
             # new again, and is asked for at once. For what was sent before all topics are asked for
             # (Java's `Sender.sendProducerData`, for topics with unknown leaders).
-            is_known = self._finder.use(partition.topic.name, self._now_us())
+            is_known = self._metadata.use_topic(partition.topic.name, self._now_us())
             if is_known or partition.queue[0].failures:
-                self._finder.want(MetadataCause.LEADER_CHANGE)
+                self._metadata.request_update(MetadataCause.LEADER_CHANGE)
 
     def _leader_moved(self, partition: Partition) -> None:
         for link in self._network.links:
             link.pending.pop(partition, None)
-        self._queue_up(partition)
+        self._mark_sendable(partition)
 
     def _topic_recreated(self, partitions: Sequence[Partition]) -> None:
         for partition in partitions:
@@ -236,7 +230,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
                 return
             self._send(link, batches)
             for batch in batches:
-                self._queue_up(batch.partition)
+                self._mark_sendable(batch.partition)
 
     def _next_request(self, link: ProducerLink, now: int) -> list[Batch]:
         """The batches that go into the link's next request, taken from their queues."""
@@ -260,7 +254,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         batch = partition.queue[0] if partition.queue else None
         if batch is None or not batch.failures:
             return 0
-        epoch = self._finder.epoch(partition)
+        epoch = self._metadata.epoch(partition)
         return self._retries.wait_us(batch.attempts, batch.failures, partition, epoch)
 
     def _send(self, link: ProducerLink, batches: list[Batch]) -> None:
@@ -273,17 +267,17 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             partition = batch.partition
             section = batch.section
             assert section is not None
-            epoch = self._finder.epoch(partition)
+            epoch = self._metadata.epoch(partition)
             if batch.attempts is None:
                 batch.attempts = Attempts()
                 batch.sent_us = sent
             elif batch.failures:
-                turn_us = max(partition.turn_us, link.window_us)
-                self._retries.resent(
+                turn_us = max(partition.unblocked_us, link.window_open_us)
+                self._retries.retried(
                     batch.attempts, batch.failures[-1], partition, link, epoch, sent, turn_us
                 )
             batch.attempts.sent(epoch, partition.generation)
-            batch.last_sent_us = partition.turn_us = sent
+            batch.last_sent_us = partition.unblocked_us = sent
             batch.broker = link.node.id
             header = batch_header(
                 self._attributes,
@@ -306,7 +300,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         try:
             link.send(buffers, size, ApiKey.PRODUCE, encoder.version, sent, batches, answered)
         except ConnectionLostError:
-            self._network.lose(link)
+            self._network.disconnect(link)
             return
         if not answered and (written := link.pop_written()):
             self._written(link, written)
@@ -332,7 +326,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             for batch, base_offset in successes:
                 self._settle(batch, now, 0, base_offset)
             return 0, topics
-        answers, throttle_ms = read_answers(flight, frame, self._topic_position)
+        answers, throttle_ms = read_response(flight, frame, self._topic_position)
         self._network.throttle(link, flight, throttle_ms, now)
         for answer in answers:
             if answer.error:
@@ -347,12 +341,12 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             return 1
         return len({batch.partition.topic_position for batch in flight.subject})
 
-    def _refused(self, answer: Answer, now: int) -> None:
+    def _refused(self, answer: BatchResult, now: int) -> None:
         """A partition's error: learn what its hint says before the batch is tried again."""
         batch, error, base_offset, hint = answer
         decision = Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
-            decision = self._finder.apply_hint(batch.partition, hint, now)
+            decision = self._metadata.apply_hint(batch.partition, hint, now)
         self._attempt_failed(batch, error, now, base_offset, decision, hint)
 
     def _attempt_failed(
@@ -368,7 +362,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         attempts = batch.attempts
         assert attempts is not None
         if error in STALE_METADATA_ERRORS:
-            self._finder.want(MetadataCause.LEADER_CHANGE)
+            self._metadata.request_update(MetadataCause.LEADER_CHANGE)
         failed = self._retries.failed(
             attempts,
             batch.broker,
@@ -390,15 +384,15 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             # Either one before it is still to come, or the broker will never see what it waits
             # for: then a new epoch begins (Java's TransactionManager.canRetry).
             retriable = True
-            if partition.is_lowest(batch):
+            if partition.is_first_in_sequence(batch):
                 partition.renumber_from = min(partition.renumber_from, batch.number)
         if not retriable or attempts.count > self._config.retries or expired:
             # An earlier attempt may be in the log, whatever is said of this one.
             refused = not retriable and attempts.count == 1
             self._settle(batch, now, error, base_offset, refused)
         else:
-            partition.put_back(batch)
-            self._queue_up(partition)
+            partition.requeue(batch)
+            self._mark_sendable(partition)
 
     def _settle(
         self, batch: Batch, done_us: int, error: int, base_offset: int, refused: bool = False
@@ -412,8 +406,8 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         else:
             self.acknowledged += batch.records
         if partition.window < NO_WINDOW:
-            partition.turn_us = done_us
-            self._queue_up(partition)
+            partition.unblocked_us = done_us
+            self._mark_sendable(partition)
 
     # --- what goes wrong ---
 
@@ -426,15 +420,15 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             if not batch.is_settled:
                 self._attempt_failed(batch, ErrorCode.NETWORK_EXCEPTION, now)
 
-    def _waited_in_vain(self, batch: Batch, now: int) -> None:
+    def _expire_waiting(self, batch: Batch, now: int) -> None:
         """The batch ends while it waits: that wait belongs to its last failed attempt."""
         assert batch.failures
-        partition, finder = batch.partition, self._finder
+        partition, metadata = batch.partition, self._metadata
         self._retries.given_up(
             batch.attempts,
             batch.failures[-1],
             partition,
-            finder.link(partition),
-            finder.epoch(partition),
+            metadata.link(partition),
+            metadata.epoch(partition),
             now,
         )

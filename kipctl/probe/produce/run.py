@@ -9,28 +9,26 @@ from pathlib import Path
 
 from kipctl.errors import UnreachableError
 from kipctl.probe.bootstrap import find_topic, first_metadata
-from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.probe.metadata_policy import TopicPolicy, WorkingSet
-from kipctl.probe.outcome import (
-    Outcome,
-    as_run,
-    config_of_worker,
-    start_soon,
-)
+from kipctl.probe.idle_eviction import TopicPolicy, TopicsInUse
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.partitioner import partitioner
 from kipctl.probe.produce.payloads import file_values, random_values, variants
 from kipctl.probe.produce.producer import Producer
-from kipctl.probe.schedule import WHOLE, Schedule, Share
+from kipctl.probe.run import (
+    Outcome,
+    Spec,
+    default_start_us,
+    run_prepared,
+)
+from kipctl.probe.schedule import Schedule, Share
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.init_producer_id import InitProducerIdRequest
 from kipctl.trace.clock import now_us
-from kipctl.transport.access import Access
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
-from kipctl.transport.rights import refusal
 from kipctl.transport.sockets import SystemSockets
 
 _BOOTSTRAP_TIMEOUT_S = 30.0
@@ -38,35 +36,27 @@ _CONNECT_TIMEOUT_US = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ProbeSpec:
+class ProduceSpec(Spec["ProduceOutcome"]):
     """What to send, where, and how. Sizes are in bytes, `throughput` in records per second.
 
-    `num_records`, `throughput` and `warmup_records` are those of the whole run, of which `share`
-    says what this probe sends. With `rotate_us` its rows go on in other files every so many
-    microseconds.
+    `throughput` and `warmup_records` are those of the whole run.
     """
 
-    access: Access
-    topic: str
-    num_records: int
     throughput: float = -1
     record_size: int = 1000
     payload_file: Path | None = None
     payload_delimiter: str = "\n"
     warmup_records: int = 0
-    discovery: LeaderDiscovery = LeaderDiscovery.KIP951
-    config: ProducerConfig = field(default_factory=ProducerConfig)
+    config: ProducerConfig = field(default_factory=ProducerConfig, kw_only=True)
     seed: int = 0
-    share: Share = WHOLE
-    rotate_us: int = 0
 
     def run(
         self,
         directory: Path,
         on_start: Callable[[Schedule], None],
         should_stop: Callable[[], bool],
-        agree_on_start: Callable[[], int] = start_soon,
-    ) -> "ProbeOutcome":
+        agree_on_start: Callable[[], int] = default_start_us,
+    ) -> "ProduceOutcome":
         """See `Spec.run`."""
         choose = random.Random(self.seed + self.share.worker)
         config = self.config
@@ -84,7 +74,7 @@ class ProbeSpec:
             if config.enable_idempotence:
                 producer_id, producer_epoch = new_producer_id(cluster, self.topic)
         with (
-            closing(Tracing(directory, ProbeOutcome.datasets, self.rotate_us)) as tracing,
+            closing(Tracing(directory, ProduceOutcome.datasets, self.rotate_us)) as tracing,
             closing(
                 Producer(
                     config,
@@ -101,16 +91,16 @@ class ProbeSpec:
                     SystemSockets(now_us, self.access),
                     cluster.bootstrap,
                     should_stop,
-                    WorkingSet(TopicPolicy.KIP526, config.metadata_max_idle_ms * 1000),
+                    TopicsInUse(TopicPolicy.KIP526, config.metadata_max_idle_ms * 1000),
                 )
             ) as producer,
         ):
             tracing.rows["rpcs"](first_row)
-            producer.learn(metadata)
+            producer.apply_first_metadata(metadata)
             unconnected = producer.connect_all(_CONNECT_TIMEOUT_US)
-            ran = as_run(self, producer, producer.run, on_start, agree_on_start)
+            ran = run_prepared(self, producer, producer.run, on_start, agree_on_start)
         schedule = self.schedule(ran["start_us"])
-        return ProbeOutcome(
+        return ProduceOutcome(
             cluster_id=metadata.cluster_id or "",
             interval_ns=schedule.interval_ns,
             generated=producer.generated,
@@ -121,16 +111,10 @@ class ProbeSpec:
             **ran,
         )
 
-    def of_record(self) -> "ProbeSpec":
-        """See `Spec.of_record`."""
-        return replace(self, access=Access(str(self.access)))
-
-    def of_worker(self, share: Share) -> "ProbeSpec":
-        """See `Spec.of_worker`."""
-        # A worker may run in another folder.
-        payload_file = self.payload_file and self.payload_file.absolute()
-        config = config_of_worker(self.config, share)
-        return replace(self, share=share, config=config, payload_file=payload_file)
+    def of_worker(self, share: Share) -> "ProduceSpec":
+        """See `Spec.of_worker`; a worker may run in another folder."""
+        own = Spec.of_worker(self, share)
+        return replace(own, payload_file=self.payload_file and self.payload_file.absolute())
 
     def schedule(self, start_us: int) -> Schedule:
         """See `Spec.schedule`."""
@@ -138,13 +122,13 @@ class ProbeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeOutcome(Outcome):
+class ProduceOutcome(Outcome):
     """What a run of the producer came to; numbers are of records."""
 
     datasets = ("batches", "rpcs", "redirects")
     api = "produce"
 
-    spec: ProbeSpec
+    spec: ProduceSpec
     interval_ns: int
     generated: int
     acknowledged: int

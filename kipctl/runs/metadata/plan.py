@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kipctl.cluster.metrics_url import demand_url
 from kipctl.errors import UsageError
 from kipctl.own_names import OWN_MANY, new_name
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 
 if TYPE_CHECKING:  # the commands know the phases without it, and begin sooner

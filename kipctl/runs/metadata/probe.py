@@ -7,14 +7,14 @@ from pathlib import Path
 from random import Random
 
 from kipctl import __version__
-from kipctl.probe.leader_finder import MetadataCall
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
+from kipctl.probe.metadata_updater import MetadataCall
+from kipctl.probe.process_tuning import without_pauses
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.many_topics import ManyTopicsProducer
 from kipctl.probe.produce.payloads import random_values, variants
-from kipctl.probe.produce.run import ProbeOutcome, new_producer_id
+from kipctl.probe.produce.run import ProduceOutcome, new_producer_id
 from kipctl.probe.tracing import Tracing
-from kipctl.probe.undisturbed import undisturbed
 from kipctl.protocol.address import Address
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
@@ -58,7 +58,7 @@ class ProbeClient:
                         topics,
                         partitions,
                         variants(values, config.batch_size, compression, choose),
-                        opened.enter_context(closing(Tracing(scratch, ProbeOutcome.datasets))),
+                        opened.enter_context(closing(Tracing(scratch, ProduceOutcome.datasets))),
                         producer,
                         SystemSockets(now_us, cluster.access),
                         [self._server],
@@ -74,11 +74,11 @@ class ProbeClient:
         if self._first:
             calls += producer.bootstrap(self._server)
             self._first = False
-        producer.keep_metadata(
+        producer.set_metadata_ages(
             load.max_age_ms or self._config.metadata_max_age_ms,
             load.max_idle_ms or self._config.metadata_max_idle_ms,
         )
-        with undisturbed():
+        with without_pauses():
             sent = producer.send(load.segments)
         calls += sent.calls
         return PhaseResult(

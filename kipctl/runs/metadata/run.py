@@ -9,7 +9,7 @@ from uuid import UUID
 from kipctl.cluster.broker_metrics import scrape
 from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.errors import KipctlError, UsageError
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import producer_properties
 from kipctl.protocol.produce_frames import Topic
 from kipctl.runs.metadata.phases import Client, growth, phase_document, phase_loads

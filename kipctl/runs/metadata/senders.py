@@ -7,7 +7,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, Message, Producer, libversion
 
 from kipctl import __version__
-from kipctl.probe.metadata_policy import TopicPolicy
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.produce_frames import Topic
 from kipctl.runs.metadata.phases import PhaseLoad

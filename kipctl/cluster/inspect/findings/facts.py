@@ -30,9 +30,9 @@ from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.transport.access import Access
+from kipctl.transport.acl_errors import denial
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
-from kipctl.transport.rights import denial
 
 SETTINGS = {
     "replica.selector.class": "which replica consumers with a client.rack read from (KIP-392)",

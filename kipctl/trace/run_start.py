@@ -1,0 +1,45 @@
+"""Where and when rows begin: kept beside them, should nobody live to tell it."""
+
+import json
+import socket
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kipctl.trace.clock import now_us
+
+_BEGUN_FILE = "begun"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write the file so that who sees it sees it whole."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """Where and when a probe or a tap started: `start_us` on its machine's monotonic clock."""
+
+    host: str
+    start_us: int
+    wall_start_us: int
+
+    @classmethod
+    def on_this_machine(cls, start_us: int) -> "RunStart":
+        """Of one on this machine that starts then."""
+        wall_start_us = time.time_ns() // 1000 + start_us - now_us()
+        return cls(socket.gethostname(), start_us, wall_start_us)
+
+    def write(self, directory: Path) -> None:
+        """Leave it beside the rows."""
+        write_whole(directory / _BEGUN_FILE, json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def read(cls, directory: Path) -> "RunStart | None":
+        """What was left there; None when it did not start, yet or ever."""
+        try:
+            return cls(**json.loads((directory / _BEGUN_FILE).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,255 @@
+"""What a run comes to: percentiles against brute force, redirects and Metadata requests counted."""
+
+import math
+import random
+import tracemalloc
+
+import numpy as np
+import pytest
+from rows import rows_of
+
+from kipctl.measure.distribution import distribution
+from kipctl.measure.producer_summary import interval_line, kafka_line, record_times
+from kipctl.measure.redirects import metadata_rpcs, redirects
+from kipctl.probe.schedule import Schedule
+from kipctl.trace.codes import PHASES, Decision, MetadataCause
+from kipctl.trace.columns import BATCH_COLUMNS
+from kipctl.trace.rows import IntRows
+
+
+def brute_force_quantile(values: list[int], q: float) -> int:
+    """Nearest rank: the least value that at least q of all do not exceed."""
+    return sorted(values)[max(1, math.ceil(round(q * len(values), 6))) - 1]
+
+
+def test_weighted_quantiles_are_those_of_the_values_written_out() -> None:
+    for seed in range(60):
+        choose = random.Random(seed)
+        parts = [
+            (choose.randrange(500), choose.randint(1, 9)) for _ in range(choose.randint(1, 300))
+        ]
+        cut = choose.randrange(len(parts) + 1)
+        arrays = [np.array(part, np.int64).reshape(-1, 2) for part in (parts[:cut], parts[cut:])]
+        spread = distribution((array[:, 0], array[:, 1]) for array in arrays)
+        written_out = [value for value, count in parts for _ in range(count)]
+        assert spread.total == len(written_out)
+        assert spread.mean() == pytest.approx(sum(written_out) / len(written_out))
+        for q in (0.001, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 1):
+            assert spread.quantile(q) == brute_force_quantile(written_out, q)
+
+
+def test_nothing_measured_is_zero_everywhere() -> None:
+    empty = distribution([])
+    shown = empty.as_ms()
+    assert set(shown) == {"mean", "p50", "p95", "p99", "p999", "max"}
+    assert set(shown.values()) == {0.0}
+    times = record_times([], 0, 1000)
+    assert times.latency.total == times.bytes == times.first_us == times.last_us == 0
+    assert times.seconds > 0
+
+
+def a_run(seed: int, rate: float) -> tuple[list[dict[str, int]], Schedule]:
+    """Random batches of a run: strides of 1 and more, every record in exactly one."""
+    choose = random.Random(seed)
+    schedule = Schedule(5_000_000, 10**9, rate)
+    batches: list[dict[str, int]] = []
+    seq = 0
+    while len(batches) < 400:
+        stride = choose.choice([1, 1, 3, 10])
+        counts = [choose.randint(1, 20)] * stride
+        for lane, count in enumerate(counts):
+            first = seq + lane
+            intended = (
+                schedule.intended_us(first)
+                if schedule.throttled
+                else 5_000_000 + choose.randrange(10**6)
+            )
+            last_intended = max(intended, schedule.intended_us(first + (count - 1) * stride))
+            sent = last_intended + choose.randrange(1, 5000)
+            batches.append(
+                {
+                    "first_seq": first,
+                    "seq_stride": stride,
+                    "records": count,
+                    "bytes": 100 * count,
+                    "intended_us": intended,
+                    "sent_us": sent,
+                    "acked_us": sent + choose.randrange(1, 50_000),
+                    "error": choose.choice([0, 0, 0, 0, 0, 7]),
+                }
+            )
+        seq += stride * counts[0]
+    return batches, schedule
+
+
+@pytest.mark.parametrize("rate", [1000, 3333.3, -1])
+@pytest.mark.parametrize("skip", [0, 1, 7, 250, 10**9])
+def test_latencies_of_records_are_those_computed_one_by_one(rate: float, skip: int) -> None:
+    """Whatever the stride, and where the warm-up ends in the middle of a batch."""
+    batches, schedule = a_run(seed=skip, rate=rate)
+    latencies, services, intended, acked = [], [], [], []
+    for batch in batches:
+        for k in range(batch["records"]):
+            seq = batch["first_seq"] + k * batch["seq_stride"]
+            if batch["error"] or seq < skip:
+                continue
+            at = schedule.intended_us(seq) if schedule.throttled else batch["intended_us"]
+            latencies.append(batch["acked_us"] - at)
+            services.append(batch["acked_us"] - batch["sent_us"])
+            intended.append(at)
+            acked.append(batch["acked_us"])
+    # In files of many rows the batches come in pieces.
+    pieces = [rows_of("batches", *batches[at : at + 4]) for at in range(0, len(batches), 4)]
+    times = record_times(pieces, schedule.start_us, schedule.interval_ns, skip)
+    for found, expected in ((times.latency, latencies), (times.service, services)):
+        assert found.total == len(expected)
+        if expected:
+            for q in (0.5, 0.95, 0.99, 0.999):
+                assert found.quantile(q) == brute_force_quantile(expected, q)
+            assert found.mean() == pytest.approx(sum(expected) / len(expected))
+            assert found.values[-1] == max(expected)
+    assert times.bytes == 100 * len(latencies)
+    if intended:
+        assert (times.first_us, times.last_us) == (min(intended), max(acked))
+
+
+def redirect_rows(*rows: dict[str, int]) -> IntRows:
+    default = {"attempt": 1, "error": 6, "base_offset": -1, "decision": Decision.ABSENT}
+    return rows_of("redirects", *rows, **default)
+
+
+def test_two_fetches_from_one_offset_are_two() -> None:
+    once = {"first_seq": 10, "backoff_us": 20_000}
+    found = redirects(redirect_rows(once, {**once, "attempt": 2}, once))
+    assert (found["batches"], found["errors"]) == (2, 3)
+    assert found["client_share_ms"] == {"p50": 20.0, "p99": 40.0, "sum": 60.0}
+
+
+def test_redirects_are_counted_by_batch_and_by_error() -> None:
+    found = redirects(
+        redirect_rows(
+            # A batch refused twice, the second time by a leader that did not know yet.
+            {"first_seq": 1, "attempt": 1, "decision": Decision.FOLLOWED, "detect_us": 400},
+            {
+                "first_seq": 1,
+                "attempt": 2,
+                "decision": Decision.STALE,
+                "not_ready_us": 600,
+                "backoff_us": 100_000,
+                "same_epoch_retry": 1,
+                "acknowledge_us": 2000,
+            },
+            # The same number in another partition is another batch.
+            {"first_seq": 1, "partition": 1, "base_offset": 17, "metadata_us": 30_000},
+            {"first_seq": 5, "error": 74, "decision": Decision.UNKNOWN_NODE},
+            # It lost its connection first: a redirect with all its phases.
+            {
+                "first_seq": 9,
+                "error": 13,
+                "decision": Decision.NOT_APPLICABLE,
+                "backoff_us": 50_000,
+            },
+            {"first_seq": 9, "attempt": 2, "decision": Decision.IGNORED},
+            # In a form that no client reads: as if there were none, but counted.
+            {"first_seq": 12, "decision": Decision.DRAFT},
+            # Never told of another leader: none.
+            {
+                "first_seq": 11,
+                "error": 13,
+                "decision": Decision.NOT_APPLICABLE,
+                "backoff_us": 70_000,
+                "base_offset": 3,
+            },
+        )
+    )
+    assert found["batches"] == 5
+    assert found["errors"] == 6
+    assert found["appended_then_failed"] == 1
+    assert found["same_epoch_retries"] == 1
+    assert found["hints"] == {
+        "present": 4,
+        "absent": 1,
+        "followed": 1,
+        "known": 0,
+        "stale": 1,
+        "unknown_node": 1,
+        "ignored": 1,
+        "draft": 1,
+    }
+    phases_ms = found["phases_ms"]
+    assert tuple(phases_ms) == PHASES
+    assert phases_ms["backoff"] == {"p50": 0.0, "p99": 100.0, "sum": 150.0}
+    assert phases_ms["metadata"] == {"p50": 0.0, "p99": 30.0, "sum": 30.0}
+    assert phases_ms["not_ready"]["sum"] == 0.6
+    assert phases_ms["acknowledge"]["sum"] == 2.0
+    assert phases_ms["detect"]["p99"] == 0.4
+    # Backoff and metadata together are what a client can save, batch by batch.
+    assert found["client_share_ms"] == {"p50": 30.0, "p99": 100.0, "sum": 180.0}
+
+
+def test_a_run_without_redirects_has_every_number_as_zero() -> None:
+    found = redirects(redirect_rows())
+    assert found["batches"] == found["errors"] == found["appended_then_failed"] == 0
+    assert set(found["hints"].values()) == {0}
+    assert all(set(shown.values()) == {0.0} for shown in found["phases_ms"].values())
+    assert set(found["client_share_ms"].values()) == {0.0}
+
+
+def test_metadata_requests_are_counted_by_cause() -> None:
+    calls: list[dict[str, int]] = [
+        {"api_key": 3, "cause": MetadataCause.START},
+        {
+            "api_key": 3,
+            "cause": MetadataCause.LEADER_CHANGE,
+            "critical": 1,
+            "queued_behind": 2,
+            "queued_behind_us": 7000,
+        },
+        {"api_key": 3, "cause": MetadataCause.LEADER_CHANGE},
+        {"api_key": 0, "cause": -1, "request_bytes": 10**6},
+    ]
+    assert metadata_rpcs(rows_of("rpcs", *calls, request_bytes=10, response_bytes=100)) == {
+        "total": 3,
+        "on_critical_path": 1,
+        "bytes": 330,
+        "queued_behind": {"requests": 1, "ms": {"p50": 7.0, "max": 7.0}},
+        "by_cause": {"leader_change": 2, "start": 1},
+    }
+
+
+def test_the_last_line_is_the_one_of_kafkas_own_tool() -> None:
+    batch = {"records": 4, "seq_stride": 1, "bytes": 4_000_000, "sent_us": 10, "intended_us": 1}
+    rows = rows_of("batches", {**batch, "acked_us": 2_000_000})
+    times = record_times([rows], 0, 1_000_000)
+    assert kafka_line(times) == (
+        "4 records sent, 2.000000 records/sec (1.91 MB/sec), 1998.50 ms avg latency, "
+        "2000.00 ms max latency, 1998 ms 50th, 2000 ms 95th, 2000 ms 99th, 2000 ms 99.9th."
+    )
+    assert " steady state records sent, " in kafka_line(times, " steady state")
+    assert interval_line(times, 5.0) == (
+        "4 records sent, 0.8 records/sec (0.76 MB/sec), 1998.5 ms avg latency, "
+        "2000.0 ms max latency."
+    )
+
+
+def test_the_times_of_many_records_take_little_memory() -> None:
+    """Of 6 million records in large batches, with 200 different times."""
+    size, batches = 150, 20_000
+    count = np.arange(batches)
+    rows = np.zeros((batches, len(BATCH_COLUMNS)), dtype=np.int64)
+    for name, values in {
+        "first_seq": count * size,
+        "seq_stride": 1,
+        "records": size,
+        "bytes": size,
+        "sent_us": count * size,
+        "acked_us": (count + 1) * size + count % 50,
+    }.items():
+        rows[:, BATCH_COLUMNS.index(name)] = values
+    tracemalloc.start()
+    times = record_times([rows, rows], 0, 1_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert times.latency.total == 2 * size * batches
+    assert len(times.latency.values) == size + 49
+    assert peak < 120e6
