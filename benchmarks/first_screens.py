@@ -84,7 +84,7 @@ SCREENS = (
     "runs export before {folder}/before.tar.gz",
     "runs remove after --yes",
     "roll --dry-run",
-    "roll --lab --brokers 1 --yes",
+    "roll --lab --broker 1 --yes",
     "lab stop 2",
     "lab start 2",
     "lab restart 2",
@@ -123,7 +123,9 @@ class Screen:
 
     @property
     def lines(self) -> list[str]:
-        return self.text.rstrip("\n").split("\n")
+        """Of stdout; of a command that prints nothing there, its last message."""
+        shown = self.text or self.messages.rstrip("\n").rpartition("\n")[2]
+        return shown.rstrip("\n").split("\n")
 
     @property
     def first(self) -> str:

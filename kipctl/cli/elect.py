@@ -15,6 +15,7 @@ from kipctl.cli.options import (
     BetweenOption,
     BootstrapOption,
     OutputOption,
+    TopicOption,
     YesOption,
     duration,
 )
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
 
-TopicOption = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
-]
 PartitionOption = Annotated[
     list[str] | None,
     typer.Option("--partition", metavar="TOPIC:PARTITION", help="One partition; repeatable."),

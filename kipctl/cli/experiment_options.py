@@ -101,12 +101,14 @@ def recorded_runs(
     Raises UsageError for a place that cannot be, and what Spark raises.
     """
     from kipctl.cli.report import check_html, report_runs
+    from kipctl.extras import demand
 
     folder = run_folders(record, environment.variables)
     if html is None:
         yield folder
         return
     check_html(html)
+    demand("pyspark", "--html")
     folders: list[Path] = []
     with TemporaryDirectory(prefix="kipctl-") as scratch:
 

@@ -1,14 +1,14 @@
 """`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
 from kipctl.cli.inspect_metadata import metadata
-from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.options import BootstrapOption, OutputOption, TopicOption
 from kipctl.cli.replica_selection import replica_selection
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import listing, with_most_rows
@@ -22,10 +22,6 @@ app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args
 app.command()(brokers)
 app.command()(replica_selection)
 app.command()(metadata)
-
-TopicOption = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
-]
 
 
 @app.command()

@@ -157,6 +157,9 @@ MetricsUrlOption = Annotated[
         help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
     ),
 ]
+TopicOption = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
+]
 BatchOption = Annotated[
     int,
     typer.Option(

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     BetweenOption,
     BootstrapOption,
     OutputOption,
+    TopicOption,
     YesOption,
     duration,
     parse_rate,
@@ -163,10 +164,7 @@ def reassign(
             help="Undo or resume the entry in this file, as copied from another machine's journal.",
         ),
     ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable."),
-    ] = None,
+    topic: TopicOption = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Rotate all topics but internal ones.")
     ] = False,

@@ -71,7 +71,7 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
         request.environment.message(line)
     foreign = len(chosen.stop) - len(chosen.started)
     begun = {entry.id: entry for entry in chosen.started.values()}
-    by = "".join(f" Begun by {described(entry)}." for entry in list(begun.values())[:1])
+    by = "".join(f" RunStart by {described(entry)}." for entry in list(begun.values())[:1])
     by += f" {foreign} of them kipctl did not start." if foreign else ""
     request.environment.confirm(
         f"Cancel the reassignment of {len(chosen.stop)} partitions?{by}", request.yes

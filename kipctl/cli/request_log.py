@@ -1,12 +1,14 @@
 """`kipctl request-log`: the brokers' request log, switched on and off while they run."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
@@ -26,13 +28,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Switch the request log of running brokers on and off.", no_args_is_help=True
 )
-
-BrokerOption = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--broker", metavar="BROKER", min=0, help="A broker; repeatable. Default: every broker."
-    ),
-]
 
 _TIMEOUT_S = 10.0
 
@@ -131,42 +126,53 @@ def _confirm(
     )
 
 
+@dataclass(frozen=True)
+class _BrokersOptions:
+    broker: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--broker",
+            metavar="BROKER",
+            min=0,
+            help="A broker; repeatable. Default: every broker.",
+        ),
+    ] = None
+    bootstrap_server: BootstrapOption = None
+    output: OutputOption = OutputFormat.AUTO
+
+
 @app.command()
-def off(
-    context: typer.Context,
-    broker: BrokerOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+@grouped
+def off(context: typer.Context, of: _BrokersOptions) -> None:
     """Let brokers log no more requests: kafka.request.logger at WARN, as Kafka comes."""
-    environment = context.ensure_object(Environment)
-    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, switch_off
-    from kipctl.transport.request import Cluster
+    from kipctl.cluster.request_log import switch_off
 
-    with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
-        switched = switch_off(cluster, chosen_brokers(cluster, broker or ()))
-        _forget(environment, cluster, switched)
-    environment.report(_report("off", switched), output)
-    demand_all_reported(switched, "off")
+    _at_brokers(context.ensure_object(Environment), "off", switch_off, of)
 
 
 @app.command()
-def status(
-    context: typer.Context,
-    broker: BrokerOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+@grouped
+def status(context: typer.Context, of: _BrokersOptions) -> None:
     """Show at which brokers the request log is on. Changes nothing."""
-    environment = context.ensure_object(Environment)
-    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported, read_levels
+    from kipctl.cluster.request_log import read_levels
+
+    _at_brokers(context.ensure_object(Environment), "status", read_levels, of)
+
+
+def _at_brokers(
+    environment: Environment,
+    action: str,
+    act: "Callable[[Cluster, Sequence[int]], Sequence[LoggerLevel]]",
+    of: _BrokersOptions,
+) -> None:
+    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported
     from kipctl.transport.request import Cluster
 
-    with Cluster(environment.access(bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
-        levels = read_levels(cluster, chosen_brokers(cluster, broker or ()))
+    with Cluster(environment.access(of.bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
+        levels = act(cluster, chosen_brokers(cluster, of.broker or ()))
         _forget(environment, cluster, levels)
-    environment.report(_report("status", levels), output)
-    demand_all_reported(levels, "status")
+    environment.report(_report(action, levels), of.output)
+    demand_all_reported(levels, action)
 
 
 def _forget(environment: Environment, cluster: "Cluster", levels: "Sequence[LoggerLevel]") -> None:

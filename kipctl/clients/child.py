@@ -13,7 +13,7 @@ from pathlib import Path
 from kipctl.trace.clock import now_us
 
 _POLL_S = 0.01
-_PATIENCE_S = 5.0
+_END_TIMEOUT_S = 5.0
 """How long one that was asked to end may take."""
 _STARTER_IS_THERE = '[ "$PPID" = "$0" ] && exec "$@"'
 
@@ -80,7 +80,7 @@ class Child:
     def close(self) -> None:
         """End it, whatever it does: asked first, killed when it takes too long."""
         self.terminate()
-        if not self.is_over_by(now_us() + round(_PATIENCE_S * 1e6)):
+        if not self.is_over_by(now_us() + round(_END_TIMEOUT_S * 1e6)):
             os.kill(self.pid, signal.SIGKILL)
             while not self._reaped():
                 time.sleep(_POLL_S)
@@ -88,11 +88,6 @@ class Child:
     def stdout(self) -> str:
         """All that it has written there so far."""
         return self._stdout.read_text(encoding="utf-8", errors="replace")
-
-    def stderr(self, most: int) -> str:
-        """The first so many bytes of what it has written there."""
-        with self._stderr.open("rb") as file:
-            return file.read(most).decode(errors="replace")
 
     def new_stderr(self) -> str:
         """The whole lines that it has written there since the last call."""

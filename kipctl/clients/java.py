@@ -1,10 +1,9 @@
 """Java's producer and consumer of any version, driven by Kafka's own performance tools."""
 
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -25,9 +24,9 @@ from kipctl.transport.reachable import demand_reachable
 
 SOFTWARE = "apache-kafka-java"
 _START_TIMEOUT_S = 60.0
-_REACH_PATIENCE_MS = 5_000
-_LOOK_EVERY_US = 250_000
-_HEAD = 1 << 20
+_UNREACHABLE_AFTER_MS = 5_000
+_CHECK_EVERY_US = 250_000
+_STDERR_LIMIT = 1 << 20
 """So many bytes of stderr are kept: after the first failed sends it only repeats itself."""
 
 _Result = TypeVar("_Result")
@@ -47,7 +46,7 @@ class _RunningJava(Generic[_Result]):
         self.start_us = now_us()
         self.stopped = False
         self._stderr = ""
-        self._looked_us = 0
+        self._checked_us = 0
         self._await_start()
 
     def _await_start(self) -> None:
@@ -69,8 +68,8 @@ class _RunningJava(Generic[_Result]):
 
         Raises UnreachableError when no broker answers.
         """
-        while not self.child.is_over_by(min(time_us, now_us() + _LOOK_EVERY_US)):
-            self._check_reach()
+        while not self.child.is_over_by(min(time_us, now_us() + _CHECK_EVERY_US)):
+            self._check_reachable()
             if now_us() >= time_us:
                 return False
         return True
@@ -92,7 +91,7 @@ class _RunningJava(Generic[_Result]):
     def stderr(self) -> str:
         """What it has said there so far, up to a limit."""
         new = self.child.new_stderr()
-        self._stderr += new[: max(0, _HEAD - len(self._stderr))]
+        self._stderr += new[: max(0, _STDERR_LIMIT - len(self._stderr))]
         return self._stderr
 
     def failure(self) -> KipctlError:
@@ -107,11 +106,11 @@ class _RunningJava(Generic[_Result]):
             return UsageError(f"{self.name} did not start: {why}", "Correct that property.")
         return RefusedError(f"{self.name} failed: {why}")
 
-    def _check_reach(self) -> None:
-        if now_us() - self._looked_us < _LOOK_EVERY_US:
+    def _check_reachable(self) -> None:
+        if now_us() - self._checked_us < _CHECK_EVERY_US:
             return
-        self._looked_us = now_us()
-        if why := java_output.out_of_reach(self.stderr(), _REACH_PATIENCE_MS):
+        self._checked_us = now_us()
+        if why := java_output.unreachable_reason(self.stderr(), _UNREACHABLE_AFTER_MS):
             self.child.close()
             raise UnreachableError(
                 f"{self.name} reached no broker, or not its topic: {why}.",
@@ -135,29 +134,52 @@ class JavaClient:
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
         """ProducerPerformance; the process is gone when the block is left. Raises KipctlError,
         at once where the cluster does not let clients in."""
-        demand_reachable(access)
-        with _folder() as folder:
-            java_command.write_files(folder, load.properties, access)
-            arguments = java_command.producer_arguments(self.version, load, folder)
-            name = f"Java's producer {self.version}"
 
-            def read(running: _RunningJava[Produced]) -> Produced:
-                return self._produced(running, load)
+        def arguments(folder: Path) -> list[str]:
+            return java_command.producer_arguments(self.version, load, folder)
 
-            with _running(self, name, arguments, folder, read) as running:
-                yield running
+        def read(running: _RunningJava[Produced]) -> Produced:
+            return self._produced(running, load)
+
+        with self._running("producer", load.properties, access, arguments, read) as running:
+            yield running
 
     @contextmanager
     def consumer(self, load: ConsumerLoad, access: Access) -> Iterator[RunningClient[Consumed]]:
         """ConsumerPerformance; the process is gone when the block is left. Raises KipctlError,
         at once where the cluster does not let clients in."""
+
+        def arguments(folder: Path) -> list[str]:
+            return java_command.consumer_arguments(self.version, load, access, folder)
+
+        read = self._consumed
+        with self._running("consumer", load.properties, access, arguments, read) as running:
+            yield running
+
+    @contextmanager
+    def _running(
+        self,
+        kind: str,
+        properties: Mapping[str, str],
+        access: Access,
+        arguments: Callable[[Path], list[str]],
+        read: Callable[[_RunningJava[_Result]], _Result],
+    ) -> Iterator[_RunningJava[_Result]]:
+        """In a folder of its own, which only its owner can read."""
         demand_reachable(access)
-        with _folder() as folder:
-            java_command.write_files(folder, load.properties, access)
-            arguments = java_command.consumer_arguments(self.version, load, access, folder)
-            name = f"Java's consumer {self.version}"
-            with _running(self, name, arguments, folder, self._consumed) as running:
-                yield running
+        name = f"Java's {kind} {self.version}"
+        with tempfile.TemporaryDirectory(prefix="kipctl-java-", ignore_cleanup_errors=True) as made:
+            folder = Path(made)
+            java_command.write_files(folder, properties, access)
+            jvm = java_command.jvm_arguments(self.classpath, self.heap_mb, folder)
+            try:
+                child = Child([str(self.java), *jvm, *arguments(folder)], folder)
+            except OSError as error:
+                raise UsageError(
+                    f"{name} cannot be run: {error}.", "Check the path of java."
+                ) from error
+            with closing(child):
+                yield _RunningJava(name, child, read)
 
     def _produced(self, running: _RunningJava[Produced], load: ProducerLoad) -> Produced:
         """Kafka's tool exits with 0 when every send failed: that is an error here."""
@@ -200,32 +222,3 @@ class JavaClient:
             error=java_output.cut_short(stdout),
             stopped=running.stopped,
         )
-
-
-@contextmanager
-def _running(
-    client: JavaClient,
-    name: str,
-    arguments: list[str],
-    folder: Path,
-    read: Callable[[_RunningJava[_Result]], _Result],
-) -> Iterator[_RunningJava[_Result]]:
-    jvm = java_command.jvm_arguments(client.classpath, client.heap_mb, folder)
-    try:
-        child = Child([str(client.java), *jvm, *arguments], folder)
-    except OSError as error:
-        raise UsageError(f"{name} cannot be run: {error}.", "Check the path of java.") from error
-    try:
-        yield _RunningJava(name, child, read)
-    finally:
-        child.close()
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    """A folder for one process, for its owner's eyes only."""
-    folder = Path(tempfile.mkdtemp(prefix="kipctl-java-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

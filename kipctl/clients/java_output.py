@@ -26,7 +26,7 @@ _NO_METADATA = re.compile(
 _CAUSE = re.compile(r"^Caused by: (\S+?): (.+)$", re.MULTILINE)
 _THROWN = re.compile(r'^Exception in thread "main" (\S+?)(?:: (.*))?$', re.MULTILINE)
 _FAILED_SEND = re.compile(r"^([a-z][\w.]*\.\w+(?:Exception|Error)): (.+)$", re.MULTILINE)
-_ROOM = 200
+_LONGEST_LINE = 200
 """A line of a message to the user has so many characters at most."""
 
 
@@ -96,7 +96,7 @@ def stated_start_ms(stderr: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def out_of_reach(stderr: str, patience_ms: int) -> str:
+def unreachable_reason(stderr: str, patience_ms: int) -> str:
     """That no bootstrap server answers, in the client's words, or "".
 
     A producer would wait a minute for each record. Its ids of bootstrap servers are negative; it
@@ -132,4 +132,4 @@ def _reported(exception: str, message: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _ROOM else text[: _ROOM - 3] + "..."
+    return text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 3] + "..."

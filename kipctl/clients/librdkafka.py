@@ -3,7 +3,7 @@
 import multiprocessing
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Generic, TypeVar
@@ -111,18 +111,12 @@ class Librdkafka:
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
         """A producer in open loop; its process is gone after the block. Raises KipctlError."""
         demand_reachable(access)
-        running = _RunningLibrdkafka(librdkafka_work.produce, load, access)
-        try:
+        with closing(_RunningLibrdkafka(librdkafka_work.produce, load, access)) as running:
             yield running
-        finally:
-            running.close()
 
     @contextmanager
     def consumer(self, load: ConsumerLoad, access: Access) -> Iterator[RunningClient[Consumed]]:
         """A member of a group; its process is gone after the block. Raises KipctlError."""
         demand_reachable(access)
-        running = _RunningLibrdkafka(librdkafka_work.consume, load, access)
-        try:
+        with closing(_RunningLibrdkafka(librdkafka_work.consume, load, access)) as running:
             yield running
-        finally:
-            running.close()

@@ -18,12 +18,12 @@ SOFTWARE = "confluent-kafka-python"
 """By this name it introduces itself to brokers, with its own version and librdkafka's."""
 _POLL_S = 0.001
 """It waits whole milliseconds."""
-_LOOK_EVERY_US = 20_000
-_FAREWELL_S = 10.0
+_CHECK_EVERY_US = 20_000
+_STOP_TIMEOUT_S = 10.0
 """So long may records under way take when it is stopped."""
 _INIT_TIMEOUT_S = 30.0
 _CHUNK = 1 << 16
-_REACH_PATIENCE_S = 5.0
+_UNREACHABLE_AFTER_S = 5.0
 
 Started = Callable[[int], None]
 ShouldStop = Callable[[], bool]
@@ -51,10 +51,10 @@ class _Errors:
     def log(self, level: int, message: str, *arguments: object) -> None:
         """librdkafka takes this object for a Logger; what it says is told here already."""
 
-    def is_out_of_reach(self) -> bool:
+    def is_unreachable(self) -> bool:
         """No broker has been there for a while; to be asked while nothing has come through."""
         return bool(self._unreachable_us) and (
-            now_us() - self._unreachable_us > _REACH_PATIENCE_S * 1e6
+            now_us() - self._unreachable_us > _UNREACHABLE_AFTER_S * 1e6
         )
 
     def unreachable(self, who: str) -> UnreachableError:
@@ -141,15 +141,15 @@ def _send(
     """Hand the records over, each when it is due, and wait for all; True if it was stopped."""
     values = os.urandom(load.record_size + _CHUNK)
     transaction_us = load.transaction_ms * 1000 if "transactional.id" in load.properties else 0
-    began_us = looked_us = 0
+    began_us = checked_us = 0
     stopped = False
     for number in range(load.num_records):
         due_us = start_us if load.throughput <= 0 else start_us + number * 10**6 // load.throughput
         while True:
             now = now_us()
-            if now - looked_us > _LOOK_EVERY_US:
-                looked_us = now
-                if should_stop() or (not deliveries.latencies_us and errors.is_out_of_reach()):
+            if now - checked_us > _CHECK_EVERY_US:
+                checked_us = now
+                if should_stop() or (not deliveries.latencies_us and errors.is_unreachable()):
                     stopped = True
                     break
             if now >= due_us:
@@ -188,13 +188,13 @@ def _await_all(
     stopped: bool,
 ) -> bool:
     """Wait for the records under way; for a while only when it is stopped."""
-    deadline_us = now_us() + round(_FAREWELL_S * 1e6) if stopped else None
+    deadline_us = now_us() + round(_STOP_TIMEOUT_S * 1e6) if stopped else None
     while len(producer):
-        if not deliveries.latencies_us and errors.is_out_of_reach():
+        if not deliveries.latencies_us and errors.is_unreachable():
             producer.purge()
             return False
         if deadline_us is None and should_stop():
-            deadline_us = now_us() + round(_FAREWELL_S * 1e6)
+            deadline_us = now_us() + round(_STOP_TIMEOUT_S * 1e6)
         if deadline_us is not None and now_us() > deadline_us:
             producer.purge()
         producer.flush(0.05)
@@ -221,9 +221,9 @@ def consume(
         consumer.subscribe([load.topic])
         started(start_us)
         while records < load.num_records and not (stopped := should_stop()):
-            if not records and errors.is_out_of_reach():
+            if not records and errors.is_unreachable():
                 raise errors.unreachable(who)
-            for message in consumer.consume(500, _LOOK_EVERY_US / 1e6):
+            for message in consumer.consume(500, _CHECK_EVERY_US / 1e6):
                 if (refused := message.error()) is None:
                     records += 1
                     size += len(message.value() or b"") + len(message.key() or b"")

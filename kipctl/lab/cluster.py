@@ -92,7 +92,7 @@ class Lab:
         exporter = fetched_exporter(java, progress) if spec.metrics else None
         release = Release(jars, seed_of(java, jars, progress))
         with locked(labs_folder()):
-            _make_room(labs_folder() / spec.name, progress)
+            _remove_leftover(labs_folder() / spec.name, progress)
             lab = cls._create(spec, java, release, exporter)
         try:
             size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
@@ -107,7 +107,7 @@ class Lab:
             lab._launch(lab.nodes)
             lab.wait_ready()
             if access.security.is_secured:
-                lab._let_users_in(access)
+                lab._register_users(access)
             (lab.folder / "starting").rename(lab.folder / "ready")
         except NodeDiedError:
             for node in lab.nodes:
@@ -326,7 +326,7 @@ class Lab:
             for node in self._brokers:
                 write_broker_keystore(node.folder, node.spec.label, authority)
 
-    def _let_users_in(self, access: AccessControl) -> None:
+    def _register_users(self, access: AccessControl) -> None:
         """Register the users, and wait until each broker knows them."""
         from kipctl.lab.users import register_users, wait_until_known
 
@@ -368,13 +368,16 @@ def _release_path(node: Node) -> Path:
 
 def labs() -> list[Lab]:
     """Every lab of this user that has a record, by name, in whatever state."""
-    found = []
-    for folder in sorted(labs_folder().glob("*/")):
-        try:
-            found.append(Lab(folder))
-        except (OSError, ValueError):
-            continue
-    return found
+    found = map(_recorded, sorted(labs_folder().glob("*/")))
+    return [lab for lab in found if lab is not None]
+
+
+def _recorded(folder: Path) -> Lab | None:
+    """The lab of that folder; None where a start was cut off before there was one."""
+    try:
+        return Lab(folder)
+    except (OSError, ValueError):
+        return None
 
 
 def running_labs() -> list[Lab]:
@@ -394,22 +397,18 @@ def take_down(name: str) -> bool:
         folder = labs_folder() / name
         if not name or folder.parent != labs_folder() or not folder.is_dir():
             return False
-        try:
-            lab = Lab(folder)
-        except (OSError, ValueError):
+        if (lab := _recorded(folder)) is None:
             shutil.rmtree(folder)
         else:
             lab.down()
     return True
 
 
-def _make_room(folder: Path, progress: Callable[[str], None]) -> None:
+def _remove_leftover(folder: Path, progress: Callable[[str], None]) -> None:
     """Remove what a crash left of a lab; refuse when it is none of that."""
     if not folder.exists():
         return
-    try:
-        lab = Lab(folder)
-    except (OSError, ValueError):
+    if (lab := _recorded(folder)) is None:
         progress(f"Removing what a start that was cut off left in {folder}.")
         shutil.rmtree(folder)
         return

@@ -94,7 +94,7 @@ def wait_until_known(
                 if time.monotonic() > deadline:
                     raise TimedOutError(
                         f"Broker {broker} does not let {READER} in after {timeout_s:g} s: "
-                        f"{_said(refused)}."
+                        f"{_error_text(refused)}."
                     ) from None
             time.sleep(_POLL_S)
 
@@ -126,10 +126,10 @@ def _done(changes: Mapping[Any, "Future[Any]"]) -> None:
             change.result()
         except KafkaException as refused:
             raise RefusedError(
-                f"The lab's brokers refuse to register its users: {_said(refused)}."
+                f"The lab's brokers refuse to register its users: {_error_text(refused)}."
             ) from None
 
 
-def _said(refused: KafkaException) -> str:
+def _error_text(refused: KafkaException) -> str:
     error: KafkaError = refused.args[0]
     return str(error.str()).removesuffix(".")

@@ -259,7 +259,7 @@ class _Partition:
                 break
 
     def read(self, row: IntRows, parts: IntRows) -> None:
-        """An answer, and what Coverage makes of it."""
+        """An answer, and what `OffsetsRead` makes of it."""
         first, after, time_us = (int(row[column]) for column in (BEGIN, END, TIME))
         at, left = bisect_left(self._waiting, first, key=_last), parts.tolist()
         while at < len(self._waiting) and self._waiting[at].last < after:

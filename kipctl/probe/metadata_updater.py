@@ -69,9 +69,9 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
     ) -> None:
         """`partitions`, `bootstrap` and `topics_in_use` are those of `ProbeClient`.
 
-        `on_moved` is told of a partition that has a new leader, one that can be reached again, or,
-        its topic being idle, none; `on_recreated` of those whose topic was deleted and made anew:
-        its logs are empty, and have had no producer.
+        `on_leader_changed` is told of a partition that has a new leader, one that can be reached
+        again, or, its topic being idle, none; `on_recreated` of those whose topic was deleted and
+        made anew: its logs are empty, and have had no producer.
         """
         self._network = network
         self._tracing = tracing

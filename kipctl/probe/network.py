@@ -224,7 +224,7 @@ class Network(Generic[AnyLink]):
         self._on_lost(link, number, link.disconnect(), self._clock())
 
     def disconnect_timed_out(self) -> None:
-        """Give up connections that are silent for too long (`Link.is_silent`).
+        """Give up connections that are silent for too long (`BrokerLink.has_timed_out`).
 
         What has come by now is read before: it may be the client that stood still, not the broker.
         """

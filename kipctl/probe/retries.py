@@ -90,7 +90,7 @@ class Retries:
     ) -> None:
         """Complete the note of a failed attempt, as its retry goes out over `link`.
 
-        `epoch` is the leader epoch that the client believes in by now, `turn_us` when what was
+        `epoch` is the leader epoch that the client believes in by now, `unblocked_us` when what was
         ahead of the retry made way.
         """
         is_same = partition.generation == failed.generation
@@ -126,7 +126,7 @@ class Retries:
             return
         connected_us = link.ready_us if link.ready else now_us
         may_go = link.may_send or link.is_throttled
-        turn_us = max(partition.unblocked_us, link.window_open_us) if may_go else now_us
+        unblocked_us = max(partition.unblocked_us, link.window_open_us) if may_go else now_us
         self._split(
             failed,
             partition,
@@ -135,7 +135,7 @@ class Retries:
             partition.leader_known_us,
             link,
             connected_us,
-            turn_us,
+            unblocked_us,
         )
 
     def _split(
@@ -147,7 +147,7 @@ class Retries:
         leader_us: int,
         link: BrokerLink | None,
         connected_us: int,
-        turn_us: int,
+        unblocked_us: int,
     ) -> None:
         failed.wait = split_wait(
             failed.error_us,
@@ -155,7 +155,7 @@ class Retries:
             failed.error_us + wait_us,
             leader_us,
             connected_us,
-            turn_us,
+            unblocked_us,
             link.throttled_until_us if link else 0,
         )
         call = partition.leader_from if link else None

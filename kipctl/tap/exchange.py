@@ -29,13 +29,12 @@ from kipctl.tap.produce_requests import read_acks
 from kipctl.tap.rewrite import (
     REQUESTS,
     WITH_ENDPOINTS,
-    capped,
     is_known,
     read_answer,
     read_request,
-    unsupported_api_versions,
     with_body,
 )
+from kipctl.tap.version_caps import capped, unsupported_api_versions
 from kipctl.trace.codes import MetadataCause
 
 _HEAD = Struct(">hhih")

@@ -1,4 +1,4 @@
-"""Answers as clients get them: the tap's endpoints for brokers', versions capped, hints taken out.
+"""Answers as clients get them: the tap's endpoints for brokers', hints taken out.
 
 An answer is decoded, changed and encoded again: tagged fields that kipctl does not know are kept.
 All else passes as it came. Endpoints are in Metadata, DescribeCluster and FindCoordinator, with
@@ -13,10 +13,7 @@ from typing import Any
 
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import (
-    NEWEST_API,
-    ApiVersion,
     ApiVersionsRequest,
-    ApiVersionsResponse,
 )
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
@@ -94,20 +91,6 @@ def _layout(api_key: int, version: int, frame: bytes) -> tuple[int, int]:
     return version, reader.offset
 
 
-def unsupported_api_versions(correlation_id: int) -> bytes:
-    """The answer to an ApiVersions newer than is known here: ask again with one that is (KIP-511).
-
-    The broker's own would name versions of answers whose endpoints cannot be found here.
-    """
-    first, last = ApiVersionsRequest.api.versions
-    body = ApiVersionsResponse(
-        error_code=int(ErrorCode.UNSUPPORTED_VERSION),
-        api_keys=(ApiVersion(int(ApiKey.API_VERSIONS), first, last),),
-    )
-    content = _LENGTH.pack(correlation_id) + encode(body, 0)
-    return _LENGTH.pack(len(content)) + content
-
-
 def translated(body: Any, translate: Translate) -> Any:
     """The answer with every endpoint in it replaced."""
     match body:
@@ -172,24 +155,3 @@ def _without_hint(partition: Any) -> Any:
 
 def _without_drafts(tags: Sequence[tuple[int, bytes]]) -> tuple[tuple[int, bytes], ...]:
     return tuple((tag, content) for tag, content in tags if tag != _DRAFT_TAG)
-
-
-def capped(body: ApiVersionsResponse, caps: Mapping[int, int]) -> ApiVersionsResponse:
-    """The versions a client is told of: no higher than the caps, nor than is known here.
-
-    A cap below what the broker speaks at least leaves that lowest version. Of APIs that are newer
-    than those known here clients are not told: their answers may carry endpoints.
-    """
-    keys = tuple(
-        replace(key, max_version=_highest(key.api_key, key.min_version, key.max_version, caps))
-        for key in body.api_keys
-        if key.api_key <= NEWEST_API
-    )
-    return replace(body, api_keys=keys)
-
-
-def _highest(api_key: int, lowest: int, highest: int, caps: Mapping[int, int]) -> int:
-    limit = min(highest, caps.get(api_key, highest))
-    if api_key in WITH_ENDPOINTS:
-        limit = min(limit, REQUESTS[api_key].api.versions[1])
-    return max(lowest, limit)

@@ -33,9 +33,9 @@ def split_wait(
     The retry had to wait, one after the other, for the backoff (until `allowed_us`), for Metadata
     to name the leader (`leader_us`), for a connection to it (`connected_us`), until the leader's
     quota let it (`throttled_us`, KIP-219), and for its turn behind batches ahead of it, a full
-    in-flight window, or a request that the socket had not taken yet (`turn_us`, counted as queued).
-    What was over before the step before it cost nothing. The client's own slowness after all five
-    is charged to what it waited for: metadata if it did, else backoff.
+    in-flight window, or a request that the socket had not taken yet (`unblocked_us`, counted as
+    queued). What was over before the step before it cost nothing. The client's own slowness after
+    all five is charged to what it waited for: metadata if it did, else backoff.
     """
     ends = [error_us]
     for end in (allowed_us, leader_us, connected_us, throttled_us, unblocked_us):

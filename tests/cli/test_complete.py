@@ -13,9 +13,11 @@ import pytest
 from kipctl.cli.complete import offered, values_of
 from kipctl.cli.environment import Environment
 from kipctl.cli.generate import generated_files
-from kipctl.cluster.topics import create_topic
+from kipctl.cluster.topics import await_topic, create_topic, delete_topic
 from kipctl.lab.cluster import Lab
+from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
+from kipctl.transport.request import Cluster
 
 
 def at(home: Path, servers: str = "127.0.0.1:1") -> Environment:
@@ -128,17 +130,22 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kipctl.cli.complete.PATIENCE_S", 60.0)
-    create_topic(lab.bootstrap_server, "complete-me", 1, 1)
     environment = at(tmp_path, lab.bootstrap_server)
     ids = sorted(str(node.id) for node in lab.nodes if node.id < 100)
-    for named in (f"--bootstrap-server {lab.bootstrap_server}", "--cluster=east"):
-        for word, ending, values in (
-            ("TOPIC", "--topic complete-", ["complete-me"]),
-            ("BROKER", "--drain ", ids),
-            ("BROKER", f"--broker {ids[0]} --broker ", ids),
-            ("BROKER|RACK", "--leaders-off rack-1", ["rack-1"]),
-            ("ENTRY", "--rollback --entry never-", []),
-        ):
-            environment.connecting.clear()
-            line = f"kipctl reassign {named} {ending}"
-            assert offered(word, line, environment) == values, line
+    create_topic(lab.bootstrap_server, "complete-me", 1, 1)
+    try:
+        with Cluster(Access(lab.bootstrap_server)) as cluster:
+            await_topic(cluster, "complete-me", 1)
+        for named in (f"--bootstrap-server {lab.bootstrap_server}", "--cluster=east"):
+            for word, ending, values in (
+                ("TOPIC", "--topic complete-", ["complete-me"]),
+                ("BROKER", "--drain ", ids),
+                ("BROKER", f"--broker {ids[0]} --broker ", ids),
+                ("BROKER|RACK", "--leaders-off rack-1", ["rack-1"]),
+                ("ENTRY", "--rollback --entry never-", []),
+            ):
+                environment.connecting.clear()
+                line = f"kipctl reassign {named} {ending}"
+                assert offered(word, line, environment) == values, line
+    finally:
+        delete_topic(lab.bootstrap_server, "complete-me")

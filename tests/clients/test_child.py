@@ -58,7 +58,7 @@ def test_one_that_runs_is_not_over(tmp_path: Path) -> None:
 def test_one_that_does_not_listen_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(child, "_END_TIMEOUT_S", 0.05)
     program = shell("trap '' TERM; echo ready; while :; do sleep 0.1; done", tmp_path)
     while "ready" not in program.stdout():
         assert not program.is_over_by(now_us() + 1000)

@@ -6,11 +6,11 @@ from kipctl.clients.java_output import (
     consumer_total,
     cut_short,
     failed_send,
-    out_of_reach,
     producer_total,
     records_of_intervals,
     stated_start_ms,
     stated_version,
+    unreachable_reason,
     why_it_failed,
 )
 
@@ -128,7 +128,7 @@ def test_a_client_introduces_itself() -> None:
     ],
 )
 def test_what_means_that_no_broker_answers(stderr: str, why: str) -> None:
-    found = out_of_reach(stderr, 10_000)
+    found = unreachable_reason(stderr, 10_000)
     assert found.startswith(why)
     assert bool(found) == bool(why)
 

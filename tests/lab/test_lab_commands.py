@@ -30,7 +30,6 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (["status"], 0, "There is no lab. Start one: kipctl lab up\n"),
         (["down"], 0, "There is no lab named 'default': nothing to do.\n"),
         (["down", "--name", "../x"], 0, "There is no lab named '../x': nothing to do.\n"),
         (
@@ -58,7 +57,8 @@ def test_without_a_lab(no_labs: Path, arguments: list[str], status: int, told: s
     assert outcome(*arguments) == (status, "", told)
 
 
-def test_status_of_no_lab_is_json_too(no_labs: Path) -> None:
+def test_status_of_no_lab_is_an_answer_and_json_too(no_labs: Path) -> None:
+    assert outcome("status") == (0, "There is no lab. Start one: kipctl lab up\n", "")
     status, out, _ = outcome("status", "--output", "json")
     assert (status, json.loads(out)["labs"]) == (0, [])
 
@@ -91,8 +91,9 @@ def test_status_shows_every_node(lab: Lab) -> None:
     ]
     _, out, _ = outcome("status", "--name", "session", "--output", "plain")
     lines = out.splitlines()
-    assert lines[0] == "Lab session: running, Kafka 4.3.1"
-    assert lines[2].split()[:6] == [
+    assert lines[0] == "Lab session is running, with Kafka 4.3.1; nodes: 4 running."
+    (first,) = (words for line in lines if (words := line.split())[:1] == ["1"])
+    assert first[:6] == [
         "1",
         "broker",
         "rack-1",

@@ -69,7 +69,7 @@ def test_what_a_killed_probe_did_not_report_is_not_known(
     outcome, document, table = salvage(tmp_path)
     assert document.items() >= NOT_KNOWN.items()
     assert "is not known" in table.notes[0]
-    assert outcome.sent == "settled"
+    assert outcome.sent_or_settled == "settled"
 
 
 def test_nor_is_that_of_all_unless_that_of_each_is(tmp_path: Path) -> None:

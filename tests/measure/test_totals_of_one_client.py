@@ -27,8 +27,8 @@ def test_a_producers_records_failures_leaders_and_moves_that_are_not_over() -> N
     timed_out = int(ErrorCode.REQUEST_TIMED_OUT)
     batches = [batch(0, 0, 2, 10, broker=1), batch(1, 2, 3, 0, broker=2)]
     batches += [batch(0, 5, 4, -1, error=timed_out, broker=1)]
-    written.take(given(PRODUCER, batches=batches, redirects=[REFUSED]), START_US + 1)
-    written.take(given(PRODUCER), START_US + 2)
+    written.add(given(PRODUCER, batches=batches, redirects=[REFUSED]), START_US + 1)
+    written.add(given(PRODUCER), START_US + 2)
     met = written.clients[PRODUCER]
     assert (met.waits.distribution.total, met.waits_so_far.quantile(1)) == (0, 300)
     assert (written.settled, written.failed) == (9, {"REQUEST_TIMED_OUT": 4})
@@ -38,10 +38,10 @@ def test_a_producers_records_failures_leaders_and_moves_that_are_not_over() -> N
 
 def test_the_newest_times_are_of_the_last_rows_in_the_warm_up_too() -> None:
     written = ProducerTotals(START_US, INTERVAL_NS, warmup_records=100)
-    written.take(given(PRODUCER, batches=[batch(0, 0, 2, 10)]), START_US + 1)
+    written.add(given(PRODUCER, batches=[batch(0, 0, 2, 10)]), START_US + 1)
     records, times = written.newest
     assert (records, times.total) == (2, 2)
-    written.take(given(PRODUCER), START_US + 2)
+    written.add(given(PRODUCER), START_US + 2)
     assert written.newest[0] == 0
 
 
@@ -50,7 +50,7 @@ def test_a_consumers_records_brokers_and_fetches() -> None:
     fetch = {"api_key": ApiKey.FETCH, "sent_us": 1000, "received_us": 1700}
     metadata = {"api_key": ApiKey.METADATA, "sent_us": 1000, "received_us": 9000}
     reads = [read(0, 10, 2, at_ms=1), read(1, 0, 0, at_ms=2), read(2, 0, 5, at_ms=3)]
-    consumed.take(given(CONSUMER, reads=reads, rpcs=[fetch, metadata]), START_US + 1)
+    consumed.add(given(CONSUMER, reads=reads, rpcs=[fetch, metadata]), START_US + 1)
     records, took = consumed.newest
     assert (records, took.total, took.quantile(1)) == (7, 1, 700)
     assert (consumed.settled, consumed.leading.total()) == (7, 2)

@@ -2,10 +2,14 @@
 
 import argparse
 import random
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "protocol"))
 
 import play
 import play_consumer

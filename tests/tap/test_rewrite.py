@@ -21,13 +21,13 @@ from kipctl.protocol.produce import (
 from kipctl.tap.rewrite import (
     REQUESTS,
     WITH_ENDPOINTS,
-    capped,
     is_known,
     read_answer,
     translated,
     with_body,
     without_hints,
 )
+from kipctl.tap.version_caps import capped
 
 CASES = 20
 ANSWERS = [

@@ -13,7 +13,7 @@ from kipctl.transport.sockets import Sockets
 
 
 class ConsumerLink(BrokerLink):
-    """`readers` are the partitions that are read from the broker; there is one Fetch at a time."""
+    """`fetchable` are the partitions read from the broker; there is one Fetch at a time."""
 
     def __init__(self, node: Node, config: ClientConfig, sockets: Sockets) -> None:
         super().__init__(node, config, sockets)
@@ -38,7 +38,7 @@ class ConsumerLink(BrokerLink):
             else partition
         )
 
-    def _settle_versions(self, ranges: ApiRanges) -> None:
+    def _choose_versions(self, ranges: ApiRanges) -> None:
         self.fetch_version = self.common_version(FetchRequest, ranges)
         self.list_offsets_version = self.common_version(ListOffsetsRequest, ranges)
         self.leader_epoch_version = self.common_version(OffsetForLeaderEpochRequest, ranges)

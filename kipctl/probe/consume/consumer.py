@@ -212,7 +212,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- what becomes of partitions ---
 
-    def _leader_moved(self, partition: Partition) -> None:
+    def _leader_changed(self, partition: Partition) -> None:
         """The position is checked with the leader, then read on."""
         partition.preferred_replica.clear()
         if partition.check:
@@ -239,7 +239,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             self._targets.place(partition, self._now_us())
 
     def _settled(self, partition: Partition, now: int) -> None:
-        """The position is known (`Positioning`'s on_settled), or there will be none."""
+        """The position is known (`OffsetFetcher`'s on_settled), or there will be none."""
         if partition.check:
             row, partition.check = partition.check.row, None
             number = self._tracing.read_row(row)
@@ -256,7 +256,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     def _fetch_from_all(self) -> None:
         for link in self._network.links:
-            # Not before a link's loss, which may just have sent its readers here.
+            # Not before a link's loss, which may just have sent its partitions here.
             now = self._now_us()
             if link.fetchable and not link.is_fetching and now >= link.next_fetch_us:
                 self._fetch(link, now)
@@ -408,7 +408,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
 
     # --- answers and losses ---
 
-    def _handle_answer(
+    def _handle_response(
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         if flight.api_key == ApiKey.FETCH:
@@ -416,12 +416,14 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         self._offsets.handle_response(link, flight, frame, now)
         return 0, 1
 
-    def _handle_lost(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
+    def _handle_request_lost(self, link: ConsumerLink, flight: InFlight, now: int) -> int:
         if isinstance(flight.subject, PositionCall):
             self._offsets.handle_disconnect(flight.subject, now)
         return 1
 
-    def _lost(self, link: ConsumerLink, number: int, flights: list[InFlight], now: int) -> None:
+    def _disconnected(
+        self, link: ConsumerLink, number: int, flights: list[InFlight], now: int
+    ) -> None:
         """Leaders are read, of what was read there (`ProbeClient`)."""
         link.is_fetching = False
         link.session.reset()

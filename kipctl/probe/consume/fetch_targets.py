@@ -1,4 +1,4 @@
-"""From which broker each partition is read, and from when on: the readers of each link."""
+"""From which broker each partition is read, and from when on."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,7 +13,7 @@ from kipctl.trace.codes import MetadataCause
 class FetchTargets:
     """Puts partitions where their state and their choice of a replica want them.
 
-    One that is READY is among the readers of a link, one that is neither that nor FAILED is handed
+    One that is READY is fetchable over a link, one that is neither that nor FAILED is handed
     to who settles positions, and one that waits for its backoff is nowhere until that is over.
     Times are microseconds (monotonic).
     """
@@ -34,11 +34,11 @@ class FetchTargets:
         self._link_of: dict[Partition, ConsumerLink] = {}
 
     def is_fetched_from(self, partition: Partition, link: ConsumerLink) -> bool:
-        """Whether it is among the link's readers."""
+        """Whether it is fetchable over that link."""
         return self._link_of.get(partition) is link
 
     def place(self, partition: Partition, now_us: int) -> None:
-        """Put it where its state wants it: among a broker's readers, or to be positioned."""
+        """Put it where its state wants it: fetchable over a link, or to be positioned."""
         link = self._link_of.pop(partition, None)
         if link is not None:
             link.fetchable.pop(partition, None)

@@ -20,7 +20,7 @@ class ProducerLink(BrokerLink):
         self.encoder: ProduceEncoder | None = None
         self._producer_config = config
 
-    def _settle_versions(self, ranges: ApiRanges) -> None:
+    def _choose_versions(self, ranges: ApiRanges) -> None:
         config = self._producer_config
         self.encoder = ProduceEncoder(
             self.common_version(ProduceRequest, ranges),

@@ -232,10 +232,10 @@ class ManyTopicsProducer(Producer):
                 "See whether somebody removed it: kipctl inspect leaders",
             )
 
-    def _records_came(self, now: int) -> None:
-        """`InTurn` has told of each record's topic."""
+    def _mark_topics_used(self, now: int) -> None:
+        """`BlockingAccumulator` has marked each record's topic."""
 
-    def _answered(
+    def _response_received(
         self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int, behind_us: int
     ) -> None:
         super()._response_received(link, flight, frame, now, behind_us)

@@ -208,7 +208,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             if is_known or partition.queue[0].failures:
                 self._metadata.request_update(MetadataCause.LEADER_CHANGE)
 
-    def _leader_moved(self, partition: Partition) -> None:
+    def _leader_changed(self, partition: Partition) -> None:
         for link in self._network.links:
             link.pending.pop(partition, None)
         self._mark_sendable(partition)
@@ -272,9 +272,9 @@ class Producer(ProbeClient[Partition, ProducerLink]):
                 batch.attempts = Attempts()
                 batch.sent_us = sent
             elif batch.failures:
-                turn_us = max(partition.unblocked_us, link.window_open_us)
+                unblocked_us = max(partition.unblocked_us, link.window_open_us)
                 self._retries.retried(
-                    batch.attempts, batch.failures[-1], partition, link, epoch, sent, turn_us
+                    batch.attempts, batch.failures[-1], partition, link, epoch, sent, unblocked_us
                 )
             batch.attempts.sent(epoch, partition.generation)
             batch.last_sent_us = partition.unblocked_us = sent
@@ -316,7 +316,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     # --- answers ---
 
-    def _handle_answer(
+    def _handle_response(
         self, link: ProducerLink, flight: InFlight, frame: memoryview, now: int
     ) -> tuple[int, int]:
         """Settle what an answer is about (`ProbeClient`); its error is the first of a batch."""
@@ -411,7 +411,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
 
     # --- what goes wrong ---
 
-    def _handle_lost(self, link: ProducerLink, flight: InFlight, now: int) -> int:
+    def _handle_request_lost(self, link: ProducerLink, flight: InFlight, now: int) -> int:
         self._all_failed(flight.subject, now)
         return self._topics_in(flight)
 

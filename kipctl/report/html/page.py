@@ -61,11 +61,11 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
         *_tables(document, pictures.keys()),
         *_runs(document),
     ]
-    made = (
+    source = (
         "Every number is one of <code>kipctl analyze</code> of the same runs; what each picture "
         "shows is told in docs/report.md."
     )
-    html = framed(title, answer(document), doubts(document), sections, f"{version}. {made}")
+    html = framed(title, answer(document), doubts(document), sections, version, source)
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})
 
 

@@ -35,10 +35,15 @@ class Section(NamedTuple):
 
 
 def framed(
-    title: str, answer: str, doubts: Sequence[str], sections: Sequence[Section], made: str
+    title: str,
+    answer: str,
+    doubts: Sequence[str],
+    sections: Sequence[Section],
+    version: str,
+    source: str,
 ) -> str:
-    """The whole page: its answer, what spoils it, links to its sections, the sections, and by which
-    version of kipctl it was `made` (HTML)."""
+    """The whole page: its answer, what spoils it, links to its sections, the sections, kipctl's
+    version, and where the numbers are from (HTML)."""
     links = "".join(f'<a href="#{one.anchor}">{text(one.title)}</a> ' for one in sections)
     body = "\n".join(
         f'<section aria-labelledby="{one.anchor}"><h2 id="{one.anchor}">{text(one.title)}</h2>\n'
@@ -52,7 +57,8 @@ def framed(
         f'<header><h1>{text(title)}</h1><p class="answer">{text(answer)}</p>'
         f'{_care(doubts)}<nav aria-label="Contents">{links}</nav></header>\n'
         f"<main>\n{body}\n</main>\n"
-        f'<footer><p class="note">Made by kipctl {made}</p></footer>\n</body></html>\n'
+        f'<footer><p class="note">Made by kipctl {text(version)}. {source}</p></footer>\n'
+        "</body></html>\n"
     )
 
 

@@ -66,7 +66,7 @@ def request_log_page(
     rest = [table for table in request_log_tables(document) if table.name not in _BESIDE]
     inside = "".join(details(table.title, html_table(table)) for table in rest)
     sections.append(Section("tables", "All other tables", inside))
-    made = (
+    source = (
         "Every number is one of <code>kipctl analyze request-log</code> of the same logs; what "
         "each means is told in docs/request-log.md."
     )
@@ -77,7 +77,8 @@ def request_log_page(
         ),
         list(_doubts(document)),
         sections,
-        f"{version}. {made}",
+        version,
+        source,
     )
     return Page(html, {name: svg_file(drawn) for name, drawn in pictures.items()})
 

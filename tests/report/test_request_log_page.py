@@ -1,0 +1,112 @@
+"""The page of brokers' request logs: its sentence, its words, and names from clients as text."""
+
+from typing import Any
+
+from test_html_page import HOSTILE, Elements, svgs
+
+from kipctl.report.html.request_log_page import request_log_page
+
+
+def fleet_row(software: str, hints: str, clients: int, refused: int) -> dict[str, Any]:
+    return {
+        "software": software,
+        "version": "1.0",
+        "clients": clients,
+        "connections": clients,
+        "requests": 10 * clients,
+        "hints": hints,
+        "apis": {"PRODUCE": {"9": 10}},
+        "leader_errors": {"total": refused, "hinted": refused - 1 if refused else 0}
+        | {"appended_then_failed": 0},
+        "wait_ms": dict.fromkeys(("episodes", "unfinished", "loops"), 0)
+        | dict.fromkeys(("p50", "p99", "max", "sum")),
+        "followed_hints": dict.fromkeys(("present", "unseen", "reached", "used"), 0),
+        "metadata": {"requests": 0, "per_minute": 0.0, "response_bytes": 0, "by_cause": {}},
+        "reads": {"bytes_of_known_racks": 0, "cross_rack_bytes": 0, "cross_rack_share": None},
+    }
+
+
+def cluster(cluster_id: str | None, *fleet: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "cluster_id": cluster_id,
+        "period": {"from": "2026-11-24T00:00:00.000+00:00", "to": "x", "seconds": 60.0},
+        "apis": [{"api": "PRODUCE", "api_key": 0, "version": 9, "requests": 70}],
+        "clients": [],
+        "fleet": list(fleet),
+        "produce_not_leader": {"total": 5, "hinted": 4, "appended_then_failed": 0},
+        "produce_errors": {"6": 5},
+        "fetch_errors": {},
+        "fetch_errors_by_reader": {"consumers": {}, "replicas": {}},
+        "error_names": {"6": "NOT_LEADER_OR_FOLLOWER"},
+        "preferred_read_replica": {"named": 0},
+        "metadata": {
+            "requests": 4,
+            "per_minute": 4.0,
+            "response_bytes": 100,
+            "by_cause": {"start": 1, "leader_change": 3},
+        },
+        "reads": [{"client_rack": "a", "broker_rack": None, "fetches": 1, "bytes": 1_000_000}],
+        "brokers": [],
+        "requests_served": 70,
+        "requests_of_unknown_brokers": {},
+        "clocks": [],
+    }
+
+
+def in_time(cluster_id: str | None, software: str) -> dict[str, Any]:
+    def counts(**by_name: int) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "bucket": at, "count": count}
+            for at, (name, count) in enumerate(by_name.items())
+        ]
+
+    return {
+        "cluster_id": cluster_id,
+        "from_us": 1_767_225_600_000_000,
+        "bucket_us": 1_000_000,
+        "apis": counts(PRODUCE=70, METADATA=4),
+        "software": counts(**{software: 70}),
+        "errors": counts(NOT_LEADER_OR_FOLLOWER=5),
+        "metadata": counts(start=1, leader_change=3),
+    }
+
+
+def log(*clusters: dict[str, Any], broken: int = 0) -> dict[str, Any]:
+    lines = {"read": 80, "parsed": 74, "broken": broken, "other": 6 - broken}
+    return {"lines": lines, "broken_lines": [], "clusters": list(clusters)}
+
+
+TWO = (fleet_row("apache-kafka-java", "uses", 3, 0), fleet_row("librdkafka", "waits", 4, 5))
+
+
+def test_its_sentence_says_who_uses_hints() -> None:
+    page = request_log_page(["logs"], log(cluster("c", *TWO)), [in_time("c", "java 4")])
+    words = " ".join(Elements(page.html).words)
+    assert (
+        "70 requests of 7 clients in 60 s. Leader hints: follows them (3 clients); gets them, and "
+        "waits all the same (4 clients). 5 answers that the leader is another one, 4 of them "
+        "naming it."
+    ) in words
+    assert "Requests by API: PRODUCE 70, METADATA 4." in words
+    assert "Metadata requests by cause: leader_change 3, start 1." in words
+    assert set(page.pictures) == {"time1", "clients1", "causes1", "reads1"}
+    assert len(svgs(page.html)) == 2 * len(page.pictures)
+    assert "Read with care" not in words
+
+
+def test_each_of_several_clusters_has_its_own() -> None:
+    both = log(cluster("first", *TWO), cluster(None, *TWO), broken=2)
+    page = request_log_page(["logs"], both, [in_time("first", "java"), in_time(None, "java")])
+    words = " ".join(Elements(page.html).words)
+    assert "first: 70 requests" in words
+    assert "not known: 70 requests" in words
+    assert "2 lines are broken, and not counted." in words
+    ids = [attributes["id"] for _, attributes in Elements(page.html).elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_names_from_clients_are_text() -> None:
+    document = log(cluster(HOSTILE, fleet_row(HOSTILE, "gets", 1, 0)))
+    page = request_log_page([HOSTILE], document, [in_time(HOSTILE, HOSTILE)], HOSTILE)
+    assert "<script" not in page.html
+    assert Elements(page.html).elements
