@@ -252,7 +252,10 @@ def test_a_page_of_request_logs_shows_the_numbers_of_analyze(
         apis[row["api"]] += row["requests"]
     counted = in_time("Requests by API")
     followers = counted.pop("FETCH of followers")
-    assert counted + Counter({"FETCH": followers}) == apis
+    counted["FETCH"] += followers
+    # As many as a panel has rows for, with the most requests.
+    assert len(counted) > 5
+    assert {name: apis[name] for name in counted} == dict(counted)
     assert in_time("Metadata requests by cause") == Counter(cluster["metadata"]["by_cause"])
     software = Counter({f"{r['software']} {r['version']}": r["requests"] for r in cluster["fleet"]})
     assert in_time("Requests of clients by software") == software
