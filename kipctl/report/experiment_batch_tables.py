@@ -33,21 +33,21 @@ def batch_answer(document: Document) -> Paragraph:
 
 
 def sentence(arm: Document) -> str:
-    """What a batch size came to: its time, and what clients felt."""
+    """What a batch size came to: its time, and what clients waited."""
     seconds = [ms / 1000 for ms in arm["rotation_ms_by_run"]]
     moved = f"{arm['leaders']} leaders moved in {arm['rotation_ms'] / 1000:.1f} s"
     if between := _between(seconds):
         moved += f" ({between})"
-    felt = "clients met no moved leader in some run"
+    waited = "clients met no moved leader in some run"
     if arm["move_wait_ms"] is not None:
         by_run = ", ".join(filter(None, ("p50", _between(arm["move_wait_ms_by_run"]))))
-        felt = f"clients waited {arm['move_wait_ms']:.1f} ms for a moved leader ({by_run})"
+        waited = f"clients waited {arm['move_wait_ms']:.1f} ms for a moved leader ({by_run})"
     if arm["latency_p99_ms"] is not None:
-        felt += (
+        waited += (
             f", records took {arm['latency_p99_ms']:,.0f} ms (p99), and"
             f" {arm['late_records']:,.0f} in a rotation over {arm['late_ms']} ms"
         )
-    return f"{_sized(arm)}: {moved}; {felt}."
+    return f"{_sized(arm)}: {moved}; {waited}."
 
 
 def _sized(arm: Document) -> str:

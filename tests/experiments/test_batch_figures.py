@@ -11,7 +11,7 @@ from kipctl.experiments.arms.arm import in_turn
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.batch.figures import BatchRun, Rotation, arm_document, document
 from kipctl.experiments.batch.plan import BatchPlan, parse_sizes
-from kipctl.report.experiment_batch_tables import batch_tables, sentence
+from kipctl.report.experiment_batch_tables import batch_answer, batch_tables, sentence
 
 LEADERS = 60
 
@@ -156,12 +156,12 @@ def test_the_answer_comes_first() -> None:
         "leader_discovery": "kip951",
         "settle_s": 2.0,
     }
-    tables = batch_tables({**about, **document(LEADERS, found())})
-    assert [one.name for one in tables] == ["answer", "arms", "differences"]
-    assert tables[0].notes[0].startswith("one at a time: 60 leaders moved in 10.1 s")
-    assert [row[0] for row in tables[1].rows] == ["1", "all"]
-    assert len({len(row) for row in tables[1].rows} | {len(tables[1].columns)}) == 1
-    assert {row[1] for row in tables[2].rows} == {
+    shown = {**about, **document(LEADERS, found())}
+    answer, (arms, differences) = batch_answer(shown), batch_tables(shown)
+    assert answer.others[0].startswith("one at a time: 60 leaders moved in 10.1 s")
+    assert [row[0] for row in arms.rows] == ["1", "all"]
+    assert len({len(row) for row in arms.rows} | {len(arms.columns)}) == 1
+    assert {row[1] for row in differences.rows} == {
         "rotation",
         "latency p99",
         "wait for a moved leader, p50",
