@@ -20,12 +20,18 @@ def tap_answer(document: Document) -> Paragraph:
         sum(one[name] for one in clients) for name in ("leader_errors", "redirects")
     )
     hints = sum(one["hints"]["sent"] for one in clients)
+    followed = sum(_followed(one) for one in clients)
     names = ", ".join(dict.fromkeys(one["client_id"] or "-" for one in clients[:_NAMED]))
     more = f" and {len(clients) - _NAMED:,} more" if len(clients) > _NAMED else ""
     return Paragraph(
         f"{names}{more} met {errors:,} leader errors in {redirects:,} redirects; {hints:,} hints"
-        " named the new leader."
+        f" named the new leader, {followed:,} were followed."
     )
+
+
+def _followed(client: Document) -> int:
+    """Refused batches and Fetches whose hint the client followed."""
+    return int(client["refused_by_hint"].get("followed", 0))
 
 
 def tap_tables(document: Document) -> tuple[Table, ...]:
@@ -57,12 +63,16 @@ def clients_table(document: Document) -> Table:
             "software",
             Column("connections", detail=True),
             Column("requests/s", 1, detail=True),
-            "requests",
+            Column("requests", detail=True),
             Column("not decoded", detail=True),
             "leader errors",
             "hints",
-            "redirects",
-            "Metadata",
+            "followed",
+            Column("redirects", detail=True),
+            "moved leaders",
+            Column("wait p50 ms", 1),
+            Column("at most ms", 1),
+            Column("Metadata", detail=True),
             "other errors",
         ),
         tuple(_row(client) for client in document["clients"]),
@@ -74,7 +84,7 @@ def _row(client: Document) -> tuple[Cell, ...]:
     software = " ".join(
         part for part in (client["software_name"], client["software_version"]) if part
     )
-    requests, connections = client["requests"], client["connections"]
+    requests, connections, moves = client["requests"], client["connections"], client["moves"]
     return (
         client["client_id"] or "-",
         software or "-",
@@ -84,7 +94,11 @@ def _row(client: Document) -> tuple[Cell, ...]:
         requests["not_decoded"],
         client["leader_errors"],
         _hints(client["hints"]),
+        _followed(client),
         client["redirects"],
+        moves["met"],
+        moves["wait_ms"]["p50"] if moves["met"] else None,
+        moves["wait_ms"]["max"] if moves["met"] else None,
         client["metadata_rpcs"]["total"],
         _other_errors(client),
     )
