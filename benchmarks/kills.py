@@ -32,7 +32,7 @@ from typing import Any
 from kipctl.cluster.topics import await_topic, create_topic, delete_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
-from kipctl.own_names import is_own
+from kipctl.own_topic_names import is_own
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
 from kipctl.trace.store import ROWS_FOLDER, Run

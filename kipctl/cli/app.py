@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.pairs import spread_pairs
 from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
 from kipctl.extras import demanded_when_imported
-from kipctl.left_behind import LeftBehind
 from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
@@ -135,12 +135,12 @@ def run(arguments: list[str], environment: Environment) -> int:
     then tells which signal it was, 128 and its number, as shells have it.
     """
     Received.first = None
-    LeftBehind.errors.clear()
+    CleanupFailures.errors.clear()
     with as_keyboard_interrupts():
         status = _run(arguments, environment)
-    for left in LeftBehind.errors:
+    for left in CleanupFailures.errors:
         environment.error(left)
-    if LeftBehind.errors and status == ExitStatus.DONE:
+    if CleanupFailures.errors and status == ExitStatus.DONE:
         status = ExitStatus.PARTLY_DONE
     environment.warn_of_request_log()
     # Where it came out of an exec(), CPython would end itself by SIGINT though it was caught, until

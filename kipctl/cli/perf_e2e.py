@@ -124,7 +124,7 @@ def e2e(
         EndToEndPlan,
         end_to_end,
     )
-    from kipctl.runs.long_watch import WatchOptions, parse_listen
+    from kipctl.runs.forever import WatchOptions, parse_listen
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
 

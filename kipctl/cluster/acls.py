@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import is_glob
 from kipctl.errors import KipctlError
-from kipctl.own_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
+from kipctl.own_topic_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic

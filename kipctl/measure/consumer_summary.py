@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from kipctl.measure.distribution import Counting, distribution_of
-from kipctl.measure.flips import Flip, Flips
 from kipctl.measure.probe_results import ProbeResult, concatenated, rows_of_probes
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
+from kipctl.measure.replica_flips import Flip, Flips
 from kipctl.probe.consume.run import ConsumeOutcome
 from kipctl.probe.health import health_document
 from kipctl.protocol.api import ApiKey

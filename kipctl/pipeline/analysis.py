@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.at_once import all_at_once
+from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.inputs import ALWAYS, RecordedRun, open_runs
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.saving import make_new, written

@@ -124,8 +124,8 @@ def metadata_counts(metadata: DataFrame) -> DataFrame:
 def waits(episodes: DataFrame, owners: DataFrame) -> DataFrame:
     """How long redirected clients had no request under way for the partition, by software.
 
-    `episodes` are those of `kipctl.pipeline.episodes`; `owners` name the software of each `client`
-    of a `cluster`. Result: `cluster`, the software; `episodes`, `unfinished`; p50, p99, max and sum
+    `episodes` are those of `redirect_episodes`; `owners` name the software of each `client` of a
+    `cluster`. Result: `cluster`, the software; `episodes`, `unfinished`; p50, p99, max and sum
     of `wait_us` of those that were finished (null if none was); the sums of HINT_COUNTS; and
     `loops`, episodes in which the client went in a circle.
     """

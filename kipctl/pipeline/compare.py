@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.at_once import all_at_once
 from kipctl.pipeline.columns import is_leader_error, nearest_rank
+from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.gates import Compared
 from kipctl.pipeline.inputs import Trace
 from kipctl.pipeline.latency import percentiles, record_counts, volumes

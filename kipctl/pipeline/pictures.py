@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.analysis import Question, analysed, collected, makes
-from kipctl.pipeline.at_once import all_at_once
+from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.files import Files, literally
 from kipctl.pipeline.inputs import (
     ALWAYS,

@@ -12,7 +12,7 @@ from typing import Any
 
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
-from kipctl.own_names import is_own
+from kipctl.own_topic_names import is_own
 from kipctl.roll.quorum import Quorum, quorum_problem
 
 _EXAMPLES = 3

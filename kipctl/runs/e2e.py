@@ -47,8 +47,8 @@ from kipctl.runs.execute import (
     settled,
     undo,
 )
+from kipctl.runs.forever import MetricsServer, Watch, WatchOptions, serving_metrics
 from kipctl.runs.live import Screen
-from kipctl.runs.long_watch import MetricsServer, Watch, WatchOptions, serving_metrics
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.produce import (
     PerfPlan,

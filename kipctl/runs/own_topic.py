@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from kipctl import process
+from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.inspect.findings.finding import some
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import (
@@ -16,8 +17,7 @@ from kipctl.cluster.topics import (
     topics_named,
 )
 from kipctl.errors import KipctlError, PartlyDoneError
-from kipctl.left_behind import LeftBehind
-from kipctl.own_names import leftovers, own_host
+from kipctl.own_topic_names import leftovers, own_host
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.transport.request import Cluster
 
@@ -50,10 +50,10 @@ def own_topics(
     message: Message,
     configs: Mapping[str, str] | None = None,
 ) -> Iterator[Mapping[str, UUID]]:
-    """The run's topics, which nobody else makes (see `own_names`), with their ids.
+    """The run's topics, which nobody else makes (see `kipctl.own_topic_names`), with their ids.
 
     They are removed after the block, unless somebody else has made them anew meanwhile. What cannot
-    be removed is left behind, and is told after the result (`LeftBehind`). What other runs have
+    be removed is left behind, and is told after the result (`CleanupFailures`). What other runs have
     left is told and stays. Raises KipctlError when they cannot be made.
     """
     if said := left_by_others(cluster, names):
@@ -108,7 +108,7 @@ def _remove(cluster: Cluster, names: Sequence[str], ids: Mapping[str, UUID]) -> 
 
 def _note_left(names: Sequence[str], why: str, next_step: str = "") -> None:
     which = f"Topic {names[0]} is" if len(names) == 1 else f"Topics {some(names)} are"
-    LeftBehind.note(
+    CleanupFailures.note(
         PartlyDoneError(
             f"{which} still there, with the data: {why}",
             next_step or "Remove what is left: kafka-topics --delete --topic NAME",

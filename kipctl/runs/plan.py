@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 from kipctl.extras import demand
-from kipctl.own_names import OWN_ONE, new_name
+from kipctl.own_topic_names import OWN_ONE, new_name
 from kipctl.pipeline.place import START_TIMEOUT_S, Place
 from kipctl.runs.actions import Action, ActionKind
 

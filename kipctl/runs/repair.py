@@ -11,7 +11,7 @@ from kipctl.measure.consumer_summary import measured_consume, summarize_consume
 from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
-from kipctl.own_names import is_own
+from kipctl.own_topic_names import is_own
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery

@@ -4,7 +4,7 @@ import shlex
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError
-from kipctl.own_names import OWN_TOPICS
+from kipctl.own_topic_names import OWN_TOPICS
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.transport.access import Access

@@ -29,7 +29,7 @@ OF_ALL = {
     "kipctl.cli.pairs",
     "kipctl.errors",
     "kipctl.extras",
-    "kipctl.left_behind",
+    "kipctl.cleanup_failures",
     "kipctl.progress",
     "kipctl.report",
     "kipctl.report.formats",

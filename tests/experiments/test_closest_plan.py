@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
+from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import UnreachableError
 from kipctl.experiments.arms import restarts
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.closest_replica import experiment
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
-from kipctl.left_behind import LeftBehind
 from kipctl.transport.request import Cluster
 
 
@@ -48,11 +48,11 @@ def test_leaders_that_cannot_be_put_back_take_the_place_of_no_result(
 
     seen: list[object] = []
     monkeypatch.setattr(restarts, "take_snapshot", fails)
-    LeftBehind.errors.clear()
+    CleanupFailures.errors.clear()
     with restarts.leaders_put_back(cast(Cluster, "cluster")):
         pass
-    (left,) = LeftBehind.errors
-    LeftBehind.errors.clear()
+    (left,) = CleanupFailures.errors
+    CleanupFailures.errors.clear()
     assert str(left) == (
         "Leaders that its restarts have moved were not put back: No broker answers.\n"
         "Put them back: kipctl elect preferred --all"

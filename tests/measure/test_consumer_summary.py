@@ -18,8 +18,8 @@ from kipctl.measure.consumer_summary import (
     out_of_range,
     summarize_consume,
 )
-from kipctl.measure.flips import LOST, NAMED, OTHER
 from kipctl.measure.redirects import metadata_calls
+from kipctl.measure.replica_flips import LOST, NAMED, OTHER
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.protocol.api import ApiKey

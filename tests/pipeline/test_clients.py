@@ -7,7 +7,7 @@ from frames import of_schema
 from pyspark.sql import SparkSession
 
 from kipctl.pipeline.clients import HINT_COUNTS, HintUse, hint_use, version_numbers, waits
-from kipctl.pipeline.episodes import ATTEMPTS, episodes
+from kipctl.pipeline.redirect_episodes import ATTEMPTS, episodes
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from frames import of_schema
 from pyspark.sql import SparkSession
 from request_log_lines import log_files, log_lines, request_of
 
-from kipctl.pipeline.episodes import ATTEMPTS
 from kipctl.pipeline.period import parse_period
+from kipctl.pipeline.redirect_episodes import ATTEMPTS
 from kipctl.pipeline.request_log import analyse, read_request_log
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import clocks_of

@@ -8,14 +8,14 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 from request_log_lines import log_files
 
-from kipctl.pipeline.episodes import ATTEMPTS, episodes
+from kipctl.pipeline.redirect_episodes import ATTEMPTS, episodes
 from kipctl.pipeline.request_log import RequestLog, read_request_log
+from kipctl.pipeline.request_log.accepted_produce import leaders_of, with_leader
 from kipctl.pipeline.request_log.bodies import METADATA
 from kipctl.pipeline.request_log.log import SLOT_US, Span, has_leader_error
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts, files_within
 from kipctl.pipeline.request_log.sizes import metadata_response_bytes
-from kipctl.pipeline.request_log.votes import leaders_of, with_leader
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import (
     MetadataResponse,

@@ -7,7 +7,7 @@ from plan_worlds import cluster_of
 
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
-from kipctl.own_names import new_name
+from kipctl.own_topic_names import new_name
 from kipctl.roll.plan import Facts, RollPlan, demand_safe, plan_roll
 from kipctl.roll.quorum import Quorum, Voter
 

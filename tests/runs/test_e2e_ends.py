@@ -22,7 +22,7 @@ from kipctl.report.e2e_tables import e2e_answer, e2e_tables, times_table
 from kipctl.runs import e2e
 from kipctl.runs.e2e import EndToEndPlan, measure
 from kipctl.runs.execute import Listeners
-from kipctl.runs.long_watch import WatchOptions
+from kipctl.runs.forever import WatchOptions
 from kipctl.runs.produce import PerfPlan
 from kipctl.runs.start import Starter
 from kipctl.signals import Cut

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.errors import ExitStatus, RefusedError, UnreachableError
-from kipctl.left_behind import LeftBehind
-from kipctl.own_names import Leftovers, is_own, leftovers, new_name, own_host
+from kipctl.own_topic_names import Leftovers, is_own, leftovers, new_name, own_host
 from kipctl.runs import own_topic as module
 from kipctl.runs.own_topic import own_topics
 from kipctl.runs.plan import check_topic
@@ -96,9 +96,9 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Iterator[Topics]:
     monkeypatch.setattr(module, "await_topics", lambda *_: dict(topics.there))
     monkeypatch.setattr(module, "topic_ids", lambda *_: topics.there)
     monkeypatch.setattr(module, "topics_named", lambda *_: topics.there)
-    LeftBehind.errors.clear()
+    CleanupFailures.errors.clear()
     yield topics
-    LeftBehind.errors.clear()
+    CleanupFailures.errors.clear()
 
 
 def test_a_runs_topics_are_removed_and_others_stay(topics: Topics) -> None:
@@ -138,7 +138,7 @@ def test_what_cannot_be_removed_takes_the_place_of_no_result(topics: Topics) -> 
     topics.refuses = True
     with own_topics(cast(Cluster, topics), ["t1"], 3, 1, lambda _: None):
         pass
-    (left,) = LeftBehind.errors
+    (left,) = CleanupFailures.errors
     assert str(left) == (
         "Topic t1 is still there, with the data: Topic 'x' cannot be removed: no right.\nGrant it."
     )
@@ -151,7 +151,7 @@ def test_nor_of_an_error(topics: Topics) -> None:
         own_topics(cast(Cluster, topics), ["t1"], 3, 1, lambda _: None),
     ):
         raise UnreachableError("The run broke off.")
-    assert len(LeftBehind.errors) == 1
+    assert len(CleanupFailures.errors) == 1
 
 
 def test_who_interrupts_the_removal_is_told_what_is_left(
@@ -166,7 +166,7 @@ def test_who_interrupts_the_removal_is_told_what_is_left(
         own_topics(cast(Cluster, topics), ["t1", "t2"], 3, 1, lambda _: None),
     ):
         pass
-    (left,) = LeftBehind.errors
+    (left,) = CleanupFailures.errors
     assert left.what.startswith("Topics t1, t2 are still there, with the data")
 
 

@@ -29,7 +29,7 @@ from kipctl.cluster.topics import (
     topics_named,
 )
 from kipctl.lab.cluster import Lab
-from kipctl.own_names import own_host
+from kipctl.own_topic_names import own_host
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.execute import Listeners
 from kipctl.runs.own_topic import own_topic

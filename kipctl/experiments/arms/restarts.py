@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.moves.election_batches import MAX_PER_REQUEST, elect_preferred
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
-from kipctl.left_behind import LeftBehind
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
@@ -107,7 +107,7 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
     """After the block, partitions of all topics that their preferred replica led before are again.
 
     What an experiment restarts leads other topics too. After an error nothing is done: a broker
-    may be down. Where they cannot be put back, that is told after the result (`LeftBehind`).
+    may be down. Where they cannot be put back, that is told after the result (`CleanupFailures`).
     """
     before = {
         partition.id
@@ -121,7 +121,7 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
         if moved:
             elect_preferred(cluster, moved, now)
     except KipctlError as failed:
-        LeftBehind.note(
+        CleanupFailures.note(
             PartlyDoneError(
                 f"Leaders that its restarts have moved were not put back: {failed.what}",
                 "Put them back: kipctl elect preferred --all",

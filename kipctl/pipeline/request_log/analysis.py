@@ -20,7 +20,7 @@ from kipctl.pipeline.clients import (
     waits,
 )
 from kipctl.pipeline.columns import columns_of
-from kipctl.pipeline.episodes import episodes
+from kipctl.pipeline.redirect_episodes import episodes
 from kipctl.pipeline.request_log.callers import client_key
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import document_of

@@ -4,7 +4,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.columns import is_leader_error
-from kipctl.pipeline.request_log.cuts import CLIENT, HEAD_END, MARKER, after_last, before_first
+from kipctl.pipeline.request_log.line_pieces import (
+    CLIENT,
+    HEAD_END,
+    MARKER,
+    after_last,
+    before_first,
+)
 from kipctl.pipeline.request_log.sizes import metadata_response_bytes
 from kipctl.protocol.api import ApiKey
 

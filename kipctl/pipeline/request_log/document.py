@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kipctl.pipeline.clients import HINT_COUNTS, hint_use
-from kipctl.pipeline.episodes import FOLLOWED_WITHIN_US
+from kipctl.pipeline.redirect_episodes import FOLLOWED_WITHIN_US
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.places import unknown
 from kipctl.protocol.api import ApiKey

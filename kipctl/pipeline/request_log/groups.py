@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import UNKNOWN
-from kipctl.pipeline.request_log.cuts import PIECES
+from kipctl.pipeline.request_log.line_pieces import PIECES
 from kipctl.pipeline.request_log.places import address_of, host_of
 
 PARSED, BROKEN, OTHER = "parsed", "broken", "other"

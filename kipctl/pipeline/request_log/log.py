@@ -17,13 +17,13 @@ from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.pictures import bucket
 from kipctl.pipeline.preflight import why_not_read
+from kipctl.pipeline.request_log.accepted_produce import votes_for
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
-from kipctl.pipeline.request_log.cuts import MARKER, answered_us, cut, cut_each, stamp_of
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
 from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
+from kipctl.pipeline.request_log.line_pieces import MARKER, answered_us, cut, cut_each, stamp_of
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
-from kipctl.pipeline.request_log.votes import votes_for
 from kipctl.protocol.api import ApiKey
 
 BROKEN_SHOWN = 20

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.at_once import all_at_once
 from kipctl.pipeline.clients import SOFTWARE
+from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.protocol.error_codes import error_name

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kipctl.pipeline.episodes import ATTEMPTS
+from kipctl.pipeline.redirect_episodes import ATTEMPTS
 from kipctl.pipeline.request_log.bodies import (
     REPLICA,
     computed_once,
@@ -18,7 +18,7 @@ from kipctl.pipeline.request_log.bodies import (
     with_whole_header,
 )
 from kipctl.pipeline.request_log.callers import client_key
-from kipctl.pipeline.request_log.cuts import (
+from kipctl.pipeline.request_log.line_pieces import (
     CLIENT,
     HEAD_END,
     MARKER,

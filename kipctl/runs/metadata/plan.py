@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kipctl.cluster.metrics_url import demand_url
 from kipctl.errors import UsageError
-from kipctl.own_names import OWN_MANY, new_name
+from kipctl.own_topic_names import OWN_MANY, new_name
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 

@@ -8,7 +8,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.request_log.bodies import with_bodies, with_whole_header
-from kipctl.pipeline.request_log.cuts import HEAD_END, MARKER, answered_us, before_first, stamp_of
+from kipctl.pipeline.request_log.line_pieces import (
+    HEAD_END,
+    MARKER,
+    answered_us,
+    before_first,
+    stamp_of,
+)
 from kipctl.pipeline.request_log.places import Place, Seen, address_of
 from kipctl.protocol.api import ApiKey
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 from kipctl.errors import KipctlError
 
 
-class LeftBehind:
+class CleanupFailures:
     """What is left since a command began, each with what is to be done about it."""
 
     errors: ClassVar[list[KipctlError]] = []

@@ -18,9 +18,9 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address
-from kipctl.runs import long_watch
+from kipctl.runs import forever as long_watch
 from kipctl.runs.e2e import FOREVER_RECORDS, EndToEndPlan
-from kipctl.runs.long_watch import MetricsServer, Watch, WatchOptions, parse_listen, serving_metrics
+from kipctl.runs.forever import MetricsServer, Watch, WatchOptions, parse_listen, serving_metrics
 from kipctl.runs.produce import PerfPlan
 from kipctl.runs.start import OnThisMachine
 from kipctl.trace.columns import COLUMNS, raw_path

@@ -6,7 +6,7 @@ import pytest
 from frames import Row, of_schema, part_of, rows_by
 from pyspark.sql import SparkSession
 
-from kipctl.pipeline.episodes import ATTEMPTS, episodes
+from kipctl.pipeline.redirect_episodes import ATTEMPTS, episodes
 
 pytestmark = pytest.mark.spark
 

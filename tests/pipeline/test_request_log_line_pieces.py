@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from request_log_lines import LOGS, MARKER, log_lines
 
-from kipctl.pipeline.request_log.cuts import CUT, PIECES, cut, cut_each
 from kipctl.pipeline.request_log.groups import groups_of
+from kipctl.pipeline.request_log.line_pieces import CUT, PIECES, cut, cut_each
 from kipctl.protocol.api import ApiKey
 
 pytestmark = pytest.mark.spark
