@@ -53,8 +53,8 @@ def own_topics(
     """The run's topics, which nobody else makes (see `kipctl.own_topic_names`), with their ids.
 
     They are removed after the block, unless somebody else has made them anew meanwhile. What cannot
-    be removed is left behind, and is told after the result (`CleanupFailures`). What other runs have
-    left is told and stays. Raises KipctlError when they cannot be made.
+    be removed is reported after the result (`CleanupFailures`). What other runs have left is
+    reported and stays. Raises KipctlError when they cannot be made.
     """
     if said := left_by_others(cluster, names):
         message(said)
