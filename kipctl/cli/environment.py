@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -34,6 +34,25 @@ _PREPARING = "Preparing."
 def orphaned(lab: str) -> str:
     """What to say of a lab whose run is gone."""
     return f"The run that made lab {lab!r} is gone. Remove it: kipctl lab down --name {lab}"
+
+
+class _MayClose:
+    """A terminal whose window may be closed meanwhile: no message cuts a clean-up off."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @dataclass
@@ -108,9 +127,9 @@ class Environment:
         if self._drawing:
             self._drawing.print(Text(text), soft_wrap=True)  # above it, not into it
             return
-        with suppress(OSError):  # the terminal may be closed: what is told is not what is done
-            self.stderr.write(text + "\n")
-            self.stderr.flush()
+        stderr = _MayClose(self.stderr)
+        stderr.write(text + "\n")
+        stderr.flush()
 
     def error(self, error: KipctlError) -> None:
         """Print an error, in at most three lines."""
@@ -158,7 +177,7 @@ class Environment:
     @contextmanager
     def _drawn(self) -> Iterator[Console | None]:
         """The terminal, for as long as something is drawn there; None where that cannot be."""
-        console = Console(file=self.stderr, highlight=False)
+        console = Console(file=cast(TextIO, _MayClose(self.stderr)), highlight=False)
         is_plain = console.is_dumb_terminal or console.options.ascii_only
         if not self.stderr.isatty() or is_plain or self._drawing:
             yield None

@@ -1,8 +1,13 @@
 """Where a command stands: what it asks, what it tells, and which cluster it means."""
 
+import errno
 import io
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -166,6 +171,39 @@ def test_progress_off_a_terminal_is_plain_lines_on_stderr() -> None:
     with where.progress("Starting") as tell:
         tell("broker 1")
     assert told(where) == "Starting\nbroker 1\n"
+
+
+class ClosedTerminal(Terminal):
+    """A terminal whose window is closed meanwhile."""
+
+    is_closed = False
+
+    def write(self, text: str) -> int:
+        if self.is_closed:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(text)
+
+    def flush(self) -> None:
+        if self.is_closed:
+            raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("drawn", [Environment.progress, Environment.live])
+def test_a_terminal_that_is_closed_cuts_no_clean_up_off(
+    drawn: Callable[[Environment], AbstractContextManager[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    terminal = ClosedTerminal()
+    where = replace(environment(), stderr=terminal)
+    cleaned_up = []
+    with pytest.raises(KeyboardInterrupt), drawn(where):
+        try:
+            terminal.is_closed = True
+            raise KeyboardInterrupt  # SIGHUP comes as one
+        finally:
+            where.message("Removing the lab.")
+            cleaned_up.append("lab")
+    assert cleaned_up == ["lab"]
 
 
 def test_a_message_during_progress_has_its_own_line(monkeypatch: pytest.MonkeyPatch) -> None:
