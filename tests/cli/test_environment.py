@@ -196,13 +196,18 @@ def test_a_terminal_that_is_closed_cuts_no_clean_up_off(
     terminal = ClosedTerminal()
     where = replace(environment(), stderr=terminal)
     cleaned_up = []
-    with pytest.raises(KeyboardInterrupt), drawn(where):
-        try:
-            terminal.is_closed = True
-            raise KeyboardInterrupt  # SIGHUP comes as one
-        finally:
-            where.message("Removing the lab.")
-            cleaned_up.append("lab")
+
+    def cut_off() -> None:
+        with drawn(where):
+            try:
+                terminal.is_closed = True
+                raise KeyboardInterrupt  # SIGHUP comes as one
+            finally:
+                where.message("Removing the lab.")
+                cleaned_up.append("lab")
+
+    with pytest.raises(KeyboardInterrupt):
+        cut_off()
     assert cleaned_up == ["lab"]
 
 
