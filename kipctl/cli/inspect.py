@@ -15,7 +15,7 @@ from kipctl.report.leader_tables import listing, with_most_rows
 from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.leader_hints import BrokerHints
+    from kipctl.cluster.inspect.leader_hint_check import BrokerHints
     from kipctl.cluster.snapshot import Partition, Snapshot
 
 app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
@@ -60,7 +60,7 @@ def hints(
     can never be written. No leader moves.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.inspect.leader_hints import check_hints
+    from kipctl.cluster.inspect.leader_hint_check import check_hints
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 

@@ -18,7 +18,7 @@ class Backoff:
     jitter: float = 0.2
 
     def wait_us(self, retries: int, chance: float) -> int:
-        """The wait before retry number `retries` (0 is the first); `luck` is in [0, 1)."""
+        """The wait before retry number `retries` (0 is the first); `chance` is in [0, 1)."""
         if self.initial_us >= self.limit_us:
             return self.limit_us
         wait = min(self.initial_us * 2 ** min(retries, 40), self.limit_us)

@@ -1,4 +1,5 @@
-"""When each record should be sent: the open loop that latency is counted from."""
+"""When each record should be sent: the open loop that latency is counted from (no coordinated
+omission)."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The leader that a refused partition's answer names (KIP-951), as adopted or in its draft."""
+"""The leader that a refused partition names (CurrentLeader, NodeEndpoints: KIP-951), or its draft."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
