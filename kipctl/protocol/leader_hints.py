@@ -1,4 +1,4 @@
-"""The leader that a refused partition names (CurrentLeader, NodeEndpoints: KIP-951), or its draft."""
+"""The leader that a refusal names (CurrentLeader, NodeEndpoints: KIP-951), or that of its draft."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
