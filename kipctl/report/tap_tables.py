@@ -8,6 +8,14 @@ from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 Document = Mapping[str, Any]
 
 _NAMED = 3
+_DECISIONS = {
+    "followed": "followed",
+    "known": "known already",
+    "stale": "older than what the client knew",
+    "unknown_node": "of an unknown broker",
+    "ignored": "ignored",
+}
+"""What became of a hint (`trace.codes.Decision`), in words."""
 CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry")
 
 
@@ -20,18 +28,17 @@ def tap_answer(document: Document) -> Paragraph:
         sum(one[name] for one in clients) for name in ("leader_errors", "redirects")
     )
     hints = sum(one["hints"]["sent"] for one in clients)
-    followed = sum(_followed(one) for one in clients)
+    by_decision = {
+        words: sum(one["refused_by_hint"].get(name, 0) for one in clients)
+        for name, words in _DECISIONS.items()
+    }
+    said = ", ".join(f"{count:,} {words}" for words, count in by_decision.items() if count)
     names = ", ".join(dict.fromkeys(one["client_id"] or "-" for one in clients[:_NAMED]))
     more = f" and {len(clients) - _NAMED:,} more" if len(clients) > _NAMED else ""
     return Paragraph(
         f"{names}{more} met {errors:,} leader errors in {redirects:,} redirects; {hints:,} hints"
-        f" named the new leader, {followed:,} were followed."
+        f" named the new leader{f' ({said})' if said else ''}."
     )
-
-
-def _followed(client: Document) -> int:
-    """Refused batches and Fetches whose hint the client followed."""
-    return int(client["refused_by_hint"].get("followed", 0))
 
 
 def tap_tables(document: Document) -> tuple[Table, ...]:
@@ -68,6 +75,7 @@ def clients_table(document: Document) -> Table:
             "leader errors",
             "hints",
             "followed",
+            "ignored",
             Column("redirects", detail=True),
             "moved leaders",
             Column("wait p50 ms", 1),
@@ -94,7 +102,8 @@ def _row(client: Document) -> tuple[Cell, ...]:
         requests["not_decoded"],
         client["leader_errors"],
         _hints(client["hints"]),
-        _followed(client),
+        client["refused_by_hint"].get("followed", 0),
+        client["refused_by_hint"].get("ignored", 0),
         client["redirects"],
         moves["met"],
         moves["wait_ms"]["p50"] if moves["met"] else None,
