@@ -21,12 +21,12 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
+from kipctl.report.election_tables import not_preferred_report, topics_of, unclean_report
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import ids, listing, moved_report, with_most_rows
-from kipctl.report.tables import Column, Report, Table, paragraphs
+from kipctl.report.leader_tables import moved_report, with_most_rows
+from kipctl.report.tables import Report, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.unclean_election import LeaderlessPartition
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -143,13 +143,13 @@ def preferred(
             if dry_run:
                 watched.look_only()
             listed = watched.with_guard_table(
-                _not_preferred_report(not_preferred, len(shown.partitions))
+                not_preferred_report(not_preferred, len(shown.partitions))
             )
             environment.report(with_most_rows(listed), output)
             return
         environment.confirm(
             f"{len(not_preferred.partitions):,} of {len(shown.partitions):,} partitions, of"
-            f" {_topics(not_preferred)}, are not led by their preferred replica."
+            f" {topics_of(not_preferred)}, are not led by their preferred replica."
             + (" Move these leaders?" if until is None else " Move leaders until all are?"),
             yes,
         )
@@ -261,7 +261,7 @@ def unclean(
                     " left alone without --internal."
                 )
         found = examine(cluster, shown)
-        listed = _unclean_report(found, len(shown.partitions))
+        listed = unclean_report(found, len(shown.partitions))
         if dry_run or not found:
             environment.report(with_most_rows(listed), output)
             return
@@ -340,87 +340,3 @@ def _chosen_partitions(
         return snapshot.only(named)
 
     return known
-
-
-def _topics(snapshot: "Snapshot") -> str:
-    topics = snapshot.topics
-    return f"topic {topics[0]}" if len(topics) == 1 else f"{len(topics):,} topics"
-
-
-def _not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
-    table, partitions = listing(
-        "Led by another than the preferred replica",
-        {
-            "topic": "Topic",
-            "partition": "Partition",
-            "leader": "Leader",
-            "preferred_leader": "Preferred",
-            "replicas": "Replicas",
-            "isr": "In sync",
-        },
-        (
-            (*one.id, one.leader, one.preferred_leader, one.replicas, one.isr)
-            for one in not_preferred.partitions
-        ),
-    )
-    return Report(
-        "elect preferred",
-        {"partitions": partitions},
-        (table,),
-        opening=paragraphs(
-            f"{len(partitions):,} of {total:,} partitions are not led by their preferred replica."
-            " Nothing was changed."
-            if partitions
-            else f"All {total:,} partitions are led by their preferred replica. Nothing to do."
-        ),
-    )
-
-
-def _unclean_report(found: "Sequence[LeaderlessPartition]", total: int) -> Report:
-    table = Table(
-        "Without a leader",
-        (
-            "Topic",
-            "Partition",
-            "Replicas",
-            "Live",
-            "Last in sync",
-            "Log ends",
-            Column("Would lead", right=True),
-            "May be lost",
-        ),
-        tuple(
-            (
-                *one.id,
-                ids(one.replicas),
-                ids(one.live),
-                ids(one.last_in_sync),
-                ", ".join(f"{broker}: {end:,}" for broker, end in one.log_ends.items()),
-                one.would_lead,
-                one.loss,
-            )
-            for one in found
-        ),
-    )
-    partitions = [
-        {
-            "topic": one.id.topic,
-            "partition": one.id.partition,
-            "replicas": one.replicas,
-            "live": one.live,
-            "last_in_sync": one.last_in_sync,
-            "log_ends": {str(broker): end for broker, end in one.log_ends.items()},
-            "would_lead": one.would_lead,
-            "known_loss": one.known_loss,
-            "loss": one.loss,
-        }
-        for one in found
-    ]
-    return Report(
-        "elect unclean",
-        {"partitions": partitions},
-        (table,),
-        opening=paragraphs(
-            f"{len(found):,} of {total:,} partitions have no leader. Nothing was changed."
-        ),
-    )

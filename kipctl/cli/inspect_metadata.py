@@ -1,6 +1,5 @@
 """`kipctl inspect metadata`: what Metadata costs, and whether all brokers show the same."""
 
-from math import ceil
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,18 +8,13 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import ids, listing
-from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
+from kipctl.report.metadata_view_tables import MOST_BYTES, metadata_report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.metadata_cost import Cost
-    from kipctl.cluster.inspect.metadata_views import ComparedViews, ViewOfBroker
     from kipctl.runs.metadata.convergence import Sightings
 
 TIMEOUT_S = 5.0
 """For each request: a broker that hangs is told of, not waited for."""
-MOST_BYTES = 32_000_000
-"""Of all brokers' answers, at each look and for what they cost: else some brokers are asked."""
 
 
 def metadata(
@@ -96,209 +90,5 @@ def metadata(
         if measure_convergence:
             seen = measure(cluster, moves, environment.message)
     environment.report(
-        _report(cost, compared, len(snapshot.brokers), not_alive(snapshot), seen), output
+        metadata_report(cost, compared, len(snapshot.brokers), not_alive(snapshot), seen), output
     )
-
-
-def _report(
-    cost: "tuple[Cost, ...]",
-    compared: "ComparedViews",
-    alive: int,
-    dead: tuple[int, ...],
-    seen: "tuple[Sightings, ...] | None",
-) -> Report:
-    cost_table, costs = _costs(cost)
-    view_table, views = _views(compared)
-    difference_table, differences = _differences(compared)
-    tables = [cost_table, view_table]
-    if differences:
-        tables.append(difference_table)
-    document: dict[str, object] = {
-        "costs": costs,
-        "brokers": views,
-        "brokers_alive": alive,
-        "not_alive": dead,
-        "differences": differences,
-        "looks": compared.looks,
-        "agree": compared.agree,
-    }
-    if seen is not None:
-        table, convergence = _convergence(seen)
-        tables.append(table)
-        document["convergence"] = convergence
-    tone = Tone.GOOD if compared.agree else Tone.WARNING
-    opening = tuple(Paragraph(said, tone=tone) for said in sentences(compared, alive, dead))
-    return Report("inspect metadata", document, tuple(tables), opening=opening)
-
-
-def _costs(cost: "tuple[Cost, ...]") -> tuple[Table, list[dict[str, object]]]:
-    table, objects = listing(
-        "What a Metadata request costs",
-        {
-            "broker": "Broker",
-            "asked": "Asked for",
-            "topics": "Topics",
-            "partitions": "Partitions",
-            "request_bytes": "Request bytes",
-            "response_bytes": "Response bytes",
-            "p50_ms": "p50 ms",
-            "max_ms": "max ms",
-            "error": "Error",
-        },
-        (
-            (
-                one.broker.id,
-                "all topics" if one.asked is None else one.asked,
-                *((one.topics, one.partitions) if not one.error else (None, None)),
-                *((one.request_bytes, one.response_bytes) if not one.error else (None, None)),
-                _quantile_ms(one.times_us, 0.5),
-                _quantile_ms(one.times_us, 1),
-                one.error.what if one.error else None,
-            )
-            for one in cost
-        ),
-    )
-    columns = (*table.columns[:6], Column("p50 ms", 2), Column("max ms", 2), table.columns[8])
-    return _without_errors(Table(table.title, columns, table.rows)), list(map(dict, objects))
-
-
-def _views(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
-    table, objects = listing(
-        "Each broker's view",
-        {
-            "broker": "Broker",
-            "rack": "Rack",
-            "partitions": "Partitions",
-            "behind": "Behind",
-            "most_epochs_behind": "Most epochs",
-            "otherwise": "Otherwise different",
-            "unseen_brokers": "Brokers unseen",
-            "extra_brokers": "Brokers only it sees",
-            "error": "Error",
-        },
-        (
-            (
-                standing.broker.id,
-                standing.broker.rack,
-                len(standing.snapshot.partitions) if standing.snapshot else None,
-                *(_behind(standing) if standing.snapshot else (None, None, None)),
-                standing.unseen,
-                standing.extra,
-                standing.error.what if standing.error else None,
-            )
-            for standing in compared.standings
-        ),
-    )
-    return _without_errors(table), list(map(dict, objects))
-
-
-def _behind(standing: "ViewOfBroker") -> tuple[int, int, int]:
-    """Partitions behind, by how many epochs at most, and partitions that differ otherwise."""
-    behind = standing.behind
-    epochs = max((one.epochs_behind or 0 for one in behind), default=0)
-    return len(behind), epochs, len(standing.differences) - len(behind)
-
-
-def _differences(compared: "ComparedViews") -> tuple[Table, list[dict[str, object]]]:
-    table, objects = listing(
-        "Shown otherwise than in the newest view",
-        {
-            "broker": "Broker",
-            "topic": "Topic",
-            "partition": "Partition",
-            "leader": "Shows leader",
-            "leader_epoch": "Epoch",
-            "isr": "In sync",
-            "newest_leader": "Newest leader",
-            "newest_epoch": "Epoch",
-            "newest_isr": "In sync",
-        },
-        (
-            (
-                standing.broker.id,
-                *one.id,
-                *(
-                    (one.shown.leader, one.shown.leader_epoch, one.shown.isr)
-                    if one.shown
-                    else (None, None, None)
-                ),
-                one.newest.leader,
-                one.newest.leader_epoch,
-                one.newest.isr,
-            )
-            for standing in compared.standings
-            for one in standing.differences
-        ),
-    )
-    return table, list(map(dict, objects))
-
-
-def _convergence(seen: "tuple[Sightings, ...]") -> tuple[Table, list[dict[str, object]]]:
-    table, objects = listing(
-        "Until each broker showed a new leader",
-        {
-            "broker": "Broker",
-            "seen": "Seen",
-            "after_call_p50_ms": "p50 ms after the call",
-            "after_call_max_ms": "max ms",
-            "behind_p50_ms": "p50 ms behind the first",
-            "behind_max_ms": "max ms",
-        },
-        (
-            (
-                one.broker,
-                len(one.after_call_us),
-                _quantile_ms(one.after_call_us, 0.5),
-                _quantile_ms(one.after_call_us, 1),
-                _quantile_ms(one.behind_us, 0.5),
-                _quantile_ms(one.behind_us, 1),
-            )
-            for one in seen
-        ),
-        ("The call is that of the election; the first is the first broker that showed it.",),
-    )
-    return table, list(map(dict, objects))
-
-
-def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> tuple[str, ...]:
-    """Who has replicas and could not be asked, and whether those that were asked agree.
-
-    `alive` is how many brokers the cluster has.
-    """
-    again = f" after {compared.looks} looks" if compared.looks > 1 else ""
-    first: tuple[str, ...] = ()
-    if dead:
-        first = (f"{_brokers(dead, 'are', 'is')} not alive, and not asked.",)
-    number = len(compared.standings)
-    if number < alive:
-        first += (
-            f"{number} of {alive} brokers were asked, as the answers of all are more than"
-            f" {MOST_BYTES // 1_000_000} MB. With --topic answers are shorter, and more are asked.",
-        )
-    if compared.agree:
-        who = "All brokers that are alive" if dead else "All brokers"
-        who = f"The {number} brokers that were asked" if number < alive else who
-        return (*first, f"{who} show the same{again}.")
-    astray = tuple(standing.broker.id for standing in compared.standings if not standing.agrees)
-    reported = f"{_brokers(astray, 'do', 'does')} not show what the others do"
-    return (*first, f"{reported}, even{again}." if again else f"{reported}.")
-
-
-def _brokers(brokers: tuple[int, ...], many: str, one: str) -> str:
-    return f"Brokers {ids(brokers)} {many}" if len(brokers) > 1 else f"Broker {ids(brokers)} {one}"
-
-
-def _without_errors(table: Table) -> Table:
-    """The table without its last column where nothing stands in it."""
-    if any(row[-1] is not None for row in table.rows):
-        return table
-    return Table(
-        table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows), table.notes
-    )
-
-
-def _quantile_ms(times_us: tuple[int, ...], q: float) -> float | None:
-    """The nearest-rank quantile in milliseconds; None of no times."""
-    if not times_us:
-        return None
-    return sorted(times_us)[ceil(q * len(times_us)) - 1] / 1000

@@ -1,6 +1,5 @@
 """`kipctl lab`: a real Apache Kafka cluster on this machine."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,10 @@ from kipctl.errors import UsageError, did_you_mean
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
+from kipctl.report.lab_tables import lab_report
 
 if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
-    from kipctl.lab.ready import NodeStatus
     from kipctl.lab.seed import Release
 
 app = typer.Typer(help="Run a real Apache Kafka cluster on this machine.", no_args_is_help=True)
@@ -131,7 +129,7 @@ def up(
     with environment.progress(f"Bringing up lab {name!r}.") as progress:
         lab = Lab.up(spec, progress)
     environment.message(_COLD)
-    environment.report(_report("up", [lab]), output)
+    environment.report(lab_report("up", [lab]), output)
 
 
 @app.command()
@@ -156,7 +154,7 @@ def status(
         for lab in found:
             if lab.is_orphan:
                 environment.message(orphaned(lab.name))
-    environment.report(_report("status", found), output)
+    environment.report(lab_report("status", found), output)
 
 
 @app.command()
@@ -198,7 +196,7 @@ def start(context: typer.Context, chosen: NodesOptions) -> None:
     lab = Lab.load(chosen.name)
     with environment.progress(f"Starting nodes of lab {chosen.name!r}."):
         lab.start(*(chosen.nodes or (node.id for node in lab.nodes)))
-    environment.report(_report("start", [lab]), chosen.output)
+    environment.report(lab_report("start", [lab]), chosen.output)
 
 
 @app.command()
@@ -299,102 +297,4 @@ def _each_node(
         for node in nodes:
             progress(f"{node.spec.label}: {command}")
             act(lab, node.id)
-    environment.report(_report(command, [lab]), chosen.output)
-
-
-def _report(command: str, labs: "list[Lab]") -> Report:
-    """A table per lab; as JSON, `labs` with the same in it."""
-    seen = [(lab, lab.status()) for lab in labs]
-    return Report(
-        f"lab {command}",
-        {"labs": [_document(lab, nodes) for lab, nodes in seen]},
-        tuple(_table(lab, nodes) for lab, nodes in seen),
-        opening=tuple(_answer(lab, nodes) for lab, nodes in seen)
-        or paragraphs("There is no lab. Start one: kipctl lab up"),
-    )
-
-
-def _answer(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Paragraph:
-    from kipctl.lab.cluster import LabState
-
-    states = Counter(node.state.value for node in nodes)
-    counted = ", ".join(f"{count} {state}" for state, count in states.items())
-    return Paragraph(
-        f"Lab {lab.name} is {lab.state.value}, with Kafka {lab.kafka_version}; nodes: {counted}.",
-        tone=Tone.GOOD if lab.state is LabState.RUNNING and len(states) == 1 else Tone.WARNING,
-    )
-
-
-def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
-    return {
-        "name": lab.name,
-        "state": lab.state.value,
-        "kafka_version": lab.kafka_version,
-        "bootstrap_server": lab.bootstrap_server,
-        "folder": str(lab.folder),
-        "request_log": lab.request_log,
-        "security": lab.security.value,
-        "acl": lab.acl,
-        "client_properties": None if (path := lab.client_properties) is None else str(path),
-        "client_files": {name: str(path) for name, path in lab.client_files.items()},
-        "nodes": [
-            {
-                "id": node.id,
-                "role": node.role.value,
-                "rack": node.rack,
-                "port": node.port,
-                "pid": node.pid,
-                "state": node.state.value,
-                "leaders": node.leaders,
-                "kafka_version": lab.kafka_version_of(node.id),
-                "request_log": str(lab.node(node.id).request_log_path),
-                "metrics_url": lab.node(node.id).spec.metrics_url,
-            }
-            for node in nodes
-        ],
-    }
-
-
-def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
-    from kipctl.lab.cluster import LabState
-
-    notes = [f"Bootstrap server: {lab.bootstrap_server}"]
-    if (properties := lab.client_properties) is not None:
-        notes.append(
-            f"Security: {lab.security.protocol}{' with ACLs' if lab.acl else ''}. "
-            f"Files for clients: {properties.parent}/*.properties"
-        )
-        notes.append(
-            "For instance: kipctl inspect leaders "
-            f"--bootstrap-server {lab.bootstrap_server} --command-config {properties}"
-        )
-    if lab.request_log:
-        notes.append(f"Request logs: {lab.folder}/broker-*/request.log*")
-    if urls := lab.metrics_urls:
-        notes.append(f"Metrics: {' '.join(urls)}")
-    if lab.state is LabState.LEFT_BEHIND:
-        notes = [
-            "A crash, or a start that failed, left it behind. Remove it with `kipctl lab down`, or "
-            "let `kipctl lab up` make it anew."
-        ]
-    of = {node.id: lab.kafka_version_of(node.id) for node in nodes}
-    if others := {node: version for node, version in of.items() if version != lab.kafka_version}:
-        listed = ", ".join(f"node {node} Kafka {version}" for node, version in others.items())
-        notes.append(f"Upgraded: {listed}")
-    return Table(
-        f"Lab {lab.name}",
-        ("Node", "Role", "Rack", "Port", "PID", "State", "Leaders"),
-        tuple(
-            (
-                node.id,
-                node.role.value,
-                node.rack,
-                str(node.port),  # as text: numbers are shown with thousands separators
-                None if node.pid is None else str(node.pid),
-                node.state.value,
-                node.leaders,
-            )
-            for node in nodes
-        ),
-        tuple(notes),
-    )
+    environment.report(lab_report(command, [lab]), chosen.output)

@@ -18,8 +18,7 @@ from kipctl.cli.options import (
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import listing
-from kipctl.report.tables import Paragraph, Report, paragraphs
+from kipctl.report.logger_level_tables import levels_report
 
 if TYPE_CHECKING:
     from kipctl.cluster.request_log import Ended, LoggerLevel
@@ -171,7 +170,7 @@ def _at_brokers(
     with Cluster(environment.access(of.bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         levels = act(cluster, chosen_brokers(cluster, of.broker or ()))
         _forget(environment, cluster, levels)
-    environment.report(_report(action, levels), of.output)
+    environment.report(levels_report(action, levels), of.output)
     demand_all_reported(levels, action)
 
 
@@ -221,7 +220,7 @@ def _until_off(
 
     with noted_signals() as ended:
         switched = _switched_on(environment, cluster, levels, None, ended)
-    environment.report(_report("on", switched), output)
+    environment.report(levels_report("on", switched), output)
     environment.message(
         f"It stays on at {broker_list(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms"
         " of a broker's CPU for each request.\n"
@@ -260,7 +259,7 @@ def _on_for(
             on_s = time.monotonic() - started
             now = restore_levels(cluster, switched)
             _forget(environment, cluster, now)
-    environment.report(_report("on", now, on_s), output)
+    environment.report(levels_report("on", now, on_s), output)
     demand_all_restored(now)
     off_again = [one.broker for one in now if not is_on(one.level)]
     left_on = [one.broker for one in now if is_on(one.level)]
@@ -270,44 +269,3 @@ def _on_for(
     if interrupted:
         raise InterruptedRunError(f"Interrupted after {on_s:.0f} s. {said.strip()}")
     environment.message(said.strip())
-
-
-def _report(action: str, levels: "Sequence[LoggerLevel]", on_s: float | None = None) -> Report:
-    """A row per broker; `on_s` says that the log was on for so many seconds, and is over."""
-    from kipctl.cluster.request_log import LOGGER, is_on
-
-    columns = {"broker": "Broker", "on": "On", "level": "Level"}
-    if changed := action != "status":
-        columns["level_before"] = "Level before"
-    table, brokers = listing(
-        f"Request log ({LOGGER})",
-        columns | {"error": "Error"},
-        (
-            (
-                one.broker,
-                None if one.level is None else is_on(one.level),
-                one.level,
-                *((one.before,) if changed else ()),
-                one.error.what if one.error else None,
-            )
-            for one in levels
-        ),
-    )
-    document: dict[str, object] = {"logger": LOGGER, "brokers": brokers}
-    opening = _where(levels)
-    if on_s is not None:
-        document["seconds"] = on_s
-        opening += paragraphs(f"It was on for {on_s:.1f} s.")
-    return Report(f"request-log {action}", document, (table,), opening=opening)
-
-
-def _where(levels: "Sequence[LoggerLevel]") -> tuple[Paragraph, ...]:
-    """At which brokers it is on, at which off, and of which that is not known."""
-    from kipctl.cluster.request_log import broker_list, is_on
-
-    states: dict[str, list[int]] = {}
-    for one in levels:
-        state = "not known" if one.level is None else "on" if is_on(one.level) else "off"
-        states.setdefault(state, []).append(one.broker)
-    said = ", ".join(f"{state} at {broker_list(brokers)}" for state, brokers in states.items())
-    return paragraphs(f"The request log is {said}.")

@@ -1,7 +1,5 @@
 """`kipctl spark`: a Spark JVM that is kept warm between analyses."""
 
-import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,10 +12,10 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Column, Report, Table, paragraphs
+from kipctl.report.warm_jvm_tables import warm_jvm_report
 
 if TYPE_CHECKING:
-    from kipctl.pipeline.warm import WarmStatus
+    pass
 
 app = typer.Typer(
     help="Keep a Spark JVM warm, so that analyses on this machine need not start one."
@@ -62,7 +60,7 @@ def start(
             f"One runs already, and ends after {status.idle_timeout_s:.0f} s without use. "
             "For another time end it first: kipctl spark stop."
         )
-    environment.report(_report("spark start", status), output)
+    environment.report(warm_jvm_report("spark start", status), output)
 
 
 @app.command()
@@ -72,7 +70,7 @@ def status(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> 
     from kipctl.pipeline import warm
 
     now, is_starting = warm.status(), warm.is_starting()
-    environment.report(_report("spark status", now, is_starting=is_starting), output)
+    environment.report(warm_jvm_report("spark status", now, is_starting=is_starting), output)
 
 
 @app.command()
@@ -83,32 +81,3 @@ def stop(context: typer.Context, force: ForceOption = False) -> None:
 
     ended = warm.stop(force=force)
     environment.message("It has ended." if ended else "No JVM is kept warm.")
-
-
-def _report(command: str, status: "WarmStatus | None", *, is_starting: bool = False) -> Report:
-    if status is None:
-        title = "No JVM is kept warm. Start one: kipctl spark start."
-        if is_starting:
-            title = "A JVM is being started. Wait for it: kipctl spark start."
-        document = {"running": False, "starting": is_starting}
-        return Report(command, document, opening=paragraphs(title))
-    document = {"running": True, "starting": False, **asdict(status)}
-    ends = (
-        "is in use" if status.is_busy else f"ends after {status.idle_timeout_s:.0f} s without use"
-    )
-    columns = tuple(
-        Column(name) for name in ("pid", "JVM", "Spark", "heap", "MB", "age s", "idle s", "uses")
-    )
-    now = time.time()
-    row = (
-        status.pid,
-        status.jvm_pid,
-        status.spark,
-        status.driver_memory,
-        round(status.memory_bytes / 1e6),
-        round(now - status.since),
-        0 if status.is_busy else round(now - status.last_used),
-        status.analyses,
-    )
-    opening = paragraphs(f"A JVM is kept warm; it {ends}.")
-    return Report(command, document, (Table("", columns, (row,)),), opening=opening)

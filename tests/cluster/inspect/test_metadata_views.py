@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from kipctl.cli.inspect_metadata import sentences
 from kipctl.cluster.inspect.metadata_views import (
     ComparedViews,
     Difference,
@@ -24,6 +23,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kipctl.report.metadata_view_tables import sentences
 from kipctl.runs.metadata.convergence import Sightings, sightings
 
 BROKERS = tuple(Broker(id, "h", 9090 + id, None) for id in (1, 2, 3))

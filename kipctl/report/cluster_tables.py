@@ -1,0 +1,134 @@
+"""Tables of `kipctl clusters`: those that have names, and a test of one step by step."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
+
+if TYPE_CHECKING:
+    from kipctl.cluster.acls import CommandRights
+    from kipctl.cluster.connection_steps import Step
+    from kipctl.transport.acl_errors import Right
+    from kipctl.transport.clusters import NamedCluster
+
+
+def clusters_report(file: Path, known: "list[NamedCluster]") -> Report:
+    return Report(
+        "clusters",
+        {"file": str(file), "clusters": [_document(one) for one in known]},
+        (
+            Table(
+                f"Clusters of {file}",
+                ("name", "bootstrap servers", "command config", "rack", "id", "protected", "map"),
+                tuple(
+                    (
+                        one.name,
+                        one.bootstrap_servers,
+                        one.command_config or None,
+                        one.rack or None,
+                        one.id or None,
+                        "yes" if one.protected else "no",
+                        ", ".join(f"{at}={to}" for at, to in one.map) or None,
+                    )
+                    for one in known
+                ),
+            ),
+        ),
+        opening=paragraphs(_counted(known)),
+    )
+
+
+def _counted(known: "list[NamedCluster]") -> str:
+    if not known:
+        return "No cluster has a name yet: kipctl clusters add NAME --bootstrap-server HOST:PORT"
+    if len(known) == 1:
+        return f"Cluster {known[0].name} is reached at {known[0].bootstrap_servers}."
+    return f"{len(known)} clusters have a name."
+
+
+def _document(one: "NamedCluster") -> dict[str, object]:
+    return {
+        "name": one.name,
+        "bootstrap_servers": one.bootstrap_servers,
+        "command_config": one.command_config,
+        "rack": one.rack,
+        "metrics_urls": list(one.metrics_urls),
+        "protected": one.protected,
+        "id": one.id,
+        "map": dict(one.map),
+    }
+
+
+def connection_report(steps: "list[Step]", found: "list[CommandRights]") -> Report:
+    way = Table(
+        "The way there",
+        ("server", "step", "", Column("ms", 1), "what"),
+        tuple(
+            (str(step.server), step.name, "ok" if step.is_good else "fails", step.ms, step.detail)
+            for step in steps
+        ),
+        name="steps",
+    )
+    allowed = Table(
+        "Rights",
+        ("command", "needs", "missing", "not known"),
+        tuple(
+            (one.command, *(_words(some) for some in (one.needed, one.missing, one.not_known)))
+            for one in found
+        ),
+        (
+            "Rights on topics are those on the topics that --topic names. Topics of kipctl's own "
+            "are made and removed by runs, with a name each: grant rights on them by prefix.",
+        )
+        if found
+        else (),
+        name="rights",
+    )
+    return Report(
+        "clusters test",
+        {
+            "steps": [
+                {
+                    "server": str(step.server),
+                    "step": step.name,
+                    "ok": step.is_good,
+                    "ms": step.ms,
+                    "what": step.detail,
+                }
+                for step in steps
+            ],
+            "rights": [
+                {
+                    "command": one.command,
+                    "needed": [str(right) for right in one.needed],
+                    "missing": [str(right) for right in one.missing],
+                    "not_known": [str(right) for right in one.not_known],
+                }
+                for one in found
+            ],
+        },
+        (way, allowed) if found else (way,),
+        opening=(_reached(steps, found),),
+    )
+
+
+def _reached(steps: "list[Step]", found: "list[CommandRights]") -> Paragraph:
+    """The first step that fails, or what a user who has come so far may not do."""
+    servers = {step.server for step in steps}
+    if failed := [step for step in steps if not step.is_good]:
+        reached = len(servers - {step.server for step in failed})
+        first = failed[0]
+        return Paragraph(
+            f"{reached} of {len(servers)} servers can be reached: {first.name} fails at"
+            f" {first.server}.",
+            tone=Tone.WARNING if reached else Tone.BAD,
+        )
+    said = f"All {len(servers)} servers can be reached"
+    if missing := [one.command for one in found if one.missing]:
+        listed = ", ".join(missing)
+        return Paragraph(f"{said}; rights are missing for {listed}.", tone=Tone.WARNING)
+    return Paragraph(f"{said}, and no right is missing.", tone=Tone.GOOD)
+
+
+def _words(rights: "tuple[Right, ...]") -> str | None:
+    return ", ".join(map(str, rights)) or None

@@ -1,0 +1,131 @@
+"""Tables of `inspect hints`: whether each broker names the new leader, and by which request."""
+
+from typing import TYPE_CHECKING
+
+from kipctl.report.leader_tables import listing
+from kipctl.report.tables import Cell, Column, Paragraph, Report, Table
+
+if TYPE_CHECKING:
+    from kipctl.cluster.inspect.leader_hint_check import BrokerHints
+
+
+def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Report:
+    from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
+
+    _, brokers = listing(
+        "Hints",
+        {
+            "broker": "Broker",
+            "rack": "Rack",
+            "produce_versions": "Produce",
+            "fetch_versions": "Fetch",
+            "metadata_versions": "Metadata",
+            "asked": "Asked for",
+            "hint_leader": "Hinted leader",
+            "hint_epoch": "Epoch",
+            "hint_endpoint": "Endpoint",
+            "verdict": "Verdict",
+            "detail": "Detail",
+            "fetch_asked": "Fetch of",
+            "fetch_error": "Answer",
+            "fetch_hint_leader": "Hinted",
+            "fetch_verdict": "Verdict of Fetch",
+            "fetch_detail": "Its detail",
+        },
+        (
+            (
+                one.broker.id,
+                one.broker.rack,
+                _range(one.produce),
+                _range(one.fetch),
+                _range(one.metadata),
+                str(one.asked) if one.asked else None,
+                one.hint.leader if one.hint else None,
+                one.hint.leader_epoch if one.hint else None,
+                one.hint.endpoint if one.hint else None,
+                str(one.verdict),
+                one.detail or None,
+                str(one.fetched.asked) if one.fetched.asked else None,
+                one.fetched.error,
+                one.fetched.hint.leader if one.fetched.hint else None,
+                str(one.fetched.verdict),
+                one.fetched.detail or None,
+            )
+            for one in checked
+        ),
+    )
+    drafts = sum(one.verdict is Verdict.DRAFT for one in checked)
+    hinting = sum(one.hint is not None for one in checked) - drafts
+    not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
+    no_right = sum(one.verdict is Verdict.NO_RIGHT for one in checked)
+    in_fetch = sum(one.fetched.hint is not None for one in checked)
+    return Report(
+        "inspect hints",
+        {
+            "brokers": brokers,
+            "hinting": hinting,
+            "drafts": drafts,
+            "not_asked": not_asked,
+            "hinting_in_fetch": in_fetch,
+        },
+        (_hints_table(checked),),
+        opening=(
+            Paragraph(
+                _no_right_to_write(in_fetch, len(checked) - not_asked)
+                if no_right and not_asked + no_right == len(checked)
+                else _hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions)
+            ),
+        ),
+    )
+
+
+def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:
+    """A row for the Produce and one for the Fetch that each broker was sent."""
+    rows: list[tuple[Cell, ...]] = []
+    for one in checked:
+        read = one.fetched
+        answers = (
+            ("Produce", one.produce, one.asked, one.hint, one.verdict, one.detail),
+            ("Fetch", one.fetch, read.asked, read.hint, read.verdict, read.detail),
+        )
+        for api, versions, asked, hint, verdict, detail in answers:
+            rows.append(
+                (
+                    str(one.broker.id),
+                    one.broker.rack,
+                    f"{api} {_range(versions) or '-'}",
+                    str(asked) if asked else None,
+                    hint.leader if hint else None,
+                    hint.leader_epoch if hint else None,
+                    hint.endpoint if hint else None,
+                    f"{verdict}: {detail}" if detail else str(verdict),
+                )
+            )
+    titles = ("Rack", "Asked by", "For", "Hinted leader", "Epoch", "Endpoint", "Verdict")
+    return Table("Hints", (Column("Broker", right=True), *titles), tuple(rows))
+
+
+def _no_right_to_write(in_fetch: int, asked: int) -> str:
+    return (
+        "In Produce no broker told: this user has no right to Write. In Fetch"
+        f" {in_fetch} of {asked} named a leader. Nothing was moved, and nothing written."
+    )
+
+
+def _hints_sentence(
+    hinting: int, drafts: int, not_asked: int, brokers: int, has_partitions: bool
+) -> str:
+    if not has_partitions:
+        return (
+            "No broker could be asked, as no topic is shown apart from internal ones:"
+            " there is none, or this user may not see it."
+        )
+    if not_asked == brokers:
+        return "No broker could be asked: it takes a partition that another broker leads."
+    asked = f"{brokers - not_asked} brokers" + (" that were asked" if not_asked else "")
+    drafted = f" {drafts} did so only in the form of KIP-951's early draft." if drafts else ""
+    return f"{hinting} of {asked} named a leader.{drafted} Nothing was moved, and nothing written."
+
+
+def _range(versions: tuple[int, int] | None) -> str | None:
+    return f"{versions[0]}-{versions[1]}" if versions else None

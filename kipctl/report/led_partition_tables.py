@@ -1,0 +1,128 @@
+"""Tables of `inspect leaders`: who leads, by broker, topic and partition."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kipctl.report.leader_tables import listing, with_most_rows
+from kipctl.report.tables import Column, Paragraph, Report, Tone
+
+if TYPE_CHECKING:
+    from kipctl.cluster.snapshot import Partition, Snapshot
+
+
+def leaders_report(snapshot: "Snapshot") -> Report:
+    by_partition, partitions = listing(
+        "Partitions",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "leader": "Leader",
+            "leader_epoch": "Epoch",
+            "preferred_leader": "Preferred",
+            "replicas": "Replicas",
+            "isr": "In sync",
+            "offline": "Offline",
+        },
+        (
+            (
+                *p.id,
+                None if p.leader < 0 else p.leader,
+                p.leader_epoch,
+                p.preferred_leader,
+                p.replicas,
+                p.isr,
+                p.offline,
+            )
+            for p in sorted(snapshot.partitions, key=_is_in_order)
+        ),
+    )
+    leader_counts = snapshot.leaders_per_broker
+    by_broker, brokers = listing(
+        "Brokers",
+        {
+            "broker": "Broker",
+            "rack": "Rack",
+            "leaders": "Leaders",
+            "preferred": "Preferred",
+            "replicas": "Replicas",
+            "not_in_sync": "Not in sync",
+        },
+        (
+            (
+                broker.id,
+                broker.rack,
+                leader_counts[broker.id],
+                sum(p.preferred_leader == broker.id for p in snapshot.partitions),
+                sum(broker.id in p.replicas for p in snapshot.partitions),
+                sum(
+                    broker.id in p.replicas and broker.id not in p.isr for p in snapshot.partitions
+                ),
+            )
+            for broker in snapshot.brokers
+        ),
+    )
+    by_topic, topics = listing(
+        "Topics",
+        {
+            "topic": "Topic",
+            "partitions": "Partitions",
+            "not_led_by_preferred": "Not preferred",
+            "imbalance_percent": "Imbalance %",
+            "leader_skew": "Leader skew",
+        },
+        (
+            (
+                topic,
+                len(part.partitions),
+                len(part.not_led_by_preferred),
+                part.imbalance_percent,
+                part.leader_skew,
+            )
+            for topic, part in sorted(
+                snapshot.per_topic.items(), key=lambda item: -len(item[1].not_led_by_preferred)
+            )
+        ),
+    )
+    by_topic = replace(by_topic, columns=(*by_topic.columns[:4], Column("Leader skew", digits=2)))
+    report = Report(
+        "inspect leaders",
+        {
+            "partitions": partitions,
+            "brokers": brokers,
+            "topics": topics,
+            "imbalance_percent": snapshot.imbalance_percent,
+            "leader_skew": snapshot.leader_skew,
+            "without_leader": len(snapshot.leaderless),
+        },
+        (by_broker, by_topic, by_partition),
+        opening=(_leaders_answer(snapshot),),
+    )
+    return with_most_rows(report)
+
+
+def _is_in_order(partition: "Partition") -> bool:
+    """Whether its preferred replica leads it, and all replicas are in sync."""
+    return (
+        partition.leader == partition.preferred_leader
+        and len(partition.isr) == len(partition.replicas)
+        and not partition.offline
+    )
+
+
+def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
+    astray, total = len(snapshot.not_led_by_preferred), len(snapshot.partitions)
+    lost, skew = len(snapshot.leaderless), snapshot.leader_skew
+    if not total:
+        return Paragraph("No partition is shown.")
+    if astray:
+        first = (
+            f"{astray} of {total} partitions ({snapshot.imbalance_percent:.1f} %) are not led by"
+            " their preferred replica."
+        )
+    else:
+        first = f"All {total} partitions are led by their preferred replica."
+    if lost:
+        first += f" {lost} have no leader."
+    if skew is not None:
+        first += f" The broker that leads most leads {skew:.2f} times the mean."
+    return Paragraph(first, tone=Tone.BAD if lost else Tone.WARNING if astray else Tone.GOOD)
