@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from one_process import OneProcess
+from one_process import OneProcess, one_process
 from spark_cluster import SparkCluster, spark_cluster
 
 from benchmarks.synthetic import SyntheticRun
@@ -34,6 +34,15 @@ with spark_session(Place(master, start_timeout_s=300, scratch=scratch or None)) 
     sys.stdin.readline()
     print(kept.count(), kept.groupBy().sum("sum(id)").collect()[0][0], flush=True)
 """
+
+
+@pytest.fixture(scope="module")
+def kipctl_again(
+    state_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OneProcess]:
+    """Of these tests alone: some leave it without its JVM, which others go on with."""
+    with one_process(tmp_path_factory.mktemp("cluster-process")) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from sample_runs import experiment_run
 
 from kipctl.errors import ExitStatus
 from kipctl.pipeline.analysis import analyse_runs
-from kipctl.pipeline.pictures import MOST_BUCKETS, bucket, report_document, shown_runs
+from kipctl.pipeline.pictures import MOST_BUCKETS, MOST_SLOWEST, bucket, report_document, shown_runs
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html.spread import steps
 from kipctl.report.request_log_tables import request_log_tables
@@ -92,6 +92,7 @@ def test_the_page_shows_the_numbers_of_analyze(kipctl_here: OneProcess, tmp_path
         "latency",
         "metadata",
         "racks",
+        *(f"waterfall{number}" for number in range(1, MOST_SLOWEST + 1)),
     }
 
 
