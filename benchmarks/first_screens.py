@@ -45,6 +45,8 @@ SCREENS = (
     "inspect leaders --topic orders",
     "inspect hints --topic orders",
     "inspect brokers",
+    "explain",
+    "explain under-min-isr",
     "inspect metadata --topic orders",
     "inspect replica-selection --topic orders --client-rack rack-1",
     "reassign --rotate",

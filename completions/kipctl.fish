@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl wait' 'kipctl roll' 'kipctl report' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl experiment batch' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
+            case 'kipctl reassign' 'kipctl wait' 'kipctl roll' 'kipctl report' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect replica-selection' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl explain' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl experiment batch' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -26,6 +26,7 @@ complete -c kipctl -n '__kipctl_at kipctl' -a lab -d 'Run a real Apache Kafka cl
 complete -c kipctl -n '__kipctl_at kipctl' -a clusters -d 'Name clusters, and see whether they can be reached'
 complete -c kipctl -n '__kipctl_at kipctl' -a elect -d 'Hold a leader election'
 complete -c kipctl -n '__kipctl_at kipctl' -a inspect -d 'Look at a cluster; nothing is changed unasked'
+complete -c kipctl -n '__kipctl_at kipctl' -a explain -d 'Explain a finding of `inspect brokers`, or a doubt of a run, by its id'
 complete -c kipctl -n '__kipctl_at kipctl' -a perf -d 'Measure producers and consumers, also while leaders move'
 complete -c kipctl -n '__kipctl_at kipctl' -a experiment -d 'Reproduce what the KIPs claim, for any client'
 complete -c kipctl -n '__kipctl_at kipctl' -a request-log -d 'Switch the request log of running brokers on and off'
@@ -335,6 +336,9 @@ complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l command-config -x -d
 complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l expect-cluster -x -d 'Refuse a cluster of another id'
 complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl explain' -a '(__kipctl_values "[FINDING]")'
+complete -c kipctl -n '__kipctl_at kipctl explain' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (with every row and column), plain, markdown, json or csv'
+complete -c kipctl -n '__kipctl_at kipctl explain' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl perf' -a consume -d 'Read a topic\'s partitions and show which brokers they came from, and why that changed'
 complete -c kipctl -n '__kipctl_at kipctl perf' -a e2e -d 'Produce at a fixed rate, read it back at once, and show how long records took to come'
 complete -c kipctl -n '__kipctl_at kipctl perf' -a metadata -d 'Produce to many topics and show what that costs in Metadata requests, and why (KIP-526)'

@@ -182,6 +182,12 @@ def _clients(words: Sequence[str], environment: "Environment") -> Iterable[str]:
     return CLIENTS
 
 
+def _findings(words: Sequence[str], environment: "Environment") -> Iterable[str]:
+    from kipctl.cli.explain import pages
+
+    return pages()
+
+
 WORDS: Mapping[str, Callable[[Sequence[str], "Environment"], Iterable[str]]] = {
     "TOPIC": _on_cluster(_topics),
     "BROKER": _on_cluster(_brokers),
@@ -193,6 +199,7 @@ WORDS: Mapping[str, Callable[[Sequence[str], "Environment"], Iterable[str]]] = {
     "CLUSTER": _clusters,
     "ARM": _arms,
     "CLIENT": _clients,
+    "FINDING": _findings,
     "ACTION": lambda *_: ("rotate", "elect", "reassign"),
 }
 """Where the values come from that these words stand for in help."""

@@ -111,6 +111,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "inspect metadata": ("kipctl inspect metadata --topic orders",),
     "inspect leaders": ("kipctl inspect leaders --topic orders",),
     "inspect hints": ("kipctl inspect hints --topic orders",),
+    "explain": ("kipctl explain under-min-isr", "kipctl explain"),
     "perf produce": (
         "kipctl perf produce",
         "kipctl perf produce --during rotate --record before",

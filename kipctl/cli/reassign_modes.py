@@ -239,7 +239,7 @@ def rotate(request: ReassignRequest) -> None:
         journal.locked(request.origin),
         request.guarded(journal, len(seen.plan.moves)),
     ):
-        moved, measured_load = _measured(carry_out, request)
+        moved, measured_load = _measured(carry_out, request, moves_leaders=True)
     topics = [*seen.plan.topics, *made]
     before = seen.snapshot.only(move.id for move in seen.plan.moves)
     report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics))
@@ -305,7 +305,7 @@ def carry_out_plan(request: ReassignRequest, path: Path) -> None:
             return reassign(cluster, again.plan, **request.carrying_out(entry, progress))
 
     with journal.locked(request.origin), request.guarded(journal):
-        done, measured_load = _measured(carry_out, request)
+        done, measured_load = _measured(carry_out, request, moves_leaders=False)
     report = reassigned_report(done, afterwards(cluster, done.plan.topics))
     request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     demand_all_done(done.refused, len(done.plan.moves), UNDO)
@@ -449,16 +449,19 @@ def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
 
 
 def _measured(
-    act: Callable[[], T], request: ReassignRequest
+    act: Callable[[], T], request: ReassignRequest, *, moves_leaders: bool
 ) -> tuple[T, Mapping[str, object] | None]:
-    """Act; to be measured, also the document of what it cost a producer."""
+    """Act; to be measured, also the document of what it cost a producer. `moves_leaders` says
+    whether those of the producer's topic move along."""
     if not request.measure:
         return act(), None
     from kipctl.runs.execute import Listeners
     from kipctl.runs.produce import measure_during
 
     listeners = Listeners(request.environment.message)
-    done, measured_load = measure_during(act, request.cluster, listeners)
+    done, measured_load = measure_during(
+        act, request.cluster, listeners, moves_leaders=moves_leaders
+    )
     return done, measured_load.document
 
 

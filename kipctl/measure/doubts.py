@@ -41,13 +41,13 @@ class Observed:
 
 
 def doubts(of: Observed) -> tuple[str, ...]:
-    """What spoils the run, each in a sentence that says what to do, with the page that says more:
-    its name never changes."""
+    """What spoils the run, each in a sentence that says what to do, with the command that says
+    more: its id never changes."""
     return tuple(f"{says} {_more(name)}" for name, says in _doubts(of))
 
 
 def _more(name: str) -> str:
-    return f"More: docs/findings/{name}.md"
+    return f"More: kipctl explain {name}"
 
 
 def _doubts(of: Observed) -> Iterator[tuple[str, str]]:

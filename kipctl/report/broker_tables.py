@@ -343,7 +343,7 @@ def _paragraph(finding: "Finding") -> Paragraph:
     tones = {"problem": Tone.BAD, "warning": Tone.WARNING}
     return Paragraph(
         f"{finding.severity}: {finding.what}",
-        (finding.consequence, finding.change, f"More: docs/findings/{finding.id}.md"),
+        (finding.consequence, finding.change, f"More: kipctl explain {finding.id}"),
         tones.get(finding.severity, Tone.NONE),
     )
 

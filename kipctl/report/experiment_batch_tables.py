@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kipctl.report.move_tables import WAIT_MEANING
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Paragraph, Table
 from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
@@ -90,9 +91,8 @@ def _arms(document: Document) -> Table:
             "Rotation: from the first request until every broker knew the last leader; without"
             " pauses (--between) between batches. p50 and p99: of records that were due meanwhile,"
             f" and for {document['settle_s']:g} s after it, from then to their acknowledgement."
-            " Wait: for a moved leader that a batch met, from the first refusal to the send that"
-            " succeeded, what the client itself took. Waited in a rotation: for all of them"
-            " together.",
+            f" Wait: for a moved leader that a batch met. {WAIT_MEANING} Waited in a rotation: for"
+            " all of them together.",
         ),
         "arms",
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kipctl.report.move_tables import wait_title
+from kipctl.report.move_tables import WAIT_MEANING, wait_title
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs
 from kipctl.report.verdicts import (
@@ -166,10 +166,9 @@ def _moves(document: Document) -> Table:
         ),
         tuple(_moved(arm) for arm in arms),
         (
-            "From the first refusal to the send that succeeded, what the client itself took: "
-            "backoff, and waiting for Metadata. Not ready: the new leader refused, as it did not "
-            "know yet. Metadata behind others: requests that waited on their connection for "
-            "answers to Produce, which come in order (head-of-line blocking).",
+            f"{WAIT_MEANING} Not ready: the new leader refused, as it did not know yet. Metadata "
+            "behind others: requests that waited on their connection for answers to Produce, which "
+            "come in order (head-of-line blocking).",
         ),
         "moves",
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kipctl.own_topic_names import is_own
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
@@ -144,8 +145,12 @@ def _sentence(moved: "LeadersMoved", brokers: int) -> str:
     from kipctl.cluster.moves.election_request import Outcome
 
     held = moved.election
-    reported = f"{held.count(Outcome.ELECTED)} leaders moved"
-    if in_place := held.count(Outcome.NOT_NEEDED):
+    own = [one.outcome for one in held.outcomes if is_own(one.id.topic)]
+    moved_own = own.count(Outcome.ELECTED)
+    reported = f"{held.count(Outcome.ELECTED) - moved_own} leaders moved"
+    if moved_own:
+        reported += f" (and {moved_own} of kipctl's own topic)"
+    if in_place := held.count(Outcome.NOT_NEEDED) - own.count(Outcome.NOT_NEEDED):
         reported += f", {in_place} were in place"
     if held.gone:
         reported += f", {len(held.gone)} partitions are gone (such as {held.gone[0]})"

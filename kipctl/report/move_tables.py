@@ -7,8 +7,33 @@ from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
 
+WAIT_MEANING = (
+    "The client's own wait, from the first refusal to the send that succeeded: backoff and "
+    "Metadata. The brokers' time (until the refusal came, until the new leader was ready, its "
+    "answer) is in the latency, not here."
+)
 
-def moves_table(document: Document, what: str = "batches", client: str = "") -> Table | None:
+
+def moves_sentence(document: Document, client: str = "client") -> str:
+    """How many moved leaders the client of a run met, of those that were moved, and how long it
+    waited for each. Of runs of older versions, which do not say, ""."""
+    found = document["redirects"].get("moves")
+    if not found:
+        return ""
+    made = sum(
+        action["partitions"] for action in document.get("actions", ()) if not action["error"]
+    )
+    of_made = f" of {made:,}" if made >= found["met"] else ""
+    if not found["met"]:
+        return f"Moved leaders: 0{of_made} were met"
+    waits = found["wait_ms"]
+    return (
+        f"Moved leaders: {found['met']:,}{of_made} were met; the {client} waited p50 "
+        f"{waits['p50']:,.1f} ms, p99 {waits['p99']:,.1f} ms, at most {waits['max']:,.1f} ms"
+    )
+
+
+def moves_table(document: Document, client: str = "") -> Table | None:
     """From the document of a run with its `redirects`; None if no move was met. `client` says whose
     it is if there are several.
 
@@ -17,24 +42,14 @@ def moves_table(document: Document, what: str = "batches", client: str = "") -> 
     found = document["redirects"].get("moves")
     if not found or not found["met"]:
         return None
-    waits = found["wait_ms"]
-    made = sum(
-        action["partitions"] for action in document.get("actions", ()) if not action["error"]
-    )
-    of_made = f" of {made:,}" if made >= found["met"] else ""
     return Table(
-        f"Moved leaders: {found['met']:,}{of_made} were met; the {client or 'client'} waited p50 "
-        f"{waits['p50']:,.1f} ms, p99 {waits['p99']:,.1f} ms, at most {waits['max']:,.1f} ms",
+        moves_sentence(document, client or "client"),
         ("the client waited", "moved leaders", Column("share %", 1)),
         tuple(
             (wait_title(name), count, 100 * count / found["met"])
             for name, count in found["by_wait"].items()
         ),
-        (
-            f"Of each, from the first refusal of {what} to the send that succeeded: backoff, and "
-            "waiting for Metadata.",
-            *_notes(document, found),
-        ),
+        (WAIT_MEANING, *_notes(document, found)),
         "moves",
     )
 

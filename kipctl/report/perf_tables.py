@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kipctl.report.move_tables import moves_table
+from kipctl.report.move_tables import moves_sentence, moves_table
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
@@ -46,8 +46,11 @@ def doubts_tables(document: Document) -> Iterator[Table]:
 
 
 def perf_answer(document: Document) -> tuple[Paragraph, ...]:
-    """How many records got through, and how long that took them."""
-    return (Paragraph(f"{acknowledged(document, sent(document))}.", tone=tone_of(document)),)
+    """How many records got through, and how long that took them; before it, where leaders were
+    moved meanwhile, how long the client waited for these."""
+    records = Paragraph(f"{acknowledged(document, sent(document))}.", tone=tone_of(document))
+    moves = moves_sentence(document) if document["actions"] else ""
+    return (Paragraph(f"{moves}."), records) if moves else (records,)
 
 
 def acknowledged(document: Document, sent: str, name: str = "latency_ms") -> str:
@@ -141,7 +144,7 @@ def redirects_tables(
 ) -> Iterator[Table]:
     """The moved leaders, and where the time of what they redirected went; of one client if there
     are several."""
-    if moved := moves_table(document, "partitions read" if of_fetches else "batches", client):
+    if moved := moves_table(document, client):
         yield moved
     if document["redirects"]["batches"]:
         yield redirects_table(document, of_fetches, client)

@@ -31,7 +31,6 @@ from kipctl.runs.actions import (
     lab_of,
 )
 from kipctl.runs.execute import (
-    Executed,
     Listeners,
     actions_can_be_undone,
     await_settled_leaders,
@@ -42,6 +41,7 @@ from kipctl.runs.execute import (
     undo,
 )
 from kipctl.runs.live import Screen
+from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.runs.record import Recorder, recording, snapshot_after
@@ -175,7 +175,13 @@ def measure(
                 recorder.write(outcome, probe.results, executed.events, actions, after)
             measurement = measured_produce(outcome, probe.results)
             document = summarize_produce(measurement, actions, version)
-            document["doubts"] = produce_doubts(plan, document, probe.results, outcome, executed)
+            document["doubts"] = produce_doubts(
+                document,
+                probe.results,
+                outcome,
+                busy=None if plan.on_spark else executed.busy,
+                moves_leaders=plan.during is not None,
+            )
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
@@ -201,13 +207,18 @@ def measure(
 
 
 def produce_doubts(
-    plan: PerfPlan,
     document: Mapping[str, Any],
     parts: Sequence[ProbeResult[ProduceOutcome]],
     outcome: ProduceOutcome,
-    executed: Executed[ProduceOutcome],
+    *,
+    busy: float | None,
+    moves_leaders: bool,
 ) -> list[str]:
-    """What spoils the run of a producer, from the document that says what it came to."""
+    """What spoils the run of a producer, from the document that says what it came to.
+
+    `busy` is the share of this machine's CPU time that was used, None if it is not known;
+    `moves_leaders` says whether leaders of the topic were to move meanwhile.
+    """
     first, last = service_times_at_ends(outcome, parts)
     lag = document["loop_lag_ms"]
     return list(
@@ -217,8 +228,8 @@ def produce_doubts(
                 loop_lag_ms=lag["p99"] if lag else None,
                 first=first,
                 last=last,
-                busy=None if plan.on_spark else executed.busy,
-                moves=document["redirects"]["moves"]["met"] if plan.during else None,
+                busy=busy,
+                moves=document["redirects"]["moves"]["met"] if moves_leaders else None,
                 is_answered=outcome.spec.config.acks != 0,
             )
         )
@@ -250,11 +261,12 @@ def produce_settings(spec: ProduceSpec, interval_ns: int) -> dict[str, object]:
 
 
 def measure_during(
-    act: Callable[[], T], cluster: Cluster, listeners: Listeners
+    act: Callable[[], T], cluster: Cluster, listeners: Listeners, *, moves_leaders: bool
 ) -> tuple[T, PerfResult]:
     """Produce to kipctl's own topic while `act` runs, from a second before to a second after.
 
-    The topic is there when `act` is called, so that it can be part of what is done.
+    The topic is there when `act` is called, so that it can be part of what is done;
+    `moves_leaders` says whether `act` moves its leaders.
     """
     rate = 2000
     plan = PerfPlan(
@@ -264,16 +276,21 @@ def measure_during(
         own_topic(cluster, plan.partitions, 0, listeners.message),
         OnThisMachine()(plan.probe) as probe,
     ):
+        began = cpu_times()
         probe.is_done_by(probe.schedule.start_us + _AROUND_US)
         result = act()
         with suppress(KeyboardInterrupt):  # what was to be done is done: only the wait is cut short
             probe.is_done_by(now_us() + _AROUND_US)
         probe.stop()
         outcome = probe.outcome()
+        busy = busy_share(began, cpu_times())
         if outcome.failure:
             listeners.message(f"The producer broke off: {outcome.failure}")
         measurement = measured_produce(outcome, probe.results)
         document = summarize_produce(measurement, [], kafka_version(cluster))
+        document["doubts"] = produce_doubts(
+            document, probe.results, outcome, busy=busy, moves_leaders=moves_leaders
+        )
     return result, PerfResult(measurement, document)
 
 

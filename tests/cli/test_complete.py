@@ -54,6 +54,7 @@ def test_the_word_in_help_says_which_values_there_are(word: str, values: tuple[s
         ("CLUSTER", "kipctl clusters show w", []),
         ("ARM,...", "kipctl x --arms probe-kip", ["probe-kip951"]),
         ("ARM,...", "kipctl x --arms librdkafka,librd", ["librdkafka,librdkafka-1ms"]),
+        ("[FINDING]", "kipctl explain under-", ["under-min-isr", "under-replicated"]),
         ("CLIENT,...", "kipctl x --arms 'probe-l", ["probe-legacy"]),
     ],
 )

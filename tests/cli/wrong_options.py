@@ -48,6 +48,7 @@ VALID = {
     "runs export": "{run} {new}",
     "runs remove": "{run} --yes",
     "spark start": "",
+    "explain": "few-moves",
     "spark status": "",
     "spark stop": "",
 }
@@ -59,6 +60,7 @@ QUIET = frozenset(
         "clusters list",
         "lab status",
         "lab down",
+        "explain",
         "runs list",
         "runs show",
         "runs repair",
@@ -283,6 +285,7 @@ ARGUMENTS = {
     "clusters test": ("never", "one --cluster other", "one --bootstrap-server 127.0.0.1:1"),
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "analyze request-log": ("''", "{none}", "{log} {none}"),
+    "explain": ("few-move", "README", "''"),
     "report": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "runs show": ("{none}", "{folder}", "never"),
     "runs repair": ("{none}", "{folder}", "{run}", "never"),

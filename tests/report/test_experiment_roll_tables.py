@@ -77,7 +77,7 @@ def test_arms_side_by_side_and_beside_what_was_published() -> None:
     assert found["doubts"].notes == (
         "acks=1, 100 partitions: Few moved leaders were met in a run (probe-baseline 0 | 0 | 0; "
         "probe-kip951 0 | 0 | 0; 20 are wanted in each): more --partitions, --restarts or "
-        "--throughput let clients meet more. More: docs/findings/few-moves.md",
+        "--throughput let clients meet more. More: kipctl explain few-moves",
     )
     assert row(found["arms"], 0)["produce p99 ms"] == 100.0
     assert row(found["arms"], 1)["end to end p99 ms"] == 50.0

@@ -20,6 +20,7 @@ from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
+from kipctl.measure.doubts import MIN_MOVES
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -89,6 +90,9 @@ def test_a_measured_rotation_rotates_its_own_topic_along(
     assert [one["topic"] for one in shown["partitions"]] == [topic] * 4
     assert shown["counts"]["done"] > 4
     assert shown["measured"]["records"]["acknowledged"] > 0
+    met = shown["measured"]["redirects"]["moves"]["met"]
+    said = [one for one in shown["measured"]["doubts"] if "moved leaders were met" in one]
+    assert bool(said) == (met < MIN_MOVES)
     # Its own topic is gone by now: what is left of the entry is brought back.
     ran = kipctl("reassign", "--rollback", "--yes")
     assert ran.status == 0, ran.err

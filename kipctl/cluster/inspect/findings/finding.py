@@ -19,7 +19,7 @@ class Severity(StrEnum):
 class Finding:
     """One sentence each: what is so, what follows from it, and what to change.
 
-    `id` never changes: it is the name of a page in docs/findings, which says more.
+    `id` never changes: `kipctl explain` shows the page of that name in docs/findings.
     """
 
     id: str

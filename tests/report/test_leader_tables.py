@@ -1,0 +1,44 @@
+"""What is said of leaders that moved."""
+
+import pytest
+
+from kipctl.cluster.moves.election_batches import ElectionOutcome
+from kipctl.cluster.moves.election_request import ElectionResult
+from kipctl.cluster.moves.plan_result import LeadersMoved
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.own_topic_names import OWN_ONE, new_name
+from kipctl.protocol.error_codes import ErrorCode
+from kipctl.report.leader_tables import moved_report
+
+OWN = new_name(OWN_ONE)
+ELECTED, IN_PLACE = ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ({"orders": [ELECTED, ELECTED]}, "2 leaders moved"),
+        (
+            {"orders": [ELECTED, ELECTED], OWN: [ELECTED] * 3},
+            "2 leaders moved (and 3 of kipctl's own topic)",
+        ),
+        (
+            {"orders": [ELECTED, IN_PLACE], OWN: [ELECTED, IN_PLACE, IN_PLACE]},
+            "1 leaders moved (and 1 of kipctl's own topic), 1 were in place",
+        ),
+    ],
+)
+def test_the_leaders_of_the_topic_that_measures_are_counted_apart(
+    outcomes: dict[str, list[ErrorCode]], said: str
+) -> None:
+    results = tuple(
+        ElectionResult(PartitionId(topic, partition), code)
+        for topic, codes in outcomes.items()
+        for partition, code in enumerate(codes)
+    )
+    held = ElectionOutcome(results, 0, 1000, {1: 5000}, watched=(1,))
+    nothing = Snapshot("id", (), ())
+    report = moved_report("reassign", LeadersMoved(None, held), nothing, nothing)
+    [answer] = report.opening
+    assert answer.first == f"{said}; every broker knew 5 ms after the election was called."
+    assert report.document["counts"] == {"done": len(results), "failed": 0}
