@@ -287,7 +287,7 @@ def test_the_command_tells_how_runs_differ_and_is_a_gate(
     assert said["doubts"] == [
         "Few moved leaders were met in a run (A's consumer 15; B's consumer 15; 20 are wanted in "
         "each): their waits say little; let more leaders move in each run, or send to more "
-        "partitions."
+        "partitions. More: kipctl explain few-moves"
     ]
     assert said["gates"] == [
         {"condition": "p50 > +10%", "holds": False},
