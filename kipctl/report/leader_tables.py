@@ -20,7 +20,7 @@ Value = Cell | tuple[int, ...]
 
 def listing(
     title: str,
-    columns: Mapping[str, str],
+    columns: Mapping[str, Column | str],
     rows: Iterable[tuple[Value, ...]],
     notes: tuple[str, ...] = (),
 ) -> tuple[Table, list[dict[str, Value]]]:

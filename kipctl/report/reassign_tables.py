@@ -14,7 +14,7 @@ from kipctl.report.plan_tables import (
     left_alone_table,
     links_table,
 )
-from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
@@ -301,11 +301,11 @@ def history_report(entries: Sequence["Entry"], older: int, folder: str, now: dat
         "Journal",
         {
             "id": "Entry",
-            "age": "Made",
+            "age": Column("Made", detail=True),
             "state": "State",
-            "partitions": "Partitions",
+            "partitions": Column("Partitions", detail=True),
             "command": "Command",
-            "user": "By",
+            "user": Column("By", detail=True),
         },
         (
             (
