@@ -312,10 +312,10 @@ def _chosen_partitions(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.moves.election_request import demand_known, parse_partition
+    from kipctl.cluster.moves.election_request import demand_known
     from kipctl.cluster.moves.election_until_balanced import preferred_on
     from kipctl.cluster.moves.kafka_json import read_election
-    from kipctl.cluster.snapshot import select
+    from kipctl.cluster.snapshot import parse_partition, select
 
     if sum((bool(topics), bool(partitions), every, json_file is not None, bool(brokers))) != 1:
         raise UsageError(
