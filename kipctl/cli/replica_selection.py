@@ -30,6 +30,7 @@ from kipctl.report.replica_selection_tables import (
     flips_table,
     selection_answer,
     selection_tables,
+    walk_answers,
     walk_tables,
 )
 from kipctl.report.tables import Report
@@ -158,7 +159,9 @@ def replica_selection(
         _warn_of_unknown(environment, racks, found.racks)
         if one is not None:
             walked = documents.walks(found)
-            environment.report(Report(COMMAND, walked, walk_tables(walked)), output)
+            opening = walk_answers(walked)
+            report = Report(COMMAND, walked, walk_tables(walked), opening=opening)
+            environment.report(report, output)
             return
         if watch:
             _watch(environment, cluster, wanted, found, period, output)
