@@ -262,7 +262,7 @@ def interrupted_run(
     next_step: str,
 ) -> InterruptedRunError:
     """The error of a run that somebody ended: how far it came, where it is, what to do."""
-    lines = [how_far, *figures]
+    lines = [how_far, *filter(None, figures)]
     if run:
         lines.append(f"What was measured: kipctl runs show {run.folder}")
     steps = filter(None, (executed.interrupted.strip(), next_step))
