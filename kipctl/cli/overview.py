@@ -76,7 +76,10 @@ def sentences(seen: Overview) -> Iterator[str]:
             (of.off_preferred, "are not led by their preferred replica"),
         )
         found = [f"{count:,} {what}" for count, what in wrong if count]
-        yield f"Of them {', '.join(found)}." if found else "Every partition is as it should be."
+        if found:
+            yield f"Of them {', '.join(found)}."
+        elif not seen.entry and not seen.roll:
+            yield "Every partition is as it should be."
     if seen.roll:
         yield f"A rolling restart has not ended: {seen.roll}."
     if seen.entry:

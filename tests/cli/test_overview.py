@@ -54,7 +54,8 @@ def test_a_state_and_what_to_type_next(seen: Overview, said: list[str], first: s
 
 def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
     seen = Overview("a:1", "", WELL, "before", "7 records read", "entry 1", "1 of 3 brokers")
-    assert list(sentences(seen))[2:] == [
+    assert list(sentences(seen)) == [
+        "Cluster a:1: 3 brokers, 2 topics, 24 partitions.",
         "A rolling restart has not ended: 1 of 3 brokers.",
         "A change has not ended, or goes on: entry 1.",
         "Last recorded run: before: 7 records read.",

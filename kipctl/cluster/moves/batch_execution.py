@@ -114,6 +114,11 @@ class Execution:
     def next_step(self) -> str:
         return self.undo if self.entry else SEE_LEADERS
 
+    @property
+    def _go_on_or_undo(self) -> str:
+        """The next step where nothing is wrong with what is left."""
+        return f"{GO_ON} {UNDO}" if self.entry and self.undo == UNDO else self.next_step
+
     def deadline(self) -> float:
         """For what begins now (time.monotonic): the deadline of the whole, if there is one."""
         whole_s = self.timeout_s
@@ -249,7 +254,7 @@ class Execution:
     def _demand_no_pause(self, done: str) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause."""
         if self._is_to_pause:
-            raise PartlyDoneError(f"Paused: {done} are done.", "Go on: kipctl reassign --resume.")
+            raise PartlyDoneError(f"Paused: {done} are done.", GO_ON)
 
     def _submit_and_wait(self, batch: Plan, done: str) -> bool:
         """False when nothing of the batch was accepted; `done` says how much was before it."""
@@ -403,7 +408,7 @@ class Execution:
                 self._mark(EntryState.REFUSED)
                 raise InterruptedRunError("Interrupted before anything was changed.") from None
             raise InterruptedRunError(
-                f"Interrupted. {_progress_now(self.cluster, self.plan)}", self.next_step
+                f"Interrupted. {_progress_now(self.cluster, self.plan)}", self._go_on_or_undo
             ) from None
         except GivenUpError as error:
             if not self.is_sent:
@@ -411,7 +416,7 @@ class Execution:
                 raise RefusedError(f"{error.what} Nothing was changed.") from None
             raise PartlyDoneError(
                 f"{error.what} {_progress_now(self.cluster, self.plan)}",
-                f"{GO_ON} {self.undo}" if self.undo == UNDO else self.next_step,
+                self._go_on_or_undo,
             ) from None
         except (RefusedError, UsageError) as error:
             if not self.is_changed:
