@@ -97,8 +97,10 @@ def actions_can_be_undone(
     if not plan.moves_leaders:
         yield
         return
-    plan_rollback = journal(before.cluster_id)
-    with journaled_action(cluster, plan_rollback, before, message, copies=plan.copies_data):
+    entries = journal(before.cluster_id)
+    with journaled_action(
+        cluster, entries, before, message, copies=plan.copies_data, command=plan.command
+    ):
         yield
 
 
