@@ -17,6 +17,7 @@ from kipctl.report.reassign_tables import (
     REASSIGN,
     ongoing_report,
     plan_report,
+    question_table,
     reassigned_report,
     rotations_report,
     stopped_report,
@@ -208,7 +209,7 @@ def rotate(request: ReassignRequest) -> None:
     if request.dry_run:
         show_plan(request, seen, numbers)
         return
-    say_plan(request, numbers)
+    say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal)
     environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", request.yes)
@@ -287,7 +288,7 @@ def carry_out_plan(request: ReassignRequest, path: Path) -> None:
     demand_replicas(request, seen.plan)
     demand_no_reassignments(seen.busy, additional=request.additional)
     demand_room(request, numbers)
-    say_plan(request, numbers)
+    say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal, seen.plan)
     factor = replication_factor_warning(seen.plan)
@@ -401,14 +402,16 @@ def show_plan(
     )
 
 
-def say_plan(request: ReassignRequest, numbers: "PlanSummary") -> None:
-    """What is to be confirmed, in a few lines."""
+def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> None:
+    """What is to be confirmed, in a few lines; before a question also the plan."""
     from kipctl.cluster.moves.copy_progress import format_duration
     from kipctl.cluster.moves.plan_summary import document
 
     shown = document(numbers, request.throttle)
     for line in (in_short(shown), *map(str, numbers.skip_reasons[:3]), *copied_lines(shown)):
         request.environment.message(line)
+    if plan.moves and not request.yes and request.environment.stdin.isatty():
+        request.environment.show(Report(REASSIGN, {}, (question_table(plan, shown),)))
     least_s = numbers.seconds_at(request.throttle) if request.throttle else 0.0
     if request.timeout_s is not None and least_s > request.timeout_s:
         request.environment.message(

@@ -86,7 +86,7 @@ def _resume(request: ReassignRequest, journal: "Journal", entry: "Entry") -> Non
         return
     if left.count:
         demand_no_reassignments(others, additional=request.additional)
-        say_plan(replace(request, throttle=how.throttle), numbers)
+        say_plan(replace(request, throttle=how.throttle), numbers, left.plan)
         _say_left(request, left)
         request.environment.message(f"What is left of {described(entry)}.")
         request.environment.confirm(f"Go on with {left.count} partitions?", request.yes)

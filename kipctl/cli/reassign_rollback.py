@@ -110,7 +110,7 @@ def roll_back(request: ReassignRequest) -> None:
     demand_no_reassignments(seen.others, additional=request.additional)
     demand_replicas(request, way.plan)
     demand_room(request, numbers)
-    say_plan(request, numbers)
+    say_plan(request, numbers, way.plan)
     if way.in_place:
         environment.message(f"{len(way.in_place)} need their leaders elected only.")
     if seen.own:

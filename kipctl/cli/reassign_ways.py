@@ -94,7 +94,7 @@ def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
     demand_no_reassignments(seen.busy, additional=request.additional)
     demand_replicas(request, seen.plan)
     demand_room(request, numbers)
-    say_plan(request, numbers)
+    say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal, seen.plan)
     factor = replication_factor_warning(seen.plan)

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kipctl.report.leader_tables import ids, listing, way_back_line, what_was_copied
+from kipctl.report.leader_tables import A_FEW, ids, listing, way_back_line, what_was_copied
 from kipctl.report.plan_tables import (
     brokers_table,
     copied_lines,
@@ -96,6 +96,14 @@ def rotations_report(plan: "Plan") -> Report:
         ),
         paragraphs(f"A rotation would move {len(plan.moves):,} leaders of {len(moved)} topics."),
     )
+
+
+def question_table(plan: "Plan", shown: Mapping[str, Any]) -> Table:
+    """What a question is about: each partition, or where these are many, each broker.
+
+    `shown` is the plan's document.
+    """
+    return _moves_table(plan) if len(plan.moves) <= A_FEW else brokers_table(shown)
 
 
 def _moves_table(plan: "Plan") -> Table:

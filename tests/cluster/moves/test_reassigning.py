@@ -28,6 +28,7 @@ ALTER, LIST = AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequ
 T = [PartitionId("t", n) for n in range(10)]
 OTHER = PartitionId("other", 0)
 ROTATE = ("reassign", "--rotate", "--topic", "t", "--yes")
+BROKERS = "Broker Leaders After Replicas After"
 ROLLBACK = ("reassign", "--rollback", "--yes")
 
 
@@ -406,6 +407,26 @@ def test_a_topic_that_is_deleted_meanwhile_is_gone_and_not_wrong_usage(
     assert set(fake.leaders().values()) == {2}
     if status:
         assert "10 partitions are done, 1 are not: other-0: UNKNOWN_TOPIC_OR_PARTITION" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("partitions", "columns", "rows"),
+    [(20, "Topic Partition Replicas New replicas Leader New preferred Data", 20), (21, BROKERS, 4)],
+)
+def test_what_is_asked_about_is_shown_before_the_question(
+    tmp_path: Path, partitions: int, columns: str, rows: int
+) -> None:
+    there = [PartitionId("t", number) for number in range(partitions)]
+    with reassigning(dict.fromkeys(there, (1, 2, 3))) as (fake, broker):
+        refused = kipctl_on(broker, tmp_path, "n\n")("reassign", "--rotate", "--topic", "t")
+        assert (refused.status, refused.out) == (4, "")
+        lines = refused.err.splitlines()
+        question = next(i for i, line in enumerate(lines) if "Rotate the leaders of" in line)
+        above = next(i for i, line in enumerate(lines) if line.split() == columns.split())
+        assert len([line for line in lines[above + 1 : question] if line]) == rows, refused.err
+        assert set(fake.leaders().values()) == {1}
+        asked = kipctl_on(broker, tmp_path)("reassign", "--rotate", "--topic", "t", "--yes")
+        assert columns.split() not in [line.split() for line in asked.err.splitlines()]
 
 
 def test_ctrl_c_after_a_batch_may_be_gone_on_with(
