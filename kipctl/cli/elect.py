@@ -19,6 +19,7 @@ from kipctl.cli.options import (
     YesOption,
     duration,
 )
+from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.election_tables import not_preferred_report, topics_of, unclean_report
@@ -160,7 +161,7 @@ def preferred(
             )
             before = now.only(one.id for one in now.not_led_by_preferred)
             expected = {one.id: one.preferred_leader for one in before.partitions}
-            title = f"Electing the preferred leaders of {len(expected)} partitions"
+            title = f"Electing the preferred leaders of {counted(len(expected), 'partition')}"
             with _reported(watched, title, output):
                 held = elect_preferred(
                     cluster,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
+from kipctl.counts import counted
 from kipctl.errors import KipctlError
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def sentences(seen: Overview) -> Iterator[str]:
     else:
         of = seen.health
         yield (
-            f"Cluster {seen.cluster}: {of.brokers} brokers, {of.topics} topics,"
-            f" {of.partitions:,} partitions."
+            f"Cluster {seen.cluster}: {counted(of.brokers, 'broker')},"
+            f" {counted(of.topics, 'topic')}, {counted(of.partitions, 'partition')}."
         )
         wrong = (
             (of.leaderless, "have no leader"),

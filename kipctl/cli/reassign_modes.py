@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import ActiveGuard
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import moved_report, with_most_rows
@@ -212,7 +213,8 @@ def rotate(request: ReassignRequest) -> None:
     say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal)
-    environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", request.yes)
+    partitions = counted(len(seen.plan.moves), "partition")
+    environment.confirm(f"Rotate the leaders of {partitions}?", request.yes)
     made: tuple[str, ...] = ()
     if request.measure:
         from kipctl.runs.plan import OWN_TOPIC
@@ -228,7 +230,7 @@ def rotate(request: ReassignRequest) -> None:
         again = ask_again(request, plan_with_made)
         demand_same(seen.plan, again.plan, made)
         plan, batch = request.guard.along(again.plan, request.pace.batch)
-        title = f"Rotating {len(plan.moves)} partitions"
+        title = f"Rotating {counted(len(plan.moves), 'partition')}"
         with (
             request.recorded(journal, plan, []) as entry,
             environment.progress(title) as progress,
@@ -292,13 +294,14 @@ def carry_out_plan(request: ReassignRequest, path: Path) -> None:
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal, seen.plan)
     factor = replication_factor_warning(seen.plan)
-    environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", request.yes)
+    partitions = counted(len(seen.plan.moves), "partition")
+    environment.confirm(f"Reassign {partitions}?{factor}", request.yes)
     still_set: list[StillSet] = []
 
     def carry_out() -> Reassigned:
         again = ask_again(request, planner)
         demand_same(seen.plan, again.plan)
-        title = f"Reassigning {len(again.plan.moves)} partitions"
+        title = f"Reassigning {counted(len(again.plan.moves), 'partition')}"
         with (
             request.recorded(journal, again.plan, still_set, elects=False) as entry,
             environment.progress(title) as progress,

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     duration,
     finite,
 )
+from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import (
     InterruptedRunError,
@@ -279,8 +280,8 @@ def _watch(
 
     until = "until Ctrl-C" if for_s is None else f"for {Duration(for_s)}"
     environment.message(
-        f"Watching {len(wanted.partitions)} partitions, read in"
-        f" {len(found.choices) // max(1, len(wanted.partitions))} racks, {until}."
+        f"Watching {counted(len(wanted.partitions), 'partition')}, read in"
+        f" {counted(len(found.choices) // max(1, len(wanted.partitions)), 'rack')}, {until}."
     )
     lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV, OutputFormat.MARKDOWN)
     flips = []

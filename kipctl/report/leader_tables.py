@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kipctl.counts import counted
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
@@ -144,11 +145,12 @@ def _sentence(moved: "LeadersMoved", brokers: int) -> str:
     from kipctl.cluster.moves.election_request import Outcome
 
     held = moved.election
-    reported = f"{held.count(Outcome.ELECTED)} leaders moved"
+    reported = f"{counted(held.count(Outcome.ELECTED), 'leader')} moved"
     if in_place := held.count(Outcome.NOT_NEEDED):
-        reported += f", {in_place} were in place"
+        reported += f", {counted(in_place, 'was', 'were')} in place"
     if held.gone:
-        reported += f", {len(held.gone)} partitions are gone (such as {held.gone[0]})"
+        reported += f", {counted(len(held.gone), 'partition is', 'partitions are')} gone"
+        reported += f" (such as {held.gone[0]})"
     if held.knew_us:
         after_ms = (held.converged_us - held.called_us) / 1000
         who = "every broker"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kipctl.counts import counted
 from kipctl.report.leader_tables import A_FEW, ids, listing, way_back_line, what_was_copied
 from kipctl.report.plan_tables import (
     brokers_table,
@@ -94,7 +95,10 @@ def rotations_report(plan: "Plan") -> Report:
             "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
             " --all-topics.",
         ),
-        paragraphs(f"A rotation would move {len(plan.moves):,} leaders of {len(moved)} topics."),
+        paragraphs(
+            f"A rotation would move {counted(len(plan.moves), 'leader')} of"
+            f" {counted(len(moved), 'topic')}."
+        ),
     )
 
 
@@ -186,7 +190,8 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
         (table,),
         tuple(closing),
         paragraphs(
-            f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)
+            f"{counted(len(done.plan.moves), 'partition is', 'partitions are')} reassigned.",
+            *what_was_copied(done.copied),
         ),
     )
 
@@ -267,8 +272,8 @@ def ongoing_report(
         },
         ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
     )
-    first = f"{len(busy):,} partitions are" if len(busy) != 1 else "1 partition is"
-    said = f"{first if busy else 'Nothing is'} {state}."
+    first = counted(len(busy), "partition is", "partitions are") if busy else "Nothing is"
+    said = f"{first} {state}."
     return Report(REASSIGN, {"ongoing": partitions}, (table,), closing, paragraphs(said))
 
 
@@ -297,7 +302,8 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
         (table,),
         closing if unknown else (),
         paragraphs(
-            f"{len(cancelled.cancelled):,} reassignments were cancelled"
+            counted(len(cancelled.cancelled), "reassignment was", "reassignments were")
+            + " cancelled"
             + (f", {len(cancelled.refused):,} were not." if cancelled.refused else ".")
         ),
     )

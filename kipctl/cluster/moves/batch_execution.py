@@ -47,6 +47,7 @@ from kipctl.cluster.snapshot import (
     Snapshot,
     refresh_snapshot,
 )
+from kipctl.counts import counted
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -372,7 +373,7 @@ class Execution:
         # What was copied took its time; an order of replicas is taken at once.
         self._wait_for_guard(anew=self.plan.copies_data)
         deadline = self.deadline()
-        self.progress(f"Electing the preferred leaders of {len(expected)} partitions")
+        self.progress(f"Electing the preferred leaders of {counted(len(expected), 'partition')}")
         with self._partly_done_if_refused():
             self.elections.append(
                 elect_preferred(

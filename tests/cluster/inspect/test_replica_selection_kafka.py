@@ -222,9 +222,7 @@ def test_flips_are_told_as_they_happen(
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert (
-            process.stderr.readline() == "Watching 1 partitions, read in 1 racks, until Ctrl-C.\n"
-        )
+        assert process.stderr.readline() == "Watching 1 partition, read in 1 rack, until Ctrl-C.\n"
         reassign(cluster, plan_to(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (2, 1)}))
         assert kipctl("elect", "preferred", "--topic", topic, "--yes").status == 0
         told = []
