@@ -336,8 +336,8 @@ def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:
     whose = f"{counted(len(facts.brokers), 'broker')} of Kafka {', '.join(sorted(releases)) or '?'}"
     if not severities:
         return Paragraph(f"Nothing is wrong with {whose}. Nothing was changed.", tone=Tone.GOOD)
-    counted = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
-    return Paragraph(f"{counted} at {whose}. Nothing was changed.")
+    found = ", ".join(counted(count, str(name)) for name, count in severities.items())
+    return Paragraph(f"{found} at {whose}. Nothing was changed.")
 
 
 def _paragraph(finding: "Finding") -> Paragraph:
