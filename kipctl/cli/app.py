@@ -1,5 +1,6 @@
 """The `kipctl` command: its groups, and the one place where errors become exit statuses."""
 
+import re
 import resource
 import sys
 import traceback
@@ -84,7 +85,7 @@ def _root(
     if context.invoked_subcommand is None:
         from kipctl.cli import overview
 
-        overview.show(environment)
+        raise typer.Exit(overview.show(environment))
 
 
 class _Summary(TyperCommand):
@@ -200,10 +201,28 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         if near := getattr(wrong, "possibilities", None):
             option = getattr(wrong, "option_name", "")
             message = f"There is no option {option}.{did_you_mean(option, near)}"
+        elif (unknown := re.match(r"No such command '(.+?)'\.", message)) and (
+            elsewhere := _meant_elsewhere(unknown[1])
+        ):
+            message = f"{unknown[0]} Did you mean {elsewhere}?"
+        elif message.startswith("Missing option"):
+            message = f"{message} {getattr(getattr(wrong, 'param', None), 'help', '')}".strip()
         context: typer.Context | None = getattr(wrong, "ctx", None)
         command = context.command_path if context else "kipctl"
         environment.error(UsageError(message, f"See `{command} --help`."))
     return ExitStatus.USAGE
+
+
+def _meant_elsewhere(word: str) -> str:
+    """The commands of groups, and the option of `kipctl reassign`, that are called so."""
+    found = [
+        f"'kipctl {group} {word}'"
+        for group in COMMANDS
+        if word in getattr(command(group), "commands", ())
+    ]
+    if any(f"--{word}" in parameter.opts for parameter in command("reassign").params):
+        found.append(f"'kipctl reassign --{word}'")
+    return " or ".join(found)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from kipctl.cli.options import (
     YesOption,
     duration,
 )
+from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.election_tables import not_preferred_report, topics_of, unclean_report
@@ -160,7 +161,7 @@ def preferred(
             )
             before = now.only(one.id for one in now.not_led_by_preferred)
             expected = {one.id: one.preferred_leader for one in before.partitions}
-            title = f"Electing the preferred leaders of {len(expected)} partitions"
+            title = f"Electing the preferred leaders of {counted(len(expected), 'partition')}"
             with _reported(watched, title, output):
                 held = elect_preferred(
                     cluster,
@@ -312,10 +313,10 @@ def _chosen_partitions(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.moves.election_request import demand_known, parse_partition
+    from kipctl.cluster.moves.election_request import demand_known
     from kipctl.cluster.moves.election_until_balanced import preferred_on
     from kipctl.cluster.moves.kafka_json import read_election
-    from kipctl.cluster.snapshot import select
+    from kipctl.cluster.snapshot import parse_partition, select
 
     if sum((bool(topics), bool(partitions), every, json_file is not None, bool(brokers))) != 1:
         raise UsageError(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -14,6 +14,9 @@ from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place, parse_conf
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
+
+if TYPE_CHECKING:
+    from kipctl.cli.environment import Environment
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -307,9 +310,10 @@ class RunOptions:
     bootstrap_server: BootstrapOption = None
     output: OutputOption = OutputFormat.AUTO
 
-    def of_plan(self, every_s: float, variables: Mapping[str, str]) -> dict[str, Any]:
+    def of_plan(self, every_s: float, environment: "Environment") -> dict[str, Any]:
         """What these options say of a `RunPlan`. Raises UsageError."""
         from kipctl.runs.actions import parse_action
+        from kipctl.trace.store import words_without_secrets
 
         if self.during is None and (self.every is not None or self.count):
             option = "--count" if self.every is None else "--every"
@@ -318,11 +322,12 @@ class RunOptions:
             "during": None if self.during is None else parse_action(self.during),
             "every_s": every_s,
             "count": self.count,
-            "record": record_folder(self.record, variables),
+            "record": record_folder(self.record, environment.variables),
             "workers": self.workers,
             "master": self.master,
             "conf": parse_conf(self.conf or []),
             "start_timeout_s": self.start_timeout,
+            "command": words_without_secrets(environment.arguments),
         }
 
 

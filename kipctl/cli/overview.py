@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
-from kipctl.errors import KipctlError
+from kipctl.counts import counted
+from kipctl.errors import ExitStatus, KipctlError
 
 if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
@@ -44,6 +45,7 @@ class Overview:
     result: str = ""
     entry: str = ""
     roll: str = ""
+    status: ExitStatus = ExitStatus.DONE
 
 
 def health_of(snapshot: "Snapshot", reassigning: int | None) -> Health:
@@ -66,8 +68,8 @@ def sentences(seen: Overview) -> Iterator[str]:
     else:
         of = seen.health
         yield (
-            f"Cluster {seen.cluster}: {of.brokers} brokers, {of.topics} topics,"
-            f" {of.partitions:,} partitions."
+            f"Cluster {seen.cluster}: {counted(of.brokers, 'broker')},"
+            f" {counted(of.topics, 'topic')}, {counted(of.partitions, 'partition')}."
         )
         wrong = (
             (of.leaderless, "have no leader"),
@@ -76,7 +78,10 @@ def sentences(seen: Overview) -> Iterator[str]:
             (of.off_preferred, "are not led by their preferred replica"),
         )
         found = [f"{count:,} {what}" for count, what in wrong if count]
-        yield f"Of them {', '.join(found)}." if found else "Every partition is as it should be."
+        if found:
+            yield f"Of them {', '.join(found)}."
+        elif not seen.entry and not seen.roll:
+            yield "Every partition is as it should be."
     if seen.roll:
         yield f"A rolling restart has not ended: {seen.roll}."
     if seen.entry:
@@ -130,8 +135,11 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
     return list(first.items())[:3]
 
 
-def show(environment: Environment) -> None:
-    """Look at the cluster that a command without options would mean, and print all of it."""
+def show(environment: Environment) -> ExitStatus:
+    """Look at the cluster that a command without options would mean, and print all of it.
+
+    Returns the status of the error where a cluster is meant and does not answer.
+    """
     seen = _look(environment)
     write = environment.stdout.write
     for line in sentences(seen):
@@ -142,6 +150,7 @@ def show(environment: Environment) -> None:
     for command, what in commands:
         write(f"  {command:{width}}  {what}\n")
     write("\nAll commands: kipctl --help\n")
+    return seen.status
 
 
 def _look(environment: Environment) -> Overview:
@@ -160,7 +169,7 @@ def _look(environment: Environment) -> Overview:
             snapshot = take_snapshot(cluster)
             busy, refused = list_or_reason(cluster, may_not_list=True)
     except KipctlError as error:
-        return Overview(name, error.what, None, last_run, result)
+        return Overview(name, error.what, None, last_run, result, status=error.status)
     health = health_of(snapshot, None if refused else len(busy))
     entry, roll = _not_ended(snapshot.cluster_id, environment.variables)
     return Overview(name, "", health, last_run, result, entry, roll)

@@ -108,7 +108,7 @@ def produce(
         partitions=partitions,
         replication_factor=sent.replication_factor,
         reporting_interval_s=reporting_interval,
-        **options.of_plan(load.every_s, environment.variables),
+        **options.of_plan(load.every_s, environment),
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, options.yes)
     with followed(environment, draws=not plan.on_spark) as listeners:

@@ -151,7 +151,7 @@ def consume(
         ),
         reporting_interval_s=reporting_interval,
         show_detailed_stats=show_detailed_stats,
-        **options.of_plan(options.every or USUAL_EVERY_S, environment.variables),
+        **options.of_plan(options.every or USUAL_EVERY_S, environment),
     )
     confirm_moves(environment, access, topic, plan.during, options.yes)
     with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:

@@ -170,7 +170,7 @@ def e2e(
             partitions=partitions,
             replication_factor=sent.replication_factor,
             topic_configs=TOPIC_OF_DAYS if forever else {},
-            **options.of_plan(load.every_s, environment.variables),
+            **options.of_plan(load.every_s, environment),
         ),
         consumer=consumer_config(consumed),
         quiet_s=timeout,

@@ -13,6 +13,7 @@ from kipctl.cli.reassign_modes import (
     afterwards,
     ongoing_of,
 )
+from kipctl.counts import counted
 from kipctl.errors import RefusedError
 from kipctl.report.reassign_tables import (
     REASSIGN,
@@ -74,7 +75,7 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
     by = "".join(f" RunStart by {described(entry)}." for entry in list(begun.values())[:1])
     by += f" {foreign} of them kipctl did not start." if foreign else ""
     request.environment.confirm(
-        f"Cancel the reassignment of {len(chosen.stop)} partitions?{by}", request.yes
+        f"Cancel the reassignment of {counted(len(chosen.stop), 'partition')}?{by}", request.yes
     )
     if _stop_who_moves(request, journal, chosen, named):
         chosen = _with_begun_since(request, journal, chosen, named)
@@ -195,7 +196,7 @@ def clear_throttles(request: ReassignRequest) -> None:
     rows = tuple(
         (str(c.setting), c.during or "-", "none" if c.before is None else c.before) for c in changes
     )
-    first = f"{len(rows)} throttles of earlier changes are still set."
+    first = f"{counted(len(rows), 'throttle is', 'throttles are')} still set by earlier changes."
     if not rows:
         first = "No throttle of this user on this machine is still set."
     listed = [{**c.setting._asdict(), "during": c.during, "before": c.before} for c in changes]
@@ -209,7 +210,7 @@ def clear_throttles(request: ReassignRequest) -> None:
             "Partitions that they throttle are still being reassigned.",
             "Wait until it is done (kipctl reassign --list), or insist with --force.",
         )
-    environment.confirm(f"Put back {len(rows)} settings?", request.yes)
+    environment.confirm(f"Put back {counted(len(rows), 'setting')}?", request.yes)
     with journal.locked(request.origin):
         still_set = clear_throttles(cluster, found, forget=request.force)
     back = f"{len(rows) - len(still_set)} of {len(rows)} throttles were put back."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import ActiveGuard
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import moved_report, with_most_rows
@@ -17,6 +18,7 @@ from kipctl.report.reassign_tables import (
     REASSIGN,
     ongoing_report,
     plan_report,
+    question_table,
     reassigned_report,
     rotations_report,
     stopped_report,
@@ -208,10 +210,11 @@ def rotate(request: ReassignRequest) -> None:
     if request.dry_run:
         show_plan(request, seen, numbers)
         return
-    say_plan(request, numbers)
+    say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal)
-    environment.confirm(f"Rotate the leaders of {len(seen.plan.moves)} partitions?", request.yes)
+    partitions = counted(len(seen.plan.moves), "partition")
+    environment.confirm(f"Rotate the leaders of {partitions}?", request.yes)
     made: tuple[str, ...] = ()
     if request.measure:
         from kipctl.runs.plan import OWN_TOPIC
@@ -227,7 +230,7 @@ def rotate(request: ReassignRequest) -> None:
         again = ask_again(request, plan_with_made)
         demand_same(seen.plan, again.plan, made)
         plan, batch = request.guard.along(again.plan, request.pace.batch)
-        title = f"Rotating {len(plan.moves)} partitions"
+        title = f"Rotating {counted(len(plan.moves), 'partition')}"
         with (
             request.recorded(journal, plan, []) as entry,
             environment.progress(title) as progress,
@@ -287,17 +290,18 @@ def carry_out_plan(request: ReassignRequest, path: Path) -> None:
     demand_replicas(request, seen.plan)
     demand_no_reassignments(seen.busy, additional=request.additional)
     demand_room(request, numbers)
-    say_plan(request, numbers)
+    say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal, seen.plan)
     factor = replication_factor_warning(seen.plan)
-    environment.confirm(f"Reassign {len(seen.plan.moves)} partitions?{factor}", request.yes)
+    partitions = counted(len(seen.plan.moves), "partition")
+    environment.confirm(f"Reassign {partitions}?{factor}", request.yes)
     still_set: list[StillSet] = []
 
     def carry_out() -> Reassigned:
         again = ask_again(request, planner)
         demand_same(seen.plan, again.plan)
-        title = f"Reassigning {len(again.plan.moves)} partitions"
+        title = f"Reassigning {counted(len(again.plan.moves), 'partition')}"
         with (
             request.recorded(journal, again.plan, still_set, elects=False) as entry,
             environment.progress(title) as progress,
@@ -401,14 +405,16 @@ def show_plan(
     )
 
 
-def say_plan(request: ReassignRequest, numbers: "PlanSummary") -> None:
-    """What is to be confirmed, in a few lines."""
+def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> None:
+    """What is to be confirmed, in a few lines; before a question also the plan."""
     from kipctl.cluster.moves.copy_progress import format_duration
     from kipctl.cluster.moves.plan_summary import document
 
     shown = document(numbers, request.throttle)
     for line in (in_short(shown), *map(str, numbers.skip_reasons[:3]), *copied_lines(shown)):
         request.environment.message(line)
+    if plan.moves and not request.yes and request.environment.stdin.isatty():
+        request.environment.show(Report(REASSIGN, {}, (question_table(plan, shown),)))
     least_s = numbers.seconds_at(request.throttle) if request.throttle else 0.0
     if request.timeout_s is not None and least_s > request.timeout_s:
         request.environment.message(

@@ -21,6 +21,7 @@ from kipctl.cli.reassign_modes import (
     say_if_not_listed,
     say_plan,
 )
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.report.leader_tables import moved_report
 from kipctl.report.reassign_tables import (
@@ -86,10 +87,10 @@ def _resume(request: ReassignRequest, journal: "Journal", entry: "Entry") -> Non
         return
     if left.count:
         demand_no_reassignments(others, additional=request.additional)
-        say_plan(replace(request, throttle=how.throttle), numbers)
+        say_plan(replace(request, throttle=how.throttle), numbers, left.plan)
         _say_left(request, left)
         request.environment.message(f"What is left of {described(entry)}.")
-        request.environment.confirm(f"Go on with {left.count} partitions?", request.yes)
+        request.environment.confirm(f"Go on with {counted(left.count, 'partition')}?", request.yes)
         _carry_out(request, journal, entry, how, left)
         return
     still_set = put_throttles_back(request, journal, entry)

@@ -27,6 +27,7 @@ from kipctl.cli.reassign_modes import (
     say_if_not_listed,
     say_plan,
 )
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
 from kipctl.report.leader_tables import moved_report
 from kipctl.report.reassign_tables import REASSIGN, cancelled_report, plan_report, with_skipped
@@ -110,13 +111,13 @@ def roll_back(request: ReassignRequest) -> None:
     demand_no_reassignments(seen.others, additional=request.additional)
     demand_replicas(request, way.plan)
     demand_room(request, numbers)
-    say_plan(request, numbers)
+    say_plan(request, numbers, way.plan)
     if way.in_place:
         environment.message(f"{len(way.in_place)} need their leaders elected only.")
     if seen.own:
         environment.message(f"{len(seen.own)} are still on their way: that is cancelled.")
     factor = replication_factor_warning(way.plan)
-    environment.confirm(f"Roll back {seen.count} partitions?{factor}", request.yes)
+    environment.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}", request.yes)
     _carry_out(request, journal, entry, seen)
 
 

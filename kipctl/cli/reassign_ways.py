@@ -15,6 +15,7 @@ from kipctl.cli.reassign_modes import (
     say_plan,
     show_plan,
 )
+from kipctl.counts import counted
 from kipctl.report.leader_tables import moved_report
 from kipctl.report.reassign_tables import REASSIGN, with_skipped
 
@@ -94,12 +95,12 @@ def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
     demand_no_reassignments(seen.busy, additional=request.additional)
     demand_replicas(request, seen.plan)
     demand_room(request, numbers)
-    say_plan(request, numbers)
+    say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal, seen.plan)
     factor = replication_factor_warning(seen.plan)
     environment.confirm(
-        f"{way.option}: change {len(seen.plan.moves)} partitions?{factor}", request.yes
+        f"{way.option}: change {counted(len(seen.plan.moves), 'partition')}?{factor}", request.yes
     )
     still_set: list[StillSet] = []
     with (
@@ -109,7 +110,7 @@ def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
         again = ask_again(request, planner)
         demand_same(seen.plan, again.plan)
         plan, batch = request.guard.along(again.plan, request.pace.batch)
-        title = f"Reassigning {len(plan.moves)} partitions"
+        title = f"Reassigning {counted(len(plan.moves), 'partition')}"
         with (
             request.recorded(journal, plan, still_set) as entry,
             environment.progress(title) as progress,

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     duration,
     finite,
 )
+from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import (
     InterruptedRunError,
@@ -30,6 +31,7 @@ from kipctl.report.replica_selection_tables import (
     flips_table,
     selection_answer,
     selection_tables,
+    walk_answers,
     walk_tables,
 )
 from kipctl.report.tables import Report
@@ -130,18 +132,24 @@ def replica_selection(
         observe,
         select_one_partition,
         select_partitions,
+        topic_and_number,
     )
-    from kipctl.cluster.snapshot import take_snapshot
+    from kipctl.cluster.snapshot import demand_named_shown, parse_partition, take_snapshot
     from kipctl.transport.request import Cluster
 
-    one = None if explain is None else _one(explain)
+    one = None if explain is None else parse_partition(explain)
     limit = None if require_local is None else parse_percent(require_local)
     racks = list(dict.fromkeys(client_rack or ()))
     access = environment.access(bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
     with Cluster(access, timeout_s=timeout_s) as cluster:
-        names = [pattern.partition(":")[0] for pattern in (topic or [explain or ""]) if pattern]
-        snapshot = take_snapshot(cluster, named=names)
+        snapshot = take_snapshot(cluster)
+        names = (
+            [topic_and_number(text, snapshot.topics)[0] for text in topic or ()]
+            if one is None
+            else [one.topic]
+        )
+        demand_named_shown(cluster, snapshot.topics, names)
         environment.say_what_may_be_hidden(cluster, snapshot.topics, names)
         wanted = (
             select_partitions(snapshot, topic or [])
@@ -150,9 +158,11 @@ def replica_selection(
         )
         found = observe(cluster, wanted, racks)
         _warn_of_unknown(environment, racks, found.racks)
-        if explain is not None:
+        if one is not None:
             walked = documents.walks(found)
-            environment.report(Report(COMMAND, walked, walk_tables(walked)), output)
+            opening = walk_answers(walked)
+            report = Report(COMMAND, walked, walk_tables(walked), opening=opening)
+            environment.report(report, output)
             return
         if watch:
             _watch(environment, cluster, wanted, found, period, output)
@@ -202,12 +212,6 @@ def _refuse_together(
             "--price-per-gb needs --rate-over: a price takes bytes per second.",
             "Add --rate-over 30s.",
         )
-
-
-def _one(text: str) -> str:
-    if ":" not in text:
-        raise UsageError(f"--explain {text!r} is no partition.", "Write it as TOPIC:PARTITION.")
-    return text
 
 
 def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequence[str]) -> None:
@@ -276,8 +280,8 @@ def _watch(
 
     until = "until Ctrl-C" if for_s is None else f"for {Duration(for_s)}"
     environment.message(
-        f"Watching {len(wanted.partitions)} partitions, read in"
-        f" {len(found.choices) // max(1, len(wanted.partitions))} racks, {until}."
+        f"Watching {counted(len(wanted.partitions), 'partition')}, read in"
+        f" {counted(len(found.choices) // max(1, len(wanted.partitions)), 'rack')}, {until}."
     )
     lines_at_once = output not in (OutputFormat.JSON, OutputFormat.CSV, OutputFormat.MARKDOWN)
     flips = []

@@ -1,7 +1,8 @@
 """What a cluster looks like at one moment: brokers, and each partition's replicas and leader."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -161,13 +162,20 @@ def take_snapshot(
     to see, UnreachableError when no broker answers.
     """
     metadata = cluster.metadata(topics)
-    shown = {topic.name for topic in metadata.topics}
-    if missing := [name for name in named if name not in shown and not is_glob(name)]:
-        demand_shown(cluster, cluster.metadata(missing).topics)
+    demand_named_shown(cluster, {topic.name or "" for topic in metadata.topics}, named)
     demand_shown(cluster, metadata.topics)
     if topics and (gone := [one for one in metadata.topics if is_missing(one.error_code)]):
         raise no_topic(gone[0].name or "", cluster.metadata().topics)
     return from_metadata(metadata)
+
+
+def demand_named_shown(cluster: Cluster, shown: Collection[str], named: Iterable[str]) -> None:
+    """Ask for topics (globs are passed over) that were not shown by name, as it then says why.
+
+    Raises RefusedError for one that the user has no right to see.
+    """
+    if missing := [name for name in named if name not in shown and not is_glob(name)]:
+        demand_shown(cluster, cluster.metadata(missing).topics)
 
 
 def no_topic(name: str, there: Iterable[MetadataResponseTopic]) -> UsageError:
@@ -248,6 +256,14 @@ def from_metadata(metadata: MetadataResponse) -> Snapshot:
         ),
         partitions=tuple(sorted(partitions, key=lambda partition: partition.id)),
     )
+
+
+def parse_partition(text: str) -> PartitionId:
+    """`orders:3`, or `orders-3` as Kafka's logs write it. Raises UsageError."""
+    found = re.fullmatch(r"(.*[^:])[:-](\d+)", text, re.ASCII)
+    if not found:
+        raise UsageError(f"{text!r} is not a partition.", "Write topic:number, as in orders:3")
+    return PartitionId(found[1], int(found[2]))
 
 
 def is_glob(pattern: str) -> bool:

@@ -15,7 +15,7 @@ else, where a leader that was not ready refused it (it has spent time in the pha
 client never learnt makes no move.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,18 @@ def moves_document(met: Sequence[IntRows]) -> dict[str, Any]:
         },
         "by_wait": dict(zip(names, counts.tolist(), strict=True)),
     }
+
+
+def moves_sentence(found: Mapping[str, Any], client: str = "the client") -> str:
+    """How many moves of such an object were met, and how long that took; "" if none was."""
+    met, waits = found["met"], found["wait_ms"]
+    if not met:
+        return ""
+    were = "moved leader was" if met == 1 else "moved leaders were"
+    return (
+        f"{met:,} {were} met; {client} waited p50 {waits['p50']:,.1f} ms, at most"
+        f" {waits['max']:,.1f} ms."
+    )
 
 
 def wait_ms(met: IntRows, q: float = 0.5) -> float | None:

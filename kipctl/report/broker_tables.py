@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kipctl.counts import counted
 from kipctl.protocol.address import host_port
 from kipctl.report.leader_tables import Value, listing
 from kipctl.report.tables import Paragraph, Report, Table, Tone
@@ -332,11 +333,11 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
 def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:
     """How the cluster is, in a sentence."""
     releases = {release for one in facts.brokers if (release := _release(facts, one))}
-    whose = f"{len(facts.brokers)} brokers of Kafka {', '.join(sorted(releases)) or '?'}"
+    whose = f"{counted(len(facts.brokers), 'broker')} of Kafka {', '.join(sorted(releases)) or '?'}"
     if not severities:
         return Paragraph(f"Nothing is wrong with {whose}. Nothing was changed.", tone=Tone.GOOD)
-    counted = ", ".join(f"{count} {name}{'s'[: count > 1]}" for name, count in severities.items())
-    return Paragraph(f"{counted} at {whose}. Nothing was changed.")
+    found = ", ".join(counted(count, str(name)) for name, count in severities.items())
+    return Paragraph(f"{found} at {whose}. Nothing was changed.")
 
 
 def _paragraph(finding: "Finding") -> Paragraph:

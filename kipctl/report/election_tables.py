@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kipctl.counts import counted
 from kipctl.report.leader_tables import ids, listing
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def topics_of(snapshot: "Snapshot") -> str:
     topics = snapshot.topics
-    return f"topic {topics[0]}" if len(topics) == 1 else f"{len(topics):,} topics"
+    return f"topic {topics[0]}" if len(topics) == 1 else counted(len(topics), "topic")
 
 
 def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:

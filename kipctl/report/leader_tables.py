@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kipctl.counts import counted
 from kipctl.own_topic_names import is_own
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
@@ -21,7 +22,7 @@ Value = Cell | tuple[int, ...]
 
 def listing(
     title: str,
-    columns: Mapping[str, str],
+    columns: Mapping[str, Column | str],
     rows: Iterable[tuple[Value, ...]],
     notes: tuple[str, ...] = (),
 ) -> tuple[Table, list[dict[str, Value]]]:
@@ -147,13 +148,14 @@ def _sentence(moved: "LeadersMoved", brokers: int) -> str:
     held = moved.election
     own = [one.outcome for one in held.outcomes if is_own(one.id.topic)]
     moved_own = own.count(Outcome.ELECTED)
-    reported = f"{held.count(Outcome.ELECTED) - moved_own} leaders moved"
+    reported = f"{counted(held.count(Outcome.ELECTED) - moved_own, 'leader')} moved"
     if moved_own:
-        reported += f" (and {moved_own} of kipctl's own topic)"
+        reported += f" (and {moved_own:,} of kipctl's own topic)"
     if in_place := held.count(Outcome.NOT_NEEDED) - own.count(Outcome.NOT_NEEDED):
-        reported += f", {in_place} were in place"
+        reported += f", {counted(in_place, 'was', 'were')} in place"
     if held.gone:
-        reported += f", {len(held.gone)} partitions are gone (such as {held.gone[0]})"
+        reported += f", {counted(len(held.gone), 'partition is', 'partitions are')} gone"
+        reported += f" (such as {held.gone[0]})"
     if held.knew_us:
         after_ms = (held.converged_us - held.called_us) / 1000
         who = "every broker"

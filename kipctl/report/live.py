@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
+from kipctl.counts import counted
 from kipctl.report.printable import printable
 from kipctl.report.progress_bar import bar, left
 from kipctl.report.tap_tables import conditions_in_words
@@ -71,7 +72,7 @@ def tap_lines(
     """The lines of a tap's screen: as many clients as there is room for, the busiest first."""
     width = max(width, _LEAST_WIDTH)
     clients = sorted(document["clients"], key=lambda one: -one["requests"]["per_second"])
-    title = f"tap{conditions_in_words(document['conditions'])}: {len(clients)} clients"
+    title = f"tap{conditions_in_words(document['conditions'])}: {counted(len(clients), 'client')}"
     yield _ends(title, f"{document['seconds']:.0f} s", width)
     shown = list(rates[-spark_width(width) :]) or [0.0]
     texts = (f"{shown[-1]:,.0f}", f"max {max(shown):,.0f}")
@@ -83,7 +84,7 @@ def tap_lines(
         yield Text()
         yield from _client_lines(client, width)
     if len(clients) > room:
-        yield Text(f"And {len(clients) - room:,} clients with fewer requests.", "dim")
+        yield Text(f"And {counted(len(clients) - room, 'client')} with fewer requests.", "dim")
 
 
 def _client_lines(client: Mapping[str, Any], width: int) -> Iterator[Text]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
@@ -16,12 +17,14 @@ def in_short(document: Document) -> str:
         return "Nothing is to be reassigned" + (f"; {left} are left alone." if left else ".")
     data = f"data of {counts['copied']} is copied" if counts["copied"] else "no data is copied"
     alone = f"; {left} are left alone" if left else ""
-    topics = "1 topic" if counts["topics"] == 1 else f"{counts['topics']} topics"
+    topics = counted(counts["topics"], "topic")
     factors = "".join(
         f"; {one['partitions']} get {one['to']} replicas instead of {one['from']}"
         for one in document["replication_factor_changes"]
     )
-    return f"{counts['partitions']} partitions of {topics} change: {data}{factors}{alone}."
+    partitions = counted(counts["partitions"], "partition")
+    change = "changes" if counts["partitions"] == 1 else "change"
+    return f"{partitions} of {topics} {change}: {data}{factors}{alone}."
 
 
 def copied_lines(document: Document) -> Iterator[str]:

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kipctl.report.leader_tables import ids, listing, way_back_line, what_was_copied
+from kipctl.counts import counted
+from kipctl.report.leader_tables import A_FEW, ids, listing, way_back_line, what_was_copied
 from kipctl.report.plan_tables import (
     brokers_table,
     copied_lines,
@@ -14,7 +15,7 @@ from kipctl.report.plan_tables import (
     left_alone_table,
     links_table,
 )
-from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
@@ -94,8 +95,19 @@ def rotations_report(plan: "Plan") -> Report:
             "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
             " --all-topics.",
         ),
-        paragraphs(f"A rotation would move {len(plan.moves):,} leaders of {len(moved)} topics."),
+        paragraphs(
+            f"A rotation would move {counted(len(plan.moves), 'leader')} of"
+            f" {counted(len(moved), 'topic')}."
+        ),
     )
+
+
+def question_table(plan: "Plan", shown: Mapping[str, Any]) -> Table:
+    """What a question is about: each partition, or where these are many, each broker.
+
+    `shown` is the plan's document.
+    """
+    return _moves_table(plan) if len(plan.moves) <= A_FEW else brokers_table(shown)
 
 
 def _moves_table(plan: "Plan") -> Table:
@@ -178,7 +190,8 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
         (table,),
         tuple(closing),
         paragraphs(
-            f"{len(done.plan.moves)} partitions are reassigned.", *what_was_copied(done.copied)
+            f"{counted(len(done.plan.moves), 'partition is', 'partitions are')} reassigned.",
+            *what_was_copied(done.copied),
         ),
     )
 
@@ -259,8 +272,8 @@ def ongoing_report(
         },
         ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
     )
-    first = f"{len(busy):,} partitions are" if len(busy) != 1 else "1 partition is"
-    said = f"{first if busy else 'Nothing is'} {state}."
+    first = counted(len(busy), "partition is", "partitions are") if busy else "Nothing is"
+    said = f"{first} {state}."
     return Report(REASSIGN, {"ongoing": partitions}, (table,), closing, paragraphs(said))
 
 
@@ -289,7 +302,8 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
         (table,),
         closing if unknown else (),
         paragraphs(
-            f"{len(cancelled.cancelled):,} reassignments were cancelled"
+            counted(len(cancelled.cancelled), "reassignment was", "reassignments were")
+            + " cancelled"
             + (f", {len(cancelled.refused):,} were not." if cancelled.refused else ".")
         ),
     )
@@ -301,11 +315,11 @@ def history_report(entries: Sequence["Entry"], older: int, folder: str, now: dat
         "Journal",
         {
             "id": "Entry",
-            "age": "Made",
+            "age": Column("Made", detail=True),
             "state": "State",
-            "partitions": "Partitions",
+            "partitions": Column("Partitions", detail=True),
             "command": "Command",
-            "user": "By",
+            "user": Column("By", detail=True),
         },
         (
             (

@@ -188,8 +188,25 @@ def _client_notes(rows: Sequence[Document]) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def walk_answers(document: Document) -> tuple[Paragraph, ...]:
+    """What the leader really said to a reader of each rack."""
+    where = f"{document['topic']}-{document['partition']}"
+    return tuple(_walk_answer(where, walk) for walk in document["walks"])
+
+
+def _walk_answer(where: str, walk: Document) -> Paragraph:
+    reader = f"a reader in {walk['rack']}"
+    if walk["reads_from"] is None:
+        return Paragraph(f"The leader of {where} named nobody to {reader}: {_why(walk)}.")
+    sent = f"The leader of {where} sends {reader} to broker {walk['reads_from']}"
+    if walk["as_expected"] is False:
+        text = f"{sent}, which is not what the rules say: {_why(walk)}."
+        return Paragraph(text, tone=Tone.WARNING)
+    return Paragraph(f"{sent}: {_why(walk)}.")
+
+
 def walk_tables(document: Document) -> tuple[Table, ...]:
-    """One table for each rack: rule by rule, and then what the broker really said."""
+    """One table for each rack: rule by rule."""
     where = f"{document['topic']}-{document['partition']}"
     return tuple(
         Table(
@@ -199,17 +216,9 @@ def walk_tables(document: Document) -> tuple[Table, ...]:
                 (step["rule"], step["facts"], ", ".join(map(str, step["left"])) or "cannot be told")
                 for step in walk["steps"]
             ),
-            (_answer(walk),),
         )
         for walk in document["walks"]
     )
-
-
-def _answer(walk: Document) -> str:
-    if walk["reads_from"] is None:
-        return f"The leader named nobody: {_why(walk)}."
-    differs = ", which is not what the rules say" if walk["as_expected"] is False else ""
-    return f"The leader really sends it to broker {walk['reads_from']}{differs}: {_why(walk)}."
 
 
 def flips_table(document: Document) -> Table:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.tables import Cell, Column, Table
 
 Document = Mapping[str, Any]
@@ -30,10 +31,11 @@ def request_log_answer(document: Document) -> str:
             clients[HINTS[row["hints"]]] += row["clients"]
     served = document["lines"]["parsed"]
     if not clients:
-        return f"No client is in the {served:,} lines that could be read."
+        return f"No client is in the {counted(served, 'line')} that could be read."
     shown = "; ".join(f"{how}: {n:,}" for how, n in clients.most_common() if how != "-")
     return (
-        f"{clients.total():,} clients are in {served:,} lines. What they do with leader hints"
+        f"{counted(clients.total(), 'client is', 'clients are')} in {counted(served, 'line')}. What"
+        " they do with leader hints"
         f" (KIP-951): {shown or 'is not known'}."
     )
 

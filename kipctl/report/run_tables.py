@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Table
 from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
@@ -17,10 +18,9 @@ def list_answer(document: Document) -> str:
         return f"No run is recorded in {document['store']}: kipctl perf produce --record NAME"
     newest = max(runs, key=lambda run: run["started"] or "")
     broken = sum(run["state"] != "whole" for run in runs)
-    return (
-        f"{len(runs):,} runs are recorded{f', {broken:,} of them not whole' if broken else ''};"
-        f" the newest is {newest['name']}."
-    )
+    whole = f", {broken:,} of them not whole" if broken else ""
+    recorded = counted(len(runs), "run is", "runs are")
+    return f"{recorded} recorded{whole}; the newest is {newest['name']}."
 
 
 def list_table(document: Document) -> Table:

@@ -23,6 +23,7 @@ from kipctl.measure.consumer_summary import (
 )
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.live_totals import ConsumerTotals
+from kipctl.measure.moves import moves_sentence
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
@@ -203,7 +204,7 @@ def measure(
     if outcome.stopped:
         raise interrupted_run(
             f"Interrupted: {outcome.records:,} records were read.",
-            [result_line(measurement)],
+            (result_line(measurement), moves_sentence(document["redirects"]["moves"])),
             executed,
             run,
             undo(plan, spec.topic, actions),

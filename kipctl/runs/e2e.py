@@ -19,6 +19,7 @@ from kipctl.measure.consumer_summary import (
 from kipctl.measure.delivery import Delivery, match_delivery
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.live_totals import CONSUMER, PRODUCER, EndToEndTotals
+from kipctl.measure.moves import moves_sentence
 from kipctl.measure.probe_results import ProbeResult, in_time_order
 from kipctl.measure.producer_summary import (
     MeasuredProduce,
@@ -265,7 +266,11 @@ def measure(
         raise interrupted_run(
             f"Interrupted: of {asked_for:,} records {outcome.generated:,} were "
             f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
-            result.kafka_lines,
+            (
+                *result.kafka_lines,
+                moves_sentence(document["redirects"]["produce"]["moves"], "the producer"),
+                moves_sentence(document["redirects"]["fetch"]["moves"], "the consumer"),
+            ),
             executed,
             run,
             undo(plan.produce, spec.topic, actions),

@@ -97,8 +97,10 @@ def actions_can_be_undone(
     if not plan.moves_leaders:
         yield
         return
-    plan_rollback = journal(before.cluster_id)
-    with journaled_action(cluster, plan_rollback, before, message, copies=plan.copies_data):
+    entries = journal(before.cluster_id)
+    with journaled_action(
+        cluster, entries, before, message, copies=plan.copies_data, command=plan.command
+    ):
         yield
 
 
@@ -262,7 +264,7 @@ def interrupted_run(
     next_step: str,
 ) -> InterruptedRunError:
     """The error of a run that somebody ended: how far it came, where it is, what to do."""
-    lines = [how_far, *figures]
+    lines = [how_far, *filter(None, figures)]
     if run:
         lines.append(f"What was measured: kipctl runs show {run.folder}")
     steps = filter(None, (executed.interrupted.strip(), next_step))

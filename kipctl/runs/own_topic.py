@@ -16,6 +16,7 @@ from kipctl.cluster.topics import (
     topic_ids,
     topics_named,
 )
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError
 from kipctl.own_topic_names import leftovers, own_host
 from kipctl.runs.plan import OWN_TOPIC
@@ -59,7 +60,7 @@ def own_topics(
     if said := left_by_others(cluster, names):
         message(said)
     await_no_topics(cluster, names)  # this process may have had, and removed, them before
-    which = f"topic {names[0]}" if len(names) == 1 else f"{len(names):,} topics"
+    which = f"topic {names[0]}" if len(names) == 1 else counted(len(names), "topic")
     message(
         f"Creating {which}: {partitions} partitions on {replication_factor} replicas each"
         + ("." if len(names) == 1 else f", {names[0]} to {names[-1]}.")

@@ -54,7 +54,8 @@ def check_topic(name: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """Times are in seconds. `count` 0 repeats the action as long as records are due.
+    """Times are in seconds. `count` 0 repeats the action as long as records are due. `command` is
+    the command line, without `kipctl`, that the journal names.
 
     Several workers, or one where `master` says, are tasks of that Spark; without, the probe is a
     process of this machine.
@@ -69,6 +70,7 @@ class RunPlan:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     start_timeout_s: float = START_TIMEOUT_S
+    command: tuple[str, ...] = ()
 
     def place(self, tasks: int) -> Place:
         """The Spark that runs so many tasks at once: without a master, one of this machine."""

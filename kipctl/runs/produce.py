@@ -12,6 +12,7 @@ from kipctl.cluster.topics import record_count
 from kipctl.errors import RefusedError, UsageError
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.live_totals import ProducerTotals
+from kipctl.measure.moves import moves_sentence
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import (
     MeasuredProduce,
@@ -197,7 +198,7 @@ def measure(
         raise interrupted_run(
             f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
             f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
-            result.kafka_lines[:1],
+            (*result.kafka_lines[:1], moves_sentence(document["redirects"]["moves"])),
             executed,
             run,
             undo(plan, spec.topic, actions),

@@ -1,6 +1,7 @@
 """A run on disk: a folder with `run.json` and a Parquet file for each dataset."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -93,10 +94,21 @@ class Run:
 
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties, with the values of those that hold a secret replaced."""
-    return {
-        name: "[hidden]" if any(secret in name.lower() for secret in _SECRETS) else value
-        for name, value in properties.items()
-    }
+    return {name: "[hidden]" if _is_secret(name) else value for name, value in properties.items()}
+
+
+def words_without_secrets(words: Iterable[str]) -> tuple[str, ...]:
+    """A command line, with what is given of properties that hold a secret replaced."""
+    return tuple(
+        f"{found[0]}[hidden]"
+        if (found := re.match(r"(--[a-z-]+=)?[^=]+=", word)) and _is_secret(found[0])
+        else word
+        for word in words
+    )
+
+
+def _is_secret(name: str) -> bool:
+    return any(secret in name.lower() for secret in _SECRETS)
 
 
 def wall_time(epoch_us: int) -> str:

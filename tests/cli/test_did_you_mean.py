@@ -11,6 +11,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cluster.moves.election_request import demand_known
 from kipctl.cluster.moves.election_until_balanced import preferred_on
 from kipctl.cluster.moves.planners.options import brokers_of
+from kipctl.cluster.moves.wait_conditions import Condition
 from kipctl.cluster.snapshot import (
     Broker,
     Partition,
@@ -69,6 +70,9 @@ def refused(tmp_path: Path, *arguments: str) -> str:
     ("line", "meant"),
     [
         ("inspct brokers", "inspect"),
+        ("rotate --topic orders", "kipctl reassign --rotate"),
+        ("rollback", "kipctl reassign --rollback"),
+        ("leaders", "kipctl inspect leaders"),
         ("inspect leadrs", "leaders"),
         ("reassign --rotat", "--rotate"),
         ("perf produce --num-record 5", "--num-records"),
@@ -82,6 +86,25 @@ def refused(tmp_path: Path, *arguments: str) -> str:
 )
 def test_a_command_line_that_misspells_a_name(tmp_path: Path, line: str, meant: str) -> None:
     assert f"Did you mean '{meant}'?" in refused(tmp_path, *line.split())
+
+
+def test_a_command_of_several_groups_is_said_to_be_in_each(tmp_path: Path) -> None:
+    said = refused(tmp_path, "show")
+    assert "'kipctl clusters show'" in said
+    assert "'kipctl runs show'" in said
+
+
+def test_a_missing_option_says_what_may_be_given(tmp_path: Path) -> None:
+    said = refused(tmp_path, "wait")
+    assert said.startswith("kipctl: Missing option '--until'. in-sync: every replica is in sync; ")
+    for condition in Condition:
+        assert f"{condition}: " in said
+
+
+def test_a_command_that_is_nowhere_is_no_other(tmp_path: Path) -> None:
+    assert refused(tmp_path, "frobnicate") == (
+        "kipctl: No such command 'frobnicate'.\nSee `kipctl --help`.\n"
+    )
 
 
 def test_a_topic_and_a_glob_that_match_nothing() -> None:

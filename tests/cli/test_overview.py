@@ -1,8 +1,14 @@
 """`kipctl` alone: what it says of each state of the world, by table."""
 
+import io
+from pathlib import Path
+
 import pytest
 
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 from kipctl.cli.overview import Health, Overview, in_one_line, next_commands, sentences
+from kipctl.errors import ExitStatus
 
 WELL = Health(3, 2, 24, 0, 0, 0, 0)
 UNWELL = Health(3, 2, 24, 1, 4, 5, 6)
@@ -54,7 +60,8 @@ def test_a_state_and_what_to_type_next(seen: Overview, said: list[str], first: s
 
 def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
     seen = Overview("a:1", "", WELL, "before", "7 records read", "entry 1", "1 of 3 brokers")
-    assert list(sentences(seen))[2:] == [
+    assert list(sentences(seen)) == [
+        "Cluster a:1: 3 brokers, 2 topics, 24 partitions.",
         "A rolling restart has not ended: 1 of 3 brokers.",
         "A change has not ended, or goes on: entry 1.",
         "Last recorded run: before: 7 records read.",
@@ -97,3 +104,13 @@ def test_a_run_in_one_line(summary: dict[str, object], line: str) -> None:
 def test_the_last_run_is_among_what_to_type_next() -> None:
     commands = [command for command, _ in next_commands(Overview("a:1", "", WELL, "before"))]
     assert "kipctl runs show before" in commands
+
+
+def test_a_cluster_that_does_not_answer_ends_with_its_status(tmp_path: Path) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    variables = {"KIPCTL_BOOTSTRAP_SERVER": "127.0.0.1:1", "XDG_STATE_HOME": str(tmp_path)}
+    variables |= {"XDG_CONFIG_HOME": str(tmp_path), "KIPCTL_RUNS": str(tmp_path / "runs")}
+    status = run([], Environment(io.StringIO(), out, err, variables))
+    assert status == ExitStatus.UNREACHABLE == 3
+    assert out.getvalue().startswith("Cluster 127.0.0.1:1: ")
+    assert "kipctl clusters test --help" in out.getvalue()

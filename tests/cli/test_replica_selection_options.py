@@ -23,7 +23,7 @@ from kipctl.cli.environment import Environment
         ("--watch --for 5y", "'5y' is not a duration"),
         ("--require-local most", "'most' is no percentage"),
         ("--client kafka-python", "kafka-python"),
-        ("--explain t", "'t' is no partition"),
+        ("--explain t", "'t' is not a partition"),
         ("--explain t:0 --topic u", "--topic does not go with --explain"),
     ],
 )

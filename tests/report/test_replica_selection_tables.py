@@ -1,7 +1,9 @@
 """What a person reads of replica selection: where it differs is said under the table."""
 
+import io
 from typing import Any
 
+from kipctl.report.formats import OutputFormat, write
 from kipctl.report.layout import for_people
 from kipctl.report.leader_tables import with_most_rows
 from kipctl.report.replica_selection_tables import (
@@ -9,6 +11,7 @@ from kipctl.report.replica_selection_tables import (
     flips_table,
     selection_answer,
     selection_tables,
+    walk_answers,
     walk_tables,
 )
 from kipctl.report.tables import Report
@@ -152,7 +155,7 @@ def test_what_a_client_did_stands_beside_it() -> None:
     assert note.startswith("Records of 0 bytes are transaction markers")
 
 
-def test_a_walk_ends_with_what_the_broker_really_said() -> None:
+def test_a_walk_begins_with_what_the_broker_really_said() -> None:
     steps = [
         {"rule": "in b", "facts": "1 a, 2 b", "left": (2,)},
         {"rule": "the rest", "facts": "not told", "left": ()},
@@ -162,14 +165,21 @@ def test_a_walk_ends_with_what_the_broker_really_said() -> None:
         row(steps=steps, reads_from=1, as_expected=False, reason="chose otherwise"),
         row(steps=[], reads_from=None, as_expected=None, reason="no leader"),
     ]
-    tables = walk_tables({"topic": "orders", "partition": 0, "walks": walks})
+    walked = {"topic": "orders", "partition": 0, "walks": walks}
+    tables = walk_tables(walked)
     assert tables[0].title == "orders-0, for a reader in b"
     assert tables[0].rows == (("in b", "1 a, 2 b", "2"), ("the rest", "not told", "cannot be told"))
-    assert [table.notes[0] for table in tables] == [
-        "The leader really sends it to broker 2: a follower in the rack.",
-        "The leader really sends it to broker 1, which is not what the rules say: chose otherwise.",
-        "The leader named nobody: no leader.",
+    answers = [
+        "The leader of orders-0 sends a reader in b to broker 2: a follower in the rack.",
+        "The leader of orders-0 sends a reader in b to broker 1, which is not what the rules say:"
+        " chose otherwise.",
+        "The leader of orders-0 named nobody to a reader in b: no leader.",
     ]
+    opening = walk_answers(walked)
+    assert [paragraph.first for paragraph in opening] == answers
+    out = io.StringIO()
+    write(Report("", walked, tables, opening=opening), OutputFormat.AUTO, out, False)
+    assert out.getvalue().startswith(answers[0])
 
 
 def test_a_flip_is_one_line() -> None:

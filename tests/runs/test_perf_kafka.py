@@ -260,7 +260,7 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     process = subprocess.Popen(
         shlex.split(
             f"{sys.executable} -m kipctl perf produce --num-records 1000000 --throughput 500 "
-            f"--record-size 100 --partitions 3 --reporting-interval 100 --record {folder}"
+            f"--record-size 100 --partitions 3 --during rotate --every 1 --record {folder}"
         ),
         env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
         stderr=subprocess.PIPE,
@@ -268,7 +268,7 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     )
     assert process.stderr is not None
     for line in process.stderr:
-        if "ms avg latency" in line:
+        if line.startswith("rotate 3: "):
             break
     process.send_signal(signal.SIGINT)
     rest = process.stderr.read()
@@ -276,6 +276,9 @@ def test_ctrl_c_says_how_far_it_came_and_removes_the_topic(
     assert process.wait() == 130
     told = re.search(r"Interrupted: of 1,000,000 records ([\d,]+) were sent", rest)
     assert told, rest
+    assert re.search(
+        r"moved leaders? (was|were) met; the client waited p50 [\d.]+ ms, at most", rest
+    )
     assert f"What was measured: kipctl runs show {folder}" in rest
     assert Run(folder).description["stopped"] is True
     assert read_stored_run(folder).flaw == f"interrupted: {told[1]} of 1,000,000 records"

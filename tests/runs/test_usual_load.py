@@ -2,6 +2,7 @@
 
 import pytest
 
+from kipctl.cli.environment import Environment
 from kipctl.cli.options import Load, LoadOptions, RunOptions
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
@@ -64,4 +65,4 @@ def test_more_actions_than_fit_are_refused_and_how_many_do_is_said() -> None:
 @pytest.mark.parametrize("options", [RunOptions(count=3), RunOptions(every=Duration(2))])
 def test_actions_without_during_are_refused(options: RunOptions) -> None:
     with pytest.raises(UsageError, match="does nothing without --during"):
-        options.of_plan(5.0, {})
+        options.of_plan(5.0, Environment())

@@ -3,9 +3,11 @@
 Nothing is written and no offset committed. The Fetch asks at the high watermark for one byte.
 """
 
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from kipctl.cluster.inspect.replica_selection import (
     NO_SELECTOR,
@@ -23,6 +25,7 @@ from kipctl.cluster.snapshot import (
     Snapshot,
     by_topic,
     is_glob,
+    parse_partition,
     select,
     take_snapshot,
 )
@@ -84,29 +87,38 @@ class Observation:
     silent: Mapping[int, KipctlError]
 
 
+def topic_and_number(text: str, topics: Collection[str]) -> tuple[str, int | None]:
+    """What a topic's name, a glob or a partition means: the topic, or glob, and the number.
+
+    `orders-1` is partition 1 of `orders`, unless one of the `topics` is called so, or matches.
+    Raises UsageError.
+    """
+    is_topic = ":" not in text and not re.search(r"-\d+$", text, re.ASCII)
+    if is_topic or any(fnmatchcase(topic, text) for topic in topics):
+        return text, None
+    one = parse_partition(text)
+    return one.topic, one.partition
+
+
 def select_partitions(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
-    """The partitions meant by topic names, globs and TOPIC:PARTITION; all without any.
+    """The partitions meant by topic names, globs and partitions; all without any.
 
     `orders-*:1` is partition 1 of every topic that matches and has one. Internal topics match
     their own name only. Raises UsageError for what is not there.
     """
-    topics = [pattern for pattern in patterns if ":" not in pattern]
-    wanted = (
-        {p.id for p in select(snapshot, topics).partitions} if topics or not patterns else set()
-    )
+    if not patterns:
+        return select(snapshot, ())
+    wanted: set[PartitionId] = set()
     for pattern in patterns:
-        if ":" in pattern:
-            wanted |= _numbered(snapshot, pattern)
+        topic, number = topic_and_number(pattern, snapshot.topics)
+        there = {p.id for p in select(snapshot, [topic]).partitions}
+        wanted |= there if number is None else _numbered(there, topic, number)
     return snapshot.only(wanted)
 
 
-def _numbered(snapshot: Snapshot, text: str) -> set[PartitionId]:
-    """The partitions of one number, of each topic that the name or glob before it means."""
-    topic, _, number = text.rpartition(":")
-    there = [p.id for p in select(snapshot, [topic]).partitions]
-    if not number.isdecimal():
-        raise UsageError(f"{text!r} is no partition.", "Write it as TOPIC:PARTITION, orders:0.")
-    found = {one for one in there if one.partition == int(number)}
+def _numbered(there: set[PartitionId], topic: str, number: int) -> set[PartitionId]:
+    """The partitions of one number, of those of each topic that the name or glob means."""
+    found = {one for one in there if one.partition == number}
     if not found:
         highest = max(one.partition for one in there)
         raise UsageError(
@@ -118,15 +130,18 @@ def _numbered(snapshot: Snapshot, text: str) -> set[PartitionId]:
     return found
 
 
-def select_one_partition(snapshot: Snapshot, text: str) -> Snapshot:
-    """The one partition that TOPIC:PARTITION means. Raises UsageError for none, or several."""
-    found = select_partitions(snapshot, [text])
+def select_one_partition(snapshot: Snapshot, one: PartitionId) -> Snapshot:
+    """That partition, of a topic or of the only one that matches a glob.
+
+    Raises UsageError for none, or several.
+    """
+    found = select_partitions(snapshot, [f"{one.topic}:{one.partition}"])
     if len(found.partitions) > 1:
         first, second, *_ = found.partitions
         raise UsageError(
-            f"{text!r} is {len(found.partitions)} partitions, {first.id} and {second.id} of them;"
+            f"{one} is {len(found.partitions)} partitions, {first.id} and {second.id} of them;"
             " one can be explained at a time.",
-            f"Name one: --explain {first.id.topic}:{first.id.partition}",
+            f"Name one: --explain {first.id}",
         )
     return found
 

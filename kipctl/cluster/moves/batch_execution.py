@@ -47,6 +47,7 @@ from kipctl.cluster.snapshot import (
     Snapshot,
     refresh_snapshot,
 )
+from kipctl.counts import counted
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -113,6 +114,11 @@ class Execution:
     @property
     def next_step(self) -> str:
         return self.undo if self.entry else SEE_LEADERS
+
+    @property
+    def _go_on_or_undo(self) -> str:
+        """The next step where nothing is wrong with what is left."""
+        return f"{GO_ON} {UNDO}" if self.entry and self.undo == UNDO else self.next_step
 
     def deadline(self) -> float:
         """For what begins now (time.monotonic): the deadline of the whole, if there is one."""
@@ -249,7 +255,7 @@ class Execution:
     def _demand_no_pause(self, done: str) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause."""
         if self._is_to_pause:
-            raise PartlyDoneError(f"Paused: {done} are done.", "Go on: kipctl reassign --resume.")
+            raise PartlyDoneError(f"Paused: {done} are done.", GO_ON)
 
     def _submit_and_wait(self, batch: Plan, done: str) -> bool:
         """False when nothing of the batch was accepted; `done` says how much was before it."""
@@ -367,7 +373,7 @@ class Execution:
         # What was copied took its time; an order of replicas is taken at once.
         self._wait_for_guard(anew=self.plan.copies_data)
         deadline = self.deadline()
-        self.progress(f"Electing the preferred leaders of {len(expected)} partitions")
+        self.progress(f"Electing the preferred leaders of {counted(len(expected), 'partition')}")
         with self._partly_done_if_refused():
             self.elections.append(
                 elect_preferred(
@@ -403,7 +409,7 @@ class Execution:
                 self._mark(EntryState.REFUSED)
                 raise InterruptedRunError("Interrupted before anything was changed.") from None
             raise InterruptedRunError(
-                f"Interrupted. {_progress_now(self.cluster, self.plan)}", self.next_step
+                f"Interrupted. {_progress_now(self.cluster, self.plan)}", self._go_on_or_undo
             ) from None
         except GivenUpError as error:
             if not self.is_sent:
@@ -411,7 +417,7 @@ class Execution:
                 raise RefusedError(f"{error.what} Nothing was changed.") from None
             raise PartlyDoneError(
                 f"{error.what} {_progress_now(self.cluster, self.plan)}",
-                f"{GO_ON} {self.undo}" if self.undo == UNDO else self.next_step,
+                self._go_on_or_undo,
             ) from None
         except (RefusedError, UsageError) as error:
             if not self.is_changed:

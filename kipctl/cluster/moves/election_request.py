@@ -1,6 +1,5 @@
 """One request for leader elections, preferred or unclean, and what came of each partition."""
 
-import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -150,14 +149,6 @@ def _is_not_controller(response: ElectLeadersResponse) -> bool:
 
 def _outcome_unknown(why: str) -> TimedOutError:
     return TimedOutError(f"Whether leaders were elected is not known: {why}", SEE_LEADERS)
-
-
-def parse_partition(text: str) -> PartitionId:
-    """`orders:3`, or `orders-3` as Kafka's logs write it. Raises UsageError."""
-    found = re.fullmatch(r"(.*[^:])[:-](\d+)", text, re.ASCII)
-    if not found:
-        raise UsageError(f"{text!r} is not a partition.", "Write topic:number, as in orders:3")
-    return PartitionId(found[1], int(found[2]))
 
 
 def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:

@@ -1,10 +1,10 @@
 """The way back from what is done to partitions otherwise: saved before, and marked after."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Entry, EntryState
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
 from kipctl.cluster.moves.reassign import topic_ids
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import Snapshot, refresh_snapshot
@@ -20,15 +20,21 @@ def journaled_action(
     message: Callable[[str], None],
     *,
     copies: bool,
+    command: Iterable[str] = (),
 ) -> Iterator[Entry]:
-    """Save where these partitions are, for what is done to them inside, whatever that will be.
+    """Save where these partitions are, for what is done to them inside, whatever that will be, by
+    a `command` line (without "kipctl").
 
     Afterwards it is noted how they were left, or where they are on their way to; if nothing has
     changed there is nothing to undo. Unless what is done inside `copies` data, other replicas are
     somebody else's doing: of these partitions it is noted that they were left as before, so that a
     rollback leaves them alone. Raises UsageError when it cannot be saved.
     """
-    entry = journal.save(before.assignment, topic_ids=topic_ids(cluster, before.topics))
+    entry = journal.save(
+        before.assignment,
+        origin=Origin.here(command),
+        topic_ids=topic_ids(cluster, before.topics),
+    )
     message(f"Its assignment is saved; afterwards: kipctl reassign --rollback --entry {entry.id}")
     try:
         yield entry

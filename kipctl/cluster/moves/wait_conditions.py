@@ -18,6 +18,7 @@ from kipctl.cluster.snapshot import (
     refresh_snapshot,
     take_snapshot,
 )
+from kipctl.counts import counted
 from kipctl.errors import (
     KipctlError,
     RefusedError,
@@ -109,7 +110,7 @@ def unmet(condition: Condition, seen: ClusterState) -> str:
             return _listed(behind, "not all in sync")
         case Condition.PREFERRED:
             not_preferred = [p.id for p in seen.snapshot.not_led_by_preferred]
-            return _listed(not_preferred, "not led by their preferred replica")
+            return _listed(not_preferred, "not led by the preferred replica")
         case Condition.NO_REASSIGNMENT:
             return _listed(sorted(seen.moving), "being reassigned")
         case Condition.CONVERGED:
@@ -123,9 +124,10 @@ def _not_converged(compared: Comparison) -> str:
 
 
 def _listed(partitions: Sequence[PartitionId], what: str) -> str:
-    return (
-        f"{len(partitions):,} partitions are {what}, such as {partitions[0]}" if partitions else ""
-    )
+    if not partitions:
+        return ""
+    them = counted(len(partitions), "partition is", "partitions are")
+    return f"{them} {what}, such as {partitions[0]}"
 
 
 def parse_conditions(text: str) -> tuple[Condition, ...]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kipctl.report.html.words import counted, first_few, milliseconds
+from kipctl.counts import counted
+from kipctl.report.html.words import first_few, milliseconds
 
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html.answer import answer, doubts
 from kipctl.report.html.parts import (
@@ -27,7 +28,6 @@ from kipctl.report.html.spread import (
 )
 from kipctl.report.html.svg import Picture
 from kipctl.report.html.timeline import timeline_picture, timeline_tables
-from kipctl.report.html.words import counted
 from kipctl.report.run_tables import compare_tables
 from kipctl.report.tables import Column, Table
 

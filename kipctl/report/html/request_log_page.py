@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from kipctl.counts import counted
 from kipctl.report.html.parts import (
     Page,
     Section,
@@ -19,7 +20,7 @@ from kipctl.report.html.parts import (
 from kipctl.report.html.spread import Bars, bars_picture, rack_bars
 from kipctl.report.html.svg import SERIES, Picture, picture, plain_axes, short
 from kipctl.report.html.timeline import ROW, by_name, count_rows
-from kipctl.report.html.words import counted, first_few, seconds
+from kipctl.report.html.words import first_few, seconds
 from kipctl.report.request_log_tables import HINTS, request_log_tables
 from kipctl.report.tables import Table
 

@@ -7,10 +7,11 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from kipctl.counts import counted
 from kipctl.report.html.answer import client
 from kipctl.report.html.svg import DASHES, SERIES, Picture, picture, plain_axes, short
 from kipctl.report.html.timeline import log_limits, plain_log
-from kipctl.report.html.words import counted, milliseconds
+from kipctl.report.html.words import milliseconds
 
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]

@@ -10,6 +10,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from kipctl.counts import counted
 from kipctl.report.html.svg import (
     DASHES,
     FG,
@@ -20,7 +21,7 @@ from kipctl.report.html.svg import (
     plain_axes,
     short,
 )
-from kipctl.report.html.words import counted, first_few, milliseconds, seconds
+from kipctl.report.html.words import first_few, milliseconds, seconds
 from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]

@@ -18,11 +18,6 @@ def seconds(us: int) -> str:
     return f"{shown:f} s"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """A count with its noun, which ends in an s where there are several."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def first_few(texts: Iterable[str], most: int, between: str = ", ") -> str:
     """So many of them, and how many more there are."""
     them = iter(texts)

@@ -247,4 +247,4 @@ def test_a_topic_that_is_deleted_meanwhile_is_said_to_be_gone() -> None:
     cluster.after_election = lambda: cluster.delete("u")
     ran = kipctl(cluster, "elect preferred --all --yes")
     assert ran.status == 0, ran.err
-    assert "1 partitions are gone (such as u-0)" in ran.out
+    assert "1 partition is gone (such as u-0)" in ran.out

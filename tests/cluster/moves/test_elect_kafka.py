@@ -38,7 +38,7 @@ def test_only_what_is_not_led_by_its_preferred_replica_is_elected(
     waits = ("wait", "--topic", topic, "--until")
     ran = kipctl(*waits, "preferred", "--timeout", "0.5")
     assert ran.status == 6
-    assert "2 partitions are not led by their preferred replica, such as elected-0" in ran.err
+    assert "2 partitions are not led by the preferred replica, such as elected-0" in ran.err
 
     ran = kipctl("elect", "preferred", "--topic", topic, "--batch", "1", "--yes", "-o", "json")
     assert ran.status == 0, ran.err

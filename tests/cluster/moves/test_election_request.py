@@ -2,9 +2,9 @@
 
 import pytest
 
-from kipctl.cluster.moves.election_request import ElectionResult, Outcome, parse_partition
+from kipctl.cluster.moves.election_request import ElectionResult, Outcome
 from kipctl.cluster.moves.plan_result import demand_all_done
-from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.snapshot import PartitionId, parse_partition
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
 from kipctl.protocol.error_codes import ErrorCode
 

@@ -153,9 +153,11 @@ def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
     variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
     with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
         kept, before = journal("fake", variables), take_snapshot(cluster)
-        with journaled_action(cluster, kept, before, said.append, copies=copies):
+        command = ("perf", "produce", "--during", "rotate", "--topic", "t")
+        with journaled_action(cluster, kept, before, said.append, copies=copies, command=command):
             fake.partitions[T0] = held
         (entry,) = kept.entries()
+        assert str(entry.origin).startswith("kipctl perf produce --during rotate --topic t, by ")
         assert entry.after == {T0: after}
         assert entry.may_be_undone is (after != (1, 2))
     assert said == [

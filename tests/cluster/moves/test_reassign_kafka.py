@@ -359,7 +359,7 @@ def test_ctrl_c_says_what_was_done_and_how_to_undo_it(
     assert said == [
         "kipctl: Interrupted. Of 4 partitions 4 have their new replicas, 0 their old ones and 0"
         " are under way; 0 are led by their new preferred leader, 4 are not.",
-        "Undo: kipctl reassign --rollback",
+        "Go on: kipctl reassign --resume. Undo: kipctl reassign --rollback",
     ]
     assert replicas_of(cluster, topic) == ROTATED
     assert kipctl("reassign", "--rollback", "--yes").status == 0

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from on_lab import Kipctl, Ran
@@ -13,6 +14,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
 from kipctl.cluster.moves.kafka_json import reassignment_document
+from kipctl.cluster.moves.safety_checks import changed_since
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import UsageError
 from kipctl.protocol.error_codes import ErrorCode
@@ -26,6 +28,7 @@ ALTER, LIST = AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequ
 T = [PartitionId("t", n) for n in range(10)]
 OTHER = PartitionId("other", 0)
 ROTATE = ("reassign", "--rotate", "--topic", "t", "--yes")
+BROKERS = "Broker Leaders After Replicas After"
 ROLLBACK = ("reassign", "--rollback", "--yes")
 
 
@@ -404,6 +407,46 @@ def test_a_topic_that_is_deleted_meanwhile_is_gone_and_not_wrong_usage(
     assert set(fake.leaders().values()) == {2}
     if status:
         assert "10 partitions are done, 1 are not: other-0: UNKNOWN_TOPIC_OR_PARTITION" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("partitions", "columns", "rows"),
+    [(20, "Topic Partition Replicas New replicas Leader New preferred Data", 20), (21, BROKERS, 4)],
+)
+def test_what_is_asked_about_is_shown_before_the_question(
+    tmp_path: Path, partitions: int, columns: str, rows: int
+) -> None:
+    there = [PartitionId("t", number) for number in range(partitions)]
+    with reassigning(dict.fromkeys(there, (1, 2, 3))) as (fake, broker):
+        refused = kipctl_on(broker, tmp_path, "n\n")("reassign", "--rotate", "--topic", "t")
+        assert (refused.status, refused.out) == (4, "")
+        lines = refused.err.splitlines()
+        question = next(i for i, line in enumerate(lines) if "Rotate the leaders of" in line)
+        above = next(i for i, line in enumerate(lines) if line.split() == columns.split())
+        assert len([line for line in lines[above + 1 : question] if line]) == rows, refused.err
+        assert set(fake.leaders().values()) == {1}
+        asked = kipctl_on(broker, tmp_path)("reassign", "--rotate", "--topic", "t", "--yes")
+        assert columns.split() not in [line.split() for line in asked.err.splitlines()]
+
+
+def test_ctrl_c_after_a_batch_may_be_gone_on_with(
+    fake: Reassigning, kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter((changed_since, changed_since))
+
+    def interrupt(*arguments: Any, **options: Any) -> Any:
+        for look in looks:
+            return look(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kipctl.cluster.moves.batch_execution.changed_since", interrupt)
+        ran = kipctl(*ROTATE, "--batch", "2", "--between", "0s")
+    assert ran.status == 130
+    assert "kipctl: Interrupted. Of 10 partitions 4 have their new replicas" in ran.err
+    assert ran.err.endswith("Go on: kipctl reassign --resume. Undo: kipctl reassign --rollback\n")
+    assert kipctl("reassign", "--resume", "--yes").status == 0
+    assert set(fake.leaders().values()) == {2}
 
 
 def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(

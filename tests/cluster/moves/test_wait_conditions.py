@@ -50,19 +50,19 @@ WITHOUT = replace(GOOD, partitions=())
     ("condition", "seen", "left"),
     [
         (IN_SYNC, ClusterState(GOOD), ""),
-        (IN_SYNC, ClusterState(BEHIND), "1 partitions are not all in sync, such as t-0"),
+        (IN_SYNC, ClusterState(BEHIND), "1 partition is not all in sync, such as t-0"),
         (IN_SYNC, ClusterState(WITHOUT), ""),
         (PREFERRED, ClusterState(GOOD), ""),
         (
             PREFERRED,
             ClusterState(MOVED),
-            "1 partitions are not led by their preferred replica, such as",
+            "1 partition is not led by the preferred replica, such as",
         ),
         (CONVERGED, ClusterState(GOOD, Comparison((1, 2))), ""),
         (
             CONVERGED,
             ClusterState(GOOD, Comparison((1, 2), (), (T0,))),
-            "1 partitions are not led by the same broker in every broker's eyes, such as t-0",
+            "1 partition is not led by the same broker in every broker's eyes, such as t-0",
         ),
         (
             CONVERGED,
@@ -73,13 +73,13 @@ WITHOUT = replace(GOOD, partitions=())
         (
             QUIET,
             ClusterState(GOOD, Comparison(), frozenset([T0])),
-            "1 partitions are being reassigned, such as t-0",
+            "1 partition is being reassigned, such as t-0",
         ),
         # The controller lists what the client may not Describe, too.
         (
             QUIET,
             ClusterState(WITHOUT, Comparison(), frozenset([T0])),
-            "1 partitions are being reassigned, such as t-0",
+            "1 partition is being reassigned, such as t-0",
         ),
     ],
 )
@@ -133,14 +133,14 @@ def test_a_wait_ends_when_its_conditions_are_met() -> None:
     cluster.before_metadata = catch_up
     ran = kipctl(cluster, "wait --until in-sync,preferred,converged")
     assert ran.status == 0, ran.err
-    assert "1 partitions are not all in sync, such as t-0" in ran.err
+    assert "1 partition is not all in sync, such as t-0" in ran.err
     assert "in-sync, preferred, converged" in ran.out
 
 
 def test_what_is_not_met_in_time_is_said() -> None:
     ran = kipctl(lagging(), "wait --until in-sync --timeout 0.2")
     assert ran.status == 6
-    assert "After 0.2 s: 1 partitions are not all in sync, such as t-0." in ran.err
+    assert "After 0.2 s: 1 partition is not all in sync, such as t-0." in ran.err
 
 
 def test_only_the_topics_named_are_waited_for() -> None:
@@ -212,7 +212,7 @@ def test_what_is_hidden_and_being_reassigned_keeps_all_topics_from_being_quiet(
         kipctl = kipctl_on(broker, tmp_path)
         ran = kipctl("wait", "--until", "no-reassignment", "--timeout", "0.1")
         assert ran.status == 6, ran.err
-        assert "1 partitions are being reassigned, such as u-0" in ran.err
+        assert "1 partition is being reassigned, such as u-0" in ran.err
         assert kipctl("wait", "--until", "no-reassignment", "--topic", "t").status == 0
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kipctl.cluster.snapshot import Partition
+from kipctl.counts import counted
 
 
 class Severity(StrEnum):
@@ -52,14 +53,9 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def count(number: int, thing: str) -> str:
-    """ "1 partition", "2 partitions"."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"
-
-
 def having(number: int, thing: str) -> str:
     """ "1 partition has", "2 partitions have"."""
-    return f"{count(number, thing)} {'has' if number == 1 else 'have'}"
+    return f"{counted(number, thing)} {'has' if number == 1 else 'have'}"
 
 
 def have(ids: Collection[int]) -> str:

@@ -7,7 +7,6 @@ from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
     brokers,
-    count,
     having,
     note,
     partition_list,
@@ -16,6 +15,7 @@ from kipctl.cluster.inspect.findings.finding import (
     warning,
 )
 from kipctl.cluster.snapshot import Partition
+from kipctl.counts import counted
 
 
 def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
@@ -79,7 +79,7 @@ def topics_not_known(facts: ClusterFacts) -> Iterator[Finding]:
         why = facts.topics_error
         yield warning(
             "min-insync-not-known",
-            f"min.insync.replicas of {count(len(without), 'topic')} is not known:"
+            f"min.insync.replicas of {counted(len(without), 'topic')} is not known:"
             f" {some(without)}. {why.what if why else ''}".rstrip(),
             "Whether writes with acks=all are refused there, now or at the next restart, is not"
             " known either.",
@@ -180,7 +180,7 @@ def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
     if weak:
         yield note(
             "min-insync-1",
-            f"{count(len(weak), 'topic')} of three replicas or more have min.insync.replicas 1:"
+            f"{counted(len(weak), 'topic')} of three replicas or more have min.insync.replicas 1:"
             f" {some(weak)}.",
             "While the others are out of sync, acks=all means the leader alone; if that one is"
             " lost, so are the records.",

@@ -6,9 +6,9 @@ from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
     Severity,
-    count,
     warning,
 )
+from kipctl.counts import counted
 
 SKEW_LIMIT = 1.5
 """Of a broker's leaders over the mean, when there are at least ten for each broker."""
@@ -32,7 +32,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
         yield Finding(
             "not-preferred-leader",
             Severity.WARNING if percent > IMBALANCE_LIMIT else Severity.NOTE,
-            f"{len(not_preferred)} of {count(len(snapshot.partitions), 'partition')}"
+            f"{len(not_preferred)} of {counted(len(snapshot.partitions), 'partition')}"
             f" ({percent:.1f} %) are not led by their preferred replica.",
             f"Within {every} s the controller moves them back unasked, each once more a redirect"
             " for its clients."

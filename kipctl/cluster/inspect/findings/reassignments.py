@@ -7,7 +7,6 @@ from kipctl.cluster.inspect.findings.finding import (
     Finding,
     Severity,
     brokers,
-    count,
     note,
     some,
     warning,
@@ -15,6 +14,7 @@ from kipctl.cluster.inspect.findings.finding import (
 from kipctl.cluster.reassignments import topics_and_brokers
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import RATES, REPLICAS
+from kipctl.counts import counted
 
 
 def throttles(facts: ClusterFacts) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
     if left_rates:
         parts.append(f"a rate on {brokers(left_rates)} ({_rates(left_rates)})")
     if left_topics:
-        parts.append(f"replicas of {count(len(left_topics), 'topic')} ({some(left_topics)})")
+        parts.append(f"replicas of {counted(len(left_topics), 'topic')} ({some(left_topics)})")
     other_half = "replicas are listed" if left_rates else "a rate is set"
     holds = left_topics and rates
     yield Finding(
@@ -86,7 +86,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
             gone.setdefault(broker, []).append(one.id)
     for broker, partitions in sorted(gone.items()):
         yield _stands_still(
-            f"Broker {broker} is not alive, and {count(len(partitions), 'partition')}"
+            f"Broker {broker} is not alive, and {counted(len(partitions), 'partition')}"
             f" {'is' if len(partitions) == 1 else 'are'} on the way to it: {some(partitions)}.",
             f"Start broker {broker}",
         )
@@ -95,14 +95,14 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
         throttled = f" (throttled to {min(rates.values()):,} B/s)" if rates else ""
         yield _stands_still(
             f"Broker {broker} copied nothing in {copying.looked_s:g} s{throttled}, though"
-            f" {count(len(still), 'partition')} {'is' if len(still) == 1 else 'are'} on the way"
+            f" {counted(len(still), 'partition')} {'is' if len(still) == 1 else 'are'} on the way"
             f" to it: {some(still)}.",
             "Raise the throttle, if there is one; look for disk errors, and for leaders that it"
             " cannot reach, in its log",
         )
     yield note(
         "reassignment-in-progress",
-        f"{count(len(copying.busy), 'partition')}"
+        f"{counted(len(copying.busy), 'partition')}"
         f" {'is' if len(copying.busy) == 1 else 'are'} being reassigned:"
         f" {some([one.id for one in copying.busy])}.",
         "Leaders move when their data is copied; other reassignments have to wait.",

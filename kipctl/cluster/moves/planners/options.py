@@ -7,7 +7,6 @@ on what the one before has planned.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kipctl.cluster.moves.election_request import parse_partition
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
 from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
@@ -25,7 +24,7 @@ from kipctl.cluster.moves.planners.preferred_leaders import (
 from kipctl.cluster.moves.planners.rack_aware import rack_aware
 from kipctl.cluster.moves.planners.replace_broker import replace as replace_brokers
 from kipctl.cluster.moves.planners.replication_factor import demand_factor, replication_factor
-from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, parse_partition
 from kipctl.errors import UsageError, did_you_mean
 
 RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"

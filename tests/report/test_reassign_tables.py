@@ -1,0 +1,39 @@
+"""The history of changes on a narrow terminal: what says which entry to undo has room."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.report.layout import laid_out
+from kipctl.report.reassign_tables import history_report
+
+COMMANDS = (
+    ("reassign", "--rotate", "--topic", "orders", "--bootstrap-server", "broker-1:9092", "--yes"),
+    ("perf", "produce", "--during", "rotate", "--topic", "orders", "--force"),
+    ("reassign", "--drain", "3"),
+)
+
+
+def entry(day: int, command: tuple[str, ...], state: EntryState) -> Entry:
+    entry_id = f"202601{day:02}T081500.123456Z"
+    before = {PartitionId("orders", number): (1, 2, 3) for number in range(day)}
+    origin = Origin(command, "operator", "machine-7")
+    return Entry(Path(entry_id), entry_id, "cluster", before, before, state, origin)
+
+
+def test_80_columns_have_room_for_the_command_of_each_change() -> None:
+    states = (EntryState.DONE, EntryState.SUBMITTED, EntryState.UNDONE)
+    for count in range(1, 13):
+        entries = [entry(day, COMMANDS[day % 3], states[day % 3]) for day in range(1, count + 1)]
+        made_at = entries[-1].made_at
+        assert made_at
+        for later_s in (1, 59 * 60, 23 * 3600, 1000 * 86400):
+            now = made_at + timedelta(seconds=later_s)
+            lines = laid_out(history_report(entries, 0, "journal", now).tables[0], 80)
+            shown = (*lines.headings, *lines.rows)
+            assert max(map(len, shown)) <= 80
+            words = " ".join(shown).split()
+            assert "Command" in words
+            assert {one.id for one in entries} <= set(words)
+            assert {word for one in entries for word in one.origin.command} <= set(words)
