@@ -1,7 +1,7 @@
 """Tables of the pipeline's results, from the document that `analyze --output json` prints."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -176,6 +176,26 @@ _MEASURES: Mapping[str, tuple[_Measure, ...]] = {
 """What is most asked for; of a table that is not here, all its columns are shown."""
 
 
+_UNSEEN_TITLE = "Records that were refused, and not seen again"
+
+
+def _not_seen_again(records: int) -> str:
+    """What is known of records that are counted as failed in the run of a tap."""
+    return (
+        f"{records:,} {'was' if records == 1 else 'were'} refused in batches that a tap did not see"
+        " again; a client may have sent them in others."
+    )
+
+
+def _rows_of_taps(document: Document, name: str) -> Rows:
+    """Rows of the runs that a tap recorded; where they do not name their run, of these alone."""
+    runs = document.get("runs", ())
+    taps = {run["run"] for run in runs if run["command"] == "tap"}
+    if len(taps) == len(runs):
+        return document[name] if runs else ()
+    return [row for row in document[name] if row.get("run") in taps]
+
+
 def analysis_answer(document: Document) -> Paragraph:
     """What became of the records, and what moved leaders cost, over all rows of the tables."""
 
@@ -183,10 +203,16 @@ def analysis_answer(document: Document) -> Paragraph:
         return sum(row[column] or 0 for row in document[name])
 
     said = []
-    failed = total("records", "failed")
+    taps = _rows_of_taps(document, "records")
+    unseen = sum(row["failed"] or 0 for row in taps)
+    failed = total("records", "failed") - unseen
     if document["records"]:
         acknowledged = total("records", "acknowledged")
-        said.append(f"{acknowledged:,} records were acknowledged, {failed or 'none'} failed.")
+        are_taps = len(taps) == len(document["records"])
+        of_others = "" if are_taps else f", {failed or 'none'} failed"
+        said.append(f"{acknowledged:,} records were acknowledged{of_others}.")
+    if unseen:
+        said.append(_not_seen_again(unseen))
     if document["reads"]:
         said.append(f"{total('reads', 'records'):,} records were read.")
     if moves := document["moves"]:
@@ -211,7 +237,12 @@ def analysis_tables(document: Document, names: Sequence[str] = ()) -> tuple[Tabl
         if not rows or (names and name not in names):
             continue
         measures = _MEASURES.get(name) or _all_of(rows[0], about["keys"])
-        tables.append(_table(name, about["title"], about, rows, measures))
+        table = _table(name, about["title"], about, rows, measures)
+        if name == "failures" and (unseen := _rows_of_taps(document, name)):
+            count = sum(row["records"] for row in unseen)
+            title = _UNSEEN_TITLE if len(unseen) == len(rows) else table.title
+            table = replace(table, title=title, notes=(*table.notes, _not_seen_again(count)))
+        tables.append(table)
         if name == "redirects":
             title = "Where the time of what was redirected went"
             tables.append(_table("redirected_time", title, about, rows, _REDIRECTED_TIME))

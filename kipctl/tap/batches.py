@@ -248,8 +248,8 @@ class Batches:
         )
         if not batch.failures:
             return
-        settled(batch.client, batch.partition, batch.failures)
         shares = phases(batch.failures, batch.intended_us, batch.last_sent_us, now_us)
+        settled(batch.client, batch.partition, batch.failures, shares)
         for failed, share in zip(batch.failures, shares, strict=True):
             recorder.redirect(
                 (

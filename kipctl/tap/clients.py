@@ -84,17 +84,18 @@ class Client:
         """Metadata answers while something was waiting."""
         self.hinted: dict[PartitionId, int] = {}
         """The newest leader epoch that a hint has told it."""
-        self._waits: dict[tuple[PartitionId, int], int] = {}
-        """Of the leaders met last, by partition and epoch, in microseconds."""
+        self._waits: dict[tuple[PartitionId, int, int], int] = {}
+        """Of the leaders met last, by partition, generation and epoch, in microseconds."""
         self._disconnected_us = 0
         """Since when it has had no connection; 0 while it has."""
 
-    def met(self, partition: PartitionId, epoch: int, wait_us: int) -> None:
+    def met(self, partition: PartitionId, generation: int, epoch: int, wait_us: int) -> None:
         """It met a leader that had moved, and took so long itself before it sent to the new one.
 
-        Of several batches that met it the longest counts.
+        The epoch is of the topic's generation (`Leaders.generation`). Of several batches that met
+        it the longest counts.
         """
-        key = partition, epoch
+        key = partition, generation, epoch
         self.counts.moves += key not in self._waits
         self._waits[key] = max(wait_us, self._waits.get(key, 0))
         if len(self._waits) > _REMEMBERED_WAITS:

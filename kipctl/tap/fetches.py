@@ -224,9 +224,9 @@ class Fetches:
         given_up(one.failures[-1])
         client.waiting -= not one.is_sent
         client.counts.redirects += is_read
-        settled(client, partition, one.failures)
-        topic = self._recorder.topics.number(partition.topic)
         shares = phases(one.failures, one.sent_us, one.last_sent_us, now_us)
+        settled(client, partition, one.failures, shares)
+        topic = self._recorder.topics.number(partition.topic)
         for failed, share in zip(one.failures, shares, strict=True):
             self._recorder.redirect(
                 (

@@ -1,5 +1,6 @@
 """What a client tries again after an error: what the wire shows of why, and where the time went."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from kipctl.protocol.error_codes import LEADER_ERRORS
@@ -7,7 +8,7 @@ from kipctl.tap.clients import Client
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
 from kipctl.tap.produce_requests import Refusal
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirect_phases import FailedAttempt, Wait, split_wait
+from kipctl.trace.redirect_phases import FailedAttempt, Phases, Wait, split_wait
 
 _NOWHERE = -1
 
@@ -92,13 +93,55 @@ def retried(
     failed.wait = split_seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
 
 
-def settled(client: Client, partition: PartitionId, failures: Sequence[FailedAttempt]) -> None:
-    """A batch or fetch is over: count what became of the hints, and the leader that was found."""
-    if refused := [failed for failed in failures if failed.is_leader_error]:
-        client.counts.decisions.update(int(failed.decision) for failed in refused)
-        if failures[-1].to_broker != _NOWHERE:
-            waits = (failed.wait.backoff + failed.wait.metadata for failed in failures)
-            client.met(partition, failures[-1].to_epoch, sum(waits))
+def settled(
+    client: Client,
+    partition: PartitionId,
+    failures: Sequence[FailedAttempt],
+    shares: Sequence[Phases],
+) -> None:
+    """A batch or fetch is over: count what became of the hints, and the leaders that it met.
+
+    `shares` are the phases of its failed attempts.
+    """
+    refused = (failed for failed in failures if failed.is_leader_error)
+    client.counts.decisions.update(int(failed.decision) for failed in refused)
+    for (generation, epoch), wait_us in _waits_us(failures, shares).items():
+        client.met(partition, generation, epoch, wait_us)
+
+
+def _waits_us(
+    failures: Sequence[FailedAttempt], shares: Sequence[Phases]
+) -> Counter[tuple[int, int]]:
+    """What it waited for each moved leader, by generation and epoch.
+
+    Which attempt waited for which epoch is what `kipctl.measure.moves` says.
+    """
+    waits: Counter[tuple[int, int]] = Counter()
+    for generation in {failed.generation for failed in failures}:
+        attempts = [
+            (failed, share)
+            for failed, share in zip(failures, shares, strict=True)
+            if failed.generation == generation
+        ]
+        epochs = [_epoch(failed, share) for failed, share in attempts]
+        for i in reversed(range(len(epochs) - 1)):
+            if epochs[i] == UNKNOWN:
+                epochs[i] = epochs[i + 1]
+        is_refused, epoch = False, UNKNOWN
+        for (failed, share), known in zip(attempts, epochs, strict=True):
+            is_refused = is_refused or failed.is_leader_error or share.not_ready > 0
+            epoch = epoch if known == UNKNOWN else known
+            if is_refused and epoch != UNKNOWN:
+                waits[generation, epoch] += failed.wait.backoff + failed.wait.metadata
+    return waits
+
+
+def _epoch(failed: FailedAttempt, share: Phases) -> int:
+    """The epoch that it waited for, as far as the attempt itself says."""
+    is_refused = failed.is_leader_error or share.not_ready > 0
+    if is_refused and failed.to_epoch > failed.epoch:
+        return failed.to_epoch
+    return failed.epoch if share.not_ready > 0 else UNKNOWN
 
 
 def given_up(failed: FailedAttempt) -> None:

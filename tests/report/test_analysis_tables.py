@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kipctl.report.analysis_tables import analysis_tables
+from kipctl.report.analysis_tables import analysis_answer, analysis_tables
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Report, Table, Tone
 
 _RUN = ["run", "arm"]
 KEYS = {
@@ -121,3 +121,31 @@ def test_a_part_of_a_table_says_so() -> None:
     part["tables"]["records"]["rows"] = 12_345
     [table] = analysis_tables(part)
     assert table.notes == ("1 of 12,345 rows: --limit shows more, --save has all.",)
+
+
+def test_records_that_a_tap_did_not_see_again_are_not_called_failed() -> None:
+    tap = document(
+        records=[row(acknowledged=7843, failed=39)],
+        failures=[row(error=6, name="NOT_LEADER_OR_FOLLOWER", records=39)],
+        moves=[],
+        reads=[],
+    ) | {"runs": [{"run": "noon", "command": "tap"}]}
+    assert analysis_answer(tap).first.startswith(
+        "7,843 records were acknowledged. 39 were refused in batches that a tap did not see again;"
+        " a client may have sent them in others."
+    )
+    assert analysis_answer(tap).tone is Tone.NONE
+    table = next(table for table in analysis_tables(tap) if table.name == "failures")
+    assert table.title == "Records that were refused, and not seen again"
+    assert "39 were refused" in table.notes[0]
+
+
+def test_beside_a_tap_the_records_of_other_runs_failed() -> None:
+    both = document(
+        records=[row(acknowledged=10, failed=1), {**row(acknowledged=5, failed=2), "run": "perf"}],
+        moves=[],
+        reads=[],
+    ) | {"runs": [{"run": "noon", "command": "tap"}, {"run": "perf", "command": "perf produce"}]}
+    answer = analysis_answer(both)
+    assert answer.first.startswith("15 records were acknowledged, 2 failed. 1 was refused")
+    assert answer.tone is Tone.BAD

@@ -67,9 +67,43 @@ def test_a_followed_hint(wire):
 def test_of_batches_that_met_the_same_moved_leader_the_longest_wait_counts(wire):
     client = wire.observer.client(Identity("c", "", ""))
     for wait_us in (10, 30, 20):
-        client.met(PartitionId(TOPIC, 0), 1, wait_us)
-    client.met(PartitionId(TOPIC, 0), 2, 5)
+        client.met(PartitionId(TOPIC, 0), 0, 1, wait_us)
+    client.met(PartitionId(TOPIC, 0), 0, 2, 5)
     assert (client.counts.moves, client.waits_us) == (2, (5, 30, 30))
+
+
+def test_a_batch_refused_across_two_moves_waited_for_each_by_itself(wire):
+    """As `kipctl.measure.moves` counts what was recorded."""
+    peers = [wire.connect(broker) for broker in (1, 2, 3)]
+    peers[0].ask(ask_metadata(), 12)
+    peers[0].answer(metadata((1, 0)))
+    batch = records(2)
+    for peer, hint, back_us in ((peers[0], (2, 1), 2000), (peers[1], (3, 2), 5000)):
+        peer.ask(produce((0, batch)), 12)
+        wire.after(500)
+        peer.answer(produced((0, NOT_LEADER), hint=hint))
+        wire.after(back_us)
+    peers[2].ask(produce((0, batch)), 12)
+    peers[2].answer(produced((0, 0)))
+    assert [row["to_epoch"] for row in wire.rows("redirects")] == [1, 2]
+    (client,) = wire.observer.clients.values()
+    assert (client.counts.moves, client.waits_us) == (2, (2000, 5000, 5000))
+
+
+def test_a_leader_that_was_not_ready_is_waited_for_in_its_own_epoch(wire):
+    old, new = wire.connect(1), wire.connect(2)
+    old.ask(ask_metadata(), 12)
+    old.answer(metadata((1, 0)))
+    batch = records(1)
+    for peer, hint in ((old, (2, 1)), (new, None)):
+        peer.ask(produce((0, batch)), 12)
+        wire.after(500)
+        peer.answer(produced((0, NOT_LEADER), hint=hint))
+        wire.after(1000)
+    new.ask(produce((0, batch)), 12)
+    new.answer(produced((0, 0)))
+    (client,) = wire.observer.clients.values()
+    assert (client.counts.moves, client.waits_us) == (1, (2000, 2000, 2000))
 
 
 def test_without_a_hint_metadata_has_its_share(wire):
@@ -339,6 +373,8 @@ def test_epochs_of_a_topic_made_anew_are_others(wire):
         for row in wire.rows("redirects")
     ]
     assert seen == [(0, 0, 1), (1, 0, 1)]
+    (client,) = wire.observer.clients.values()
+    assert client.counts.moves == 2
 
 
 def test_where_a_batch_goes_of_a_topic_made_anew_is_no_newer_epoch(wire):
