@@ -22,7 +22,7 @@ TAP = "127.0.0.1:9192"
 class Shell:
     """Call it with a line; it returns what was printed, to stdout and to stderr.
 
-    Known are `kipctl ...`, `echo $?`, `kipctl ... &`, which has begun once it has said something,
+    Known are `kipctl ...`, `echo $?`, `sleep N`, `kipctl ... &`, which has begun once it has said something,
     and `kill %1; wait`, which ends that. Anything else raises ValueError.
     """
 
@@ -42,6 +42,9 @@ class Shell:
             self.status = self._meanwhile.returncode
             return printed
         program, *words = shlex.split(typed.replace(TAP, f"127.0.0.1:{self._port}"), comments=True)
+        if program == "sleep":
+            subprocess.run([program, *words], check=True)
+            return "", ""
         if program != "kipctl":
             raise ValueError(f"A page cannot type this here: {typed}")
         if words[-1:] == ["&"]:
