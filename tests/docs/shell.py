@@ -22,8 +22,8 @@ TAP = "127.0.0.1:9192"
 class Shell:
     """Call it with a line; it returns what was printed, to stdout and to stderr.
 
-    Known are `kipctl ...`, `echo $?`, `sleep N`, `kipctl ... &`, which has begun once it has said something,
-    and `kill %1; wait`, which ends that. Anything else raises ValueError.
+    Known are `kipctl ...`, `echo $?`, `sleep N`, `kipctl ... &`, which has begun once it has said
+    something, and `kill %1; wait`, which ends that. Anything else raises ValueError.
     """
 
     kipctl: OneProcess
