@@ -190,7 +190,7 @@ def _not_seen_again(records: int) -> str:
 def _rows_of_taps(document: Document, name: str) -> Rows:
     """Rows of the runs that a tap recorded; where they do not name their run, of these alone."""
     runs = document.get("runs", ())
-    taps = {run["run"] for run in runs if run["command"] == "tap"}
+    taps = {run["run"] for run in runs if run.get("command") == "tap"}
     if len(taps) == len(runs):
         return document[name] if runs else ()
     return [row for row in document[name] if row.get("run") in taps]

@@ -16,29 +16,69 @@ _DECISIONS = {
     "ignored": "ignored",
 }
 """What became of a hint (`trace.codes.Decision`), in words."""
+_UNUSABLE = ("absent", "stale", "unknown_node", "draft")
+"""Errors after which no hint says where to go."""
+_AT_ONCE_MS = 10
+"""A client that sends again within this follows the hint (docs/request-log.md)."""
 CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry")
 
 
 def tap_answer(document: Document) -> Paragraph:
-    """Who came through, and what leaders that moved did to them."""
+    """Whether clients follow hints: of each that met leader errors, the busiest first."""
     clients = document["clients"]
     if not clients:
         return Paragraph("No client has connected.", tone=Tone.WARNING)
-    errors, redirects = (
-        sum(one[name] for one in clients) for name in ("leader_errors", "redirects")
+    met = sorted(
+        (one for one in clients if one["leader_errors"]), key=lambda one: -one["requests"]["total"]
     )
-    hints = sum(one["hints"]["sent"] for one in clients)
-    by_decision = {
-        words: sum(one["refused_by_hint"].get(name, 0) for one in clients)
-        for name, words in _DECISIONS.items()
-    }
-    said = ", ".join(f"{count:,} {words}" for words, count in by_decision.items() if count)
-    names = ", ".join(dict.fromkeys(one["client_id"] or "-" for one in clients[:_NAMED]))
-    more = f" and {len(clients) - _NAMED:,} more" if len(clients) > _NAMED else ""
-    return Paragraph(
-        f"{names}{more} met {errors:,} leader errors in {redirects:,} redirects; {hints:,} hints"
-        f" named the new leader{f' ({said})' if said else ''}."
+    if not met:
+        return Paragraph(
+            "No leader moved while it was looked at: whether clients follow hints cannot be said."
+        )
+    said = [_use_of_hints(one) for one in met[:_NAMED]]
+    if len(met) > _NAMED:
+        said.append(f"Clients that met leader errors too: {len(met) - _NAMED:,}.")
+    return Paragraph(said[0], tuple(said[1:]))
+
+
+def _use_of_hints(client: Document) -> str:
+    """What the client makes of hints, in the words of `analyze request-log`, as far as is seen.
+
+    It follows them if it went where they say and took less than 10 ms for most moved leaders. It
+    waits all the same if it went there and took longer, though most moved leaders had a hint.
+    """
+    hints, by_decision, moves = client["hints"], client["refused_by_hint"], client["moves"]
+    counts = {name: by_decision.get(name, 0) for name in (*_DECISIONS, *_UNUSABLE)}
+    p50_ms, met = moves["wait_ms"]["p50"], moves["met"]
+    errors = f"{client['leader_errors']:,} leader errors"
+    waits = f"p50 {p50_ms:,.1f} ms for {met:,} moved leader{'s' if met != 1 else ''}"
+    of_hints = ", ".join(
+        f"{count:,} {words}" for name, words in _DECISIONS.items() if (count := counts[name])
     )
+    went_there = counts["followed"] > counts["ignored"]
+    if not hints["sent"]:
+        why = "dropped by the tap" if hints["dropped"] else "in the draft's form"
+        withheld = hints["dropped"] or hints["draft"]
+        none = (
+            f"is sent no hints that it could read ({withheld:,} {why})"
+            if withheld
+            else ("is sent no hints")
+        )
+        use = f"{none} with {errors}" + (f": waits {waits}." if met else ".")
+    elif met and went_there and p50_ms < _AT_ONCE_MS:
+        use = f"follows hints: waits {waits}."
+    elif met and went_there and 2 * sum(counts[name] for name in _UNUSABLE) < met:
+        use = (
+            f"gets hints, and waits all the same: {waits} (its backoff, or batches ahead in its"
+            " own queue)."
+        )
+    else:
+        use = (
+            f"gets hints with {errors}{f' ({of_hints})' if of_hints else ''}; whether it follows"
+            " them cannot be told" + (f". It waits {waits}." if met else ".")
+        )
+    software = _software(client)
+    return f"{client['client_id'] or '-'}{f' ({software})' if software else ''} {use}"
 
 
 def tap_tables(document: Document) -> tuple[Table, ...]:
@@ -67,19 +107,19 @@ def clients_table(document: Document) -> Table:
         "Clients through the tap" + conditions_in_words(document["conditions"]),
         (
             "client id",
-            "software",
+            Column("software", detail=True),
             Column("connections", detail=True),
             Column("requests/s", 1, detail=True),
             Column("requests", detail=True),
             Column("not decoded", detail=True),
             "leader errors",
-            "hints",
+            Column("hints", detail=True),
             "followed",
-            "ignored",
+            Column("ignored", detail=True),
             Column("redirects", detail=True),
             "moved leaders",
             Column("wait p50 ms", 1),
-            Column("at most ms", 1),
+            Column("at most ms", 1, detail=True),
             Column("Metadata", detail=True),
             "other errors",
         ),
@@ -89,13 +129,10 @@ def clients_table(document: Document) -> Table:
 
 
 def _row(client: Document) -> tuple[Cell, ...]:
-    software = " ".join(
-        part for part in (client["software_name"], client["software_version"]) if part
-    )
     requests, connections, moves = client["requests"], client["connections"], client["moves"]
     return (
         client["client_id"] or "-",
-        software or "-",
+        _software(client) or "-",
         connections["open"] or connections["made"],
         requests["per_second"],
         requests["total"],
@@ -111,6 +148,10 @@ def _row(client: Document) -> tuple[Cell, ...]:
         client["metadata_rpcs"]["total"],
         _other_errors(client),
     )
+
+
+def _software(client: Document) -> str:
+    return " ".join(part for part in (client["software_name"], client["software_version"]) if part)
 
 
 def _hints(hints: Document) -> str:

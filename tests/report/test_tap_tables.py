@@ -1,0 +1,119 @@
+"""The answer and the table of `tap`: whether each client follows the hints that it is sent."""
+
+from typing import Any
+
+import pytest
+
+from kipctl.report.layout import laid_out
+from kipctl.report.tap_tables import clients_table, tap_answer
+
+
+def client(
+    name: str = "shop",
+    software: str | None = "librdkafka",
+    version: str | None = "2.16",
+    *,
+    requests: int = 10,
+    errors: int = 12,
+    sent: int = 12,
+    draft: int = 0,
+    dropped: int = 0,
+    met: int = 12,
+    p50_ms: float = 0.5,
+    **decisions: int,
+) -> dict[str, Any]:
+    return {
+        "client_id": name,
+        "software_name": software,
+        "software_version": version,
+        "connections": {"open": 1, "made": 1, "lost": 0, "reset": 0},
+        "requests": {"total": requests, "per_second": 1.0, "not_decoded": 0, "by_api": {}},
+        "produce_errors": {"NOT_LEADER_OR_FOLLOWER": errors, "REQUEST_TIMED_OUT": 2},
+        "fetch_errors": {},
+        "leader_errors": errors,
+        "redirects": errors,
+        "hints": {"sent": sent, "draft": draft, "dropped": dropped},
+        "refused_by_hint": decisions,
+        "moves": {"met": met, "wait_ms": {"p50": p50_ms, "p99": p50_ms, "max": p50_ms}},
+        "metadata_rpcs": {"total": 0, "by_cause": {}},
+    }
+
+
+def document(*clients: dict[str, Any]) -> dict[str, Any]:
+    return {"conditions": {}, "clients": list(clients), "listeners": [], "dropped": []}
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (
+            client(followed=10, known=2),
+            "shop (librdkafka 2.16) follows hints: waits p50 0.5 ms for 12 moved leaders.",
+        ),
+        (
+            client(followed=2, known=9, p50_ms=362.0),
+            "shop (librdkafka 2.16) gets hints, and waits all the same: p50 362.0 ms for 12 moved"
+            " leaders (its backoff, or batches ahead in its own queue).",
+        ),
+        (
+            client(followed=6, stale=6, met=6, p50_ms=100.0),
+            "shop (librdkafka 2.16) gets hints with 12 leader errors (6 followed, 6 older than what"
+            " the client knew); whether it follows them cannot be told. It waits p50 100.0 ms for"
+            " 6 moved leaders.",
+        ),
+        (
+            client(ignored=12, p50_ms=2.0),
+            "shop (librdkafka 2.16) gets hints with 12 leader errors (12 ignored); whether it"
+            " follows them cannot be told. It waits p50 2.0 ms for 12 moved leaders.",
+        ),
+        (
+            client(known=10, ignored=2, p50_ms=229.4),
+            "shop (librdkafka 2.16) gets hints with 12 leader errors (10 known already, 2 ignored);"
+            " whether it follows them cannot be told. It waits p50 229.4 ms for 12 moved leaders.",
+        ),
+        (
+            client(met=0, p50_ms=0.0),
+            "shop (librdkafka 2.16) gets hints with 12 leader errors; whether it follows them"
+            " cannot be told.",
+        ),
+        (
+            client("old", None, None, sent=0, met=1, p50_ms=104.0, absent=12),
+            "old is sent no hints with 12 leader errors: waits p50 104.0 ms for 1 moved leader.",
+        ),
+        (
+            client(sent=0, dropped=12, met=0, absent=12),
+            "shop (librdkafka 2.16) is sent no hints that it could read (12 dropped by the tap)"
+            " with 12 leader errors.",
+        ),
+    ],
+    ids=["follows", "waits", "not ready", "ignored", "known", "never found", "old", "dropped"],
+)
+def test_what_a_client_makes_of_hints(seen: dict[str, Any], said: str) -> None:
+    assert tap_answer(document(seen)).first == said
+
+
+def test_the_busiest_three_that_met_leader_errors_are_named() -> None:
+    met = [client(name, requests=n, followed=12) for n, name in enumerate("abcd")]
+    answer = tap_answer(document(*met, client("calm", requests=99, errors=0)))
+    assert [line[0] for line in (answer.first, *answer.others)] == ["d", "c", "b", "C"]
+    assert answer.others[-1] == "Clients that met leader errors too: 1."
+
+
+def test_where_no_client_met_a_leader_error_nothing_is_said_of_hints() -> None:
+    calm = client(errors=0, sent=0, met=0)
+    assert tap_answer(document(calm)).first == (
+        "No leader moved while it was looked at: whether clients follow hints cannot be said."
+    )
+
+
+def test_on_a_narrow_terminal_what_decides_stays() -> None:
+    software = ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0")
+    many = [
+        client(f"orders-{n}", *software, errors=n, sent=n, met=n, p50_ms=n, followed=n, ignored=n)
+        for n in range(1, 13)
+    ]
+    lines = laid_out(clients_table(document(*many)), 80)
+    shown = " ".join(lines.headings)
+    assert max(map(len, (*lines.headings, *lines.rows))) <= 80
+    for word in ("leader errors", "followed", "moved leaders", "wait p50 ms"):
+        assert all(part in shown for part in word.split()), (word, shown)
