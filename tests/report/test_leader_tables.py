@@ -24,7 +24,7 @@ ELECTED, IN_PLACE = ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED
         ),
         (
             {"orders": [ELECTED, IN_PLACE], OWN: [ELECTED, IN_PLACE, IN_PLACE]},
-            "1 leaders moved (and 1 of kipctl's own topic), 1 were in place",
+            "1 leader moved (and 1 of kipctl's own topic), 1 was in place",
         ),
     ],
 )
