@@ -152,7 +152,7 @@ def test_what_is_not_there_is_wrong_usage(kipctl: Kipctl, make_topic: MakeTopic)
     topic = make_topic("two-partitions", [[1, 2], [2, 1]])
     for asked, told in (
         (f"{topic}:2", f"Topic {topic!r} has no partition 2; it has 0 to 1."),
-        (f"{topic}:x", "is no partition"),
+        (f"{topic}:x", "is not a partition"),
         ("absent:0", "No topic is named 'absent'."),
         ("absent-*", "No topic matches 'absent-*'."),
     ):
