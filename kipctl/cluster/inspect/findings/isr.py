@@ -92,8 +92,10 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
 
     As Kafka counts (UnderReplicatedPartitions): not those that a reassignment is about to add.
     """
-    missing = {p.id: set(p.replicas) - set(p.isr) - set(facts.adding(p)) for p in _led(facts)}
-    behind = [p for p in _led(facts) if missing[p.id]]
+    missing = {
+        p.id: set(p.replicas) - set(p.isr) - set(facts.adding(p)) for p in _with_leader(facts)
+    }
+    behind = [p for p in _with_leader(facts) if missing[p.id]]
     spare = {p.id: _spare(facts, p) for p in behind}
     not_known = [p for p in behind if spare[p.id] is None]
     stopped = [p for p in behind if (spare[p.id] or 0) < 0]
@@ -212,7 +214,7 @@ def may_be_needed(facts: ClusterFacts) -> frozenset[int]:
     )
 
 
-def _led(facts: ClusterFacts) -> list[Partition]:
+def _with_leader(facts: ClusterFacts) -> list[Partition]:
     return [p for p in facts.snapshot.partitions if p.leader >= 0]
 
 
