@@ -4,8 +4,8 @@ brokers, nine short runs, each picture from the trace of one of them.
     python benchmarks/leader_moves.py DIR [--pictures docs/leader-moves]
 
 DIR gets the traces; runs that it has already are not measured again. Every broker has Kafka's own
-settings of sessions and of followers. It ends by itself (an estimate: ten minutes on two cores), and
-removes the lab.
+settings of sessions and of followers. It ends by itself (an estimate: ten minutes on two
+cores), and removes the lab.
 """
 
 import argparse
