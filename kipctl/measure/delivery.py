@@ -10,10 +10,9 @@ import numpy as np
 
 from kipctl.measure.matching import Matching, Source
 from kipctl.measure.producer_summary import RecordTimes, record_times
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _NOT_DELIVERED = 1
 _NEVER_US = 1 << 62
 
@@ -70,10 +69,10 @@ def follow_batches(batches: IntRows, reads: IntRows) -> IntRows:
 
     One that was not read has an `error` other than 0.
     """
-    acknowledged: IntRows = batches[batches[:, _BATCH["error"]] == 0].copy()
+    acknowledged: IntRows = batches[batches[:, BATCH["error"]] == 0].copy()
     numbered = np.column_stack([acknowledged, np.arange(len(acknowledged))])
     matching = Matching(lambda: [numbered], lambda: [reads], _NEVER_US, 0)
-    acknowledged[:, _BATCH["error"]] = _NOT_DELIVERED
+    acknowledged[:, BATCH["error"]] = _NOT_DELIVERED
     for delivered in matching.delivered():
         acknowledged[delivered[:, -1]] = delivered[:, :-1]
     return acknowledged

@@ -31,12 +31,11 @@ from kipctl.runs.produce import produce_settings
 from kipctl.runs.record import Recorder, recording, snapshot_after
 from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.store import Run
 
 _DAY_S = 86_400
 _BATCH_OF_WARMUP = 20
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 def run_batches(
@@ -161,7 +160,7 @@ def _one(
         tuple(rotated),
         records(batches, outcome.interval_ns),
         rows["redirects"],
-        int(batches[batches[:, _BATCH["error"]] != 0, _BATCH["records"]].sum()),
+        int(batches[batches[:, BATCH["error"]] != 0, BATCH["records"]].sum()),
         busy,
         settle_us,
     )

@@ -38,12 +38,11 @@ from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.record import describe
 from kipctl.runs.start import Starter, starter
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
 
 P99 = 0.99
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +97,8 @@ def unsettled(batches: IntRows, ended_us: int) -> int:
 
     They count in no latency.
     """
-    cut_off = (batches[:, _BATCH["error"]] != 0) & (batches[:, _BATCH["acked_us"]] >= ended_us)
-    return int(batches[cut_off, _BATCH["records"]].sum())
+    cut_off = (batches[:, BATCH["error"]] != 0) & (batches[:, BATCH["acked_us"]] >= ended_us)
+    return int(batches[cut_off, BATCH["records"]].sum())
 
 
 def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun:
