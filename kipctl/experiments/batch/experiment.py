@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl.cluster.metadata_convergence import ClusterEvent
@@ -14,6 +13,7 @@ from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import in_turn
+from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
@@ -28,7 +28,7 @@ from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.produce import produce_settings
-from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.record import Recorder, snapshot_after
 from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
@@ -59,13 +59,8 @@ def run_batches(
             message(
                 ProgressText(f"Batches of {size}, run {number} of {plan.runs}.", done, len(turns))
             )
-            name = f"batch-{size}.{number}"
-            with (
-                TemporaryDirectory(prefix="kipctl-") as scratch,
-                recording(record(name) or Path(scratch, name)) as run,
-            ):
-                assert run is not None
-                found[size].append(_one(plan, size, plan.rotations, stand, run, message))
+            with recorded_in(record(f"batch-{size}.{number}")) as run:
+                found[size].append(_one(plan, size, stand, run, message))
     return {
         "kafka_version": stand.kafka_version,
         "brokers": len(stand.cluster.nodes),
@@ -87,18 +82,12 @@ def _warm_up(plan: BatchPlan, stand: Stand, message: Callable[[str], None]) -> N
     until_us = now_us() + round(plan.broker_warmup_s * 1e6)
     size = min(_BATCH_OF_WARMUP, plan.partitions)
     while now_us() < until_us:
-        with TemporaryDirectory(prefix="kipctl-") as scratch:
-            run = Run.create(Path(scratch, "warm-up"))
-            _one(plan, size, plan.rotations, stand, run, message)
+        with recorded_in(None) as run:
+            _one(plan, size, stand, run, message)
 
 
 def _one(
-    plan: BatchPlan,
-    size: int,
-    rotations: int,
-    stand: Stand,
-    run: Run,
-    message: Callable[[str], None],
+    plan: BatchPlan, size: int, stand: Stand, run: Run, message: Callable[[str], None]
 ) -> BatchRun:
     """One run, recorded. Raises RefusedError when leaders did not move, or the producer ended."""
     cluster = stand.cluster
@@ -120,7 +109,7 @@ def _one(
         busy_before = cpu_times()
         settle_us = round(plan.settle_s * 1e6)
         probe.is_done_by(probe.schedule.start_us + settle_us)
-        for _ in range(rotations):
+        for _ in range(plan.rotations):
             called_us = now_us()
             done = rotate_leaders(
                 cluster,

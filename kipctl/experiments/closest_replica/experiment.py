@@ -39,7 +39,7 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.progress import ProgressText
 from kipctl.runs.actions import lab_of
 from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.plan import OWN_TOPIC, check_least
 from kipctl.runs.record import describe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS
@@ -80,13 +80,11 @@ class ClosestPlan:
 
     def __post_init__(self) -> None:
         """Raises UsageError for numbers that make no sense."""
-        for name, value, least in (
+        check_least(
             ("--runs", self.runs, 1),
             ("--partitions", self.partitions, 1),
             ("--record-size", self.record_size, 1),
-        ):
-            if value < least:
-                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        )
         if self.throughput <= 0 or self.seconds <= 0:
             raise UsageError("--throughput and --for must be above 0.")
 
