@@ -32,11 +32,8 @@ from kipctl.runs.execute import (
     Listeners,
     actions_can_be_undone,
     await_settled_leaders,
+    check_end,
     execute,
-    failed_run,
-    interrupted_run,
-    report_missing_actions,
-    undo,
 )
 from kipctl.runs.live import Screen
 from kipctl.runs.plan import RunPlan, check_topic
@@ -198,18 +195,16 @@ def measure(
             )
             if recorder and is_recorded:
                 recorder.evaluated(document)
-    if outcome.failure:
-        what = f"{outcome.failure} {outcome.records} records were read."
-        raise failed_run(plan, what, run, undo(plan, spec.topic, actions))
-    if outcome.stopped:
-        raise interrupted_run(
-            f"Interrupted: {outcome.records:,} records were read.",
-            (result_line(measurement), moves_sentence(document["redirects"]["moves"])),
-            executed,
-            run,
-            undo(plan, spec.topic, actions),
-        )
-    report_missing_actions(len(actions), plan, listeners.message)
+    check_end(
+        executed,
+        plan,
+        spec.topic,
+        run,
+        listeners.message,
+        broke_off=f"{outcome.records} records were read.",
+        interrupted=f"{outcome.records:,} records were read.",
+        figures=lambda: (result_line(measurement), moves_sentence(document["redirects"]["moves"])),
+    )
     return ConsumeResult(measurement, document)
 
 

@@ -13,7 +13,6 @@ from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import (
     InterruptedRunError,
-    KipctlError,
     PartlyDoneError,
     PipelineError,
     TimedOutError,
@@ -246,40 +245,40 @@ def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
         )
 
 
-def report_missing_actions(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
-    """Say so when fewer actions happened than were asked for."""
+def check_end(
+    executed: Executed[AnyOutcome],
+    plan: RunPlan,
+    topic: str,
+    run: Run | None,
+    message: Callable[[str], None],
+    *,
+    broke_off: str,
+    interrupted: str,
+    figures: Callable[[], Sequence[str]],
+) -> None:
+    """See that a run came to its end, once what was measured is recorded.
+
+    Raises PartlyDoneError (with workers PipelineError) for one that `broke_off`, and
+    InterruptedRunError, with what they are given to say of it and how to put back leaders of
+    somebody's topic. Says so when fewer actions happened than were asked for.
+    """
+    outcome, happened = executed.outcome, len(executed.performed)
+    undo = ""
+    if happened and plan.moves_leaders and topic != OWN_TOPIC:
+        undo = "Leaders were moved. Undo: kipctl reassign --rollback"
+    if outcome.failure:
+        recorded = f" What is known is in {run.folder}." if run else ""
+        error = PipelineError if plan.on_spark else PartlyDoneError
+        raise error(f"{outcome.failure} {broke_off}{recorded}", undo)
+    if outcome.stopped:
+        lines = [f"Interrupted: {interrupted}", *filter(None, figures())]
+        if run:
+            lines.append(f"What was measured: kipctl runs show {run.folder}")
+        steps = filter(None, (executed.interrupted.strip(), undo))
+        raise InterruptedRunError("\n".join(lines), "\n".join(steps))
     wanted = (plan.count or 1) if plan.during else 0
     if happened < wanted:
         message(
             f"{happened} of {wanted} actions happened before the records were through: "
             f"take more of them, or act more often than every {plan.every_s:g} s (--every)."
         )
-
-
-def interrupted_run(
-    how_far: str,
-    figures: Sequence[str],
-    executed: Executed[Any],
-    run: Run | None,
-    next_step: str,
-) -> InterruptedRunError:
-    """The error of a run that somebody ended: how far it came, where it is, what to do."""
-    lines = [how_far, *filter(None, figures)]
-    if run:
-        lines.append(f"What was measured: kipctl runs show {run.folder}")
-    steps = filter(None, (executed.interrupted.strip(), next_step))
-    return InterruptedRunError("\n".join(lines), "\n".join(steps))
-
-
-def failed_run(plan: RunPlan, what: str, run: Run | None, next_step: str) -> KipctlError:
-    """The error of a run that came to no good end; what was measured until then is recorded."""
-    kept = f" What is known is in {run.folder}." if run else ""
-    error = PipelineError if plan.on_spark else PartlyDoneError
-    return error(f"{what}{kept}", next_step)
-
-
-def undo(plan: RunPlan, topic: str, actions: Sequence[object]) -> str:
-    """How to put back what actions have moved of somebody's topic; "" if there is nothing."""
-    if actions and plan.moves_leaders and topic != OWN_TOPIC:
-        return "Leaders were moved. Undo: kipctl reassign --rollback"
-    return ""

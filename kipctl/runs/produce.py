@@ -35,11 +35,8 @@ from kipctl.runs.execute import (
     Listeners,
     actions_can_be_undone,
     await_settled_leaders,
+    check_end,
     execute,
-    failed_run,
-    interrupted_run,
-    report_missing_actions,
-    undo,
 )
 from kipctl.runs.live import Screen
 from kipctl.runs.machine import busy_share, cpu_times
@@ -186,24 +183,18 @@ def measure(
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
-    if outcome.failure:
-        raise failed_run(
-            plan,
-            f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
-            f"be acknowledged, {outcome.failed} failed.",
-            run,
-            undo(plan, spec.topic, actions),
-        )
-    if outcome.stopped:
-        raise interrupted_run(
-            f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
-            f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
-            (*result.kafka_lines[:1], moves_sentence(document["redirects"]["moves"])),
-            executed,
-            run,
-            undo(plan, spec.topic, actions),
-        )
-    report_missing_actions(len(actions), plan, listeners.message)
+    check_end(
+        executed,
+        plan,
+        spec.topic,
+        run,
+        listeners.message,
+        broke_off=f"Of {spec.num_records} records {outcome.acknowledged} are known to be "
+        f"acknowledged, {outcome.failed} failed.",
+        interrupted=f"of {spec.num_records:,} records {outcome.generated:,} were "
+        f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
+        figures=lambda: (*result.kafka_lines[:1], moves_sentence(document["redirects"]["moves"])),
+    )
     return result
 
 

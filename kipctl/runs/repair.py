@@ -8,6 +8,7 @@ from typing import Any
 
 from kipctl.errors import UsageError
 from kipctl.measure.consumer_summary import measured_consume, summarize_consume
+from kipctl.measure.delivery import summarize_end_to_end
 from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
@@ -21,7 +22,6 @@ from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Share
 from kipctl.runs.actions import ActionKind, parse_action
 from kipctl.runs.e2e import follow, together
-from kipctl.runs.e2e import summarize as summarize_e2e
 from kipctl.runs.record import Recorder
 from kipctl.runs.tap import repaired as repaired_tap
 from kipctl.trace.columns import COLUMNS, raw_path
@@ -108,7 +108,9 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             # Of one whose beginning is not kept, what came may have come in what is gone.
             is_all = not run.description.get("stopped") and not known.get("forever")
             was_awaited = is_recorded and is_all
-            document = summarize_e2e(produced, consumed, delivery, actions, version, was_awaited)
+            document = summarize_end_to_end(
+                produced, consumed, delivery, actions, version, was_awaited
+            )
     recorder.evaluated(document)
     return document
 
