@@ -27,7 +27,6 @@ from kipctl.pipeline.start import conf_of, configured
 from kipctl.process import Process, identify, is_alive, send_signal, wait_until
 from kipctl.state import make_private, state_folder
 
-IDLE_TIMEOUT_S = 600.0
 _ANSWER_TIMEOUT_S = 10.0
 """For a holder to answer: it asks the JVM only for what takes milliseconds."""
 _START_TIMEOUT_S = 300.0
