@@ -1,4 +1,4 @@
-"""What a consumer's run came to, computed from its rows: who was read, and why that changed."""
+"""The results of a consumer's run, computed from its rows: who was read, and why that changed."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ TimeText = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredConsume:
-    """A finished run: its outcome and what its rows come to, out of the files.
+    """A finished run: its outcome and the figures of its rows, out of the files.
 
     Rows are kept of redirects and Metadata requests alone: memory does not grow with the length of
     the run.
@@ -149,7 +149,7 @@ def reads_of(
         numbers = np.array([*map(outcome.racks.index, racks), _NONE])
         for rows in rows_of_probes([result], "reads", outcome.start_us):
             renumbered = rows.copy()
-            # One that a dead worker did not come to tell is not known.
+            # A rack that a dead worker had not reported is not known.
             renumbered[:, rack] = numbers[np.minimum(rows[:, rack], len(racks))]
             yield renumbered
 

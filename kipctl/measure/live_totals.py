@@ -1,6 +1,6 @@
-"""What a run has come to so far, counted from its rows as they are written.
+"""The figures of a run so far, counted from its rows as they are written.
 
-It is told of the whole run, however long that is, though the rows of its beginning may be gone.
+They are of the whole run, however long that is, though the rows of its beginning may be gone.
 """
 
 from collections import Counter
@@ -255,8 +255,8 @@ class EndToEndTotals(ProducerTotals):
     def add(self, rows: NewRows, until_us: int) -> None:
         """See `ProducerTotals`."""
         super().add(rows, until_us)
-        came = self.matching.add(rows[PRODUCER, "batches"], rows[CONSUMER, "reads"], until_us)
-        self.newest = self._add_times(came, self.delivered)
+        delivered = self.matching.add(rows[PRODUCER, "batches"], rows[CONSUMER, "reads"], until_us)
+        self.newest = self._add_times(delivered, self.delivered)
 
     def finish(self) -> None:
         """No more is written: what is not known to have come did not."""

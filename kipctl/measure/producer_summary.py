@@ -1,4 +1,4 @@
-"""What a run came to, computed from its rows: exact percentiles, redirects, Metadata requests."""
+"""The results of a producer's run, from its rows: percentiles, redirects, Metadata requests."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ def service_times_at_ends(
 
 @dataclass(frozen=True, slots=True)
 class MeasuredProduce:
-    """A finished run: its outcome and what its rows come to, out of the files.
+    """A finished run: its outcome and the figures of its rows, out of the files.
 
     `times` are of all records, `steady` of those after the warm-up. Rows are kept of redirects and
     Metadata requests alone: memory does not grow with the length of the run.

@@ -1,4 +1,4 @@
-"""What redirects and Metadata requests of a run came to, computed from its rows, of any client."""
+"""Figures of a run's redirects and Metadata requests, computed from its rows, of any client."""
 
 from typing import Any
 

@@ -49,7 +49,7 @@ def action_table(
     """The table *actions*: a row for each action of each run.
 
     `failed` is of `redirects.failed_batches`. Result: the action's columns; `controller_us` (called
-    to answered) and `convergence_us` (answered to converged), null when it did not come to that;
+    to answered) and `convergence_us` (answered to converged), null when that did not happen;
     `redirected` (episodes that began with it) and `recovery_us`; and for each of WINDOWS
     `<window>_seconds`, `_records` (acknowledged), `_records_per_second`, `_failed` (records),
     `_p99_us` (latency, exact, by records after the warm-up) and `_read` (records that consumers

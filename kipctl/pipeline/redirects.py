@@ -155,7 +155,7 @@ def episodes(failed: DataFrame) -> DataFrame:
 
 
 def redirect_table(episodes: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFrame:
-    """The table *redirects*: what the episodes by each of these keys come to.
+    """The table *redirects*: episodes by these keys, counted and summed up.
 
     Result: the keys; `episodes`; the sums of `errors`, `records`, `appended_then_failed`,
     `hints_present` and `hints_<decision>`, `same_epoch_retries`; p50, p99 and sum of the client

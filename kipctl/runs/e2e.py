@@ -113,7 +113,7 @@ class EndToEndPlan:
 
 @dataclass(frozen=True, slots=True)
 class EndToEndResult:
-    """What a run came to. `document` is what `--output json` prints."""
+    """The result of a run. `document` is what `--output json` prints."""
 
     produced: MeasuredProduce
     consumed: MeasuredConsume

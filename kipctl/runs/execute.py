@@ -54,7 +54,7 @@ class RunningLoad(Protocol[AnyResult_co]):
 
 @dataclass(slots=True)
 class Listeners:
-    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines.
+    """Callbacks while it runs: `message` for steps, `interval` for Kafka's interval lines.
 
     Where there is a `screen` it shows how far the run is, its intervals and actions instead.
     """
@@ -68,7 +68,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Executed(Generic[AnyResult]):
-    """A run that is over: what the load came to, and what was done and seen meanwhile.
+    """A run that is over: the load's outcome, and what was done and seen meanwhile.
 
     `cut_off`: Ctrl-C ended it. `interrupted` says how far the action came that it cut off.
     """
@@ -113,7 +113,7 @@ def await_settled_leaders(
     """Where something is to be done to leaders, wait until those of before have settled.
 
     What an earlier run, or its end, has moved would be met by this one, and counted. A topic that
-    does not settle (a replica is behind) is told of, and measured as it is.
+    does not settle (a replica is behind) is reported, and measured as it is.
     """
     if plan.during is None:
         return
@@ -145,7 +145,7 @@ def execute(
 
 
 def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
-    """Stop the probe and wait for what is under way, until Ctrl-C; what it came to."""
+    """Stop the probe and wait for what is under way, until Ctrl-C; returns its outcome."""
     try:
         probe.stop()
         while not probe.is_done_by(now_us() + _LOOK_US):

@@ -102,7 +102,7 @@ class PerfPlan(RunPlan):
 
 @dataclass(frozen=True, slots=True)
 class PerfResult:
-    """What a run came to. `document` is what `--output json` prints."""
+    """The result of a run. `document` is what `--output json` prints."""
 
     measured: MeasuredProduce
     document: dict[str, Any]
@@ -206,7 +206,7 @@ def produce_doubts(
     busy: float | None,
     moves_leaders: bool,
 ) -> list[str]:
-    """What spoils the run of a producer, from the document that says what it came to.
+    """What spoils the run of a producer, from the document with its results.
 
     `busy` is the share of this machine's CPU time that was used, None if it is not known;
     `moves_leaders` says whether leaders of the topic were to move meanwhile.

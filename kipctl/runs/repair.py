@@ -24,7 +24,7 @@ from kipctl.runs.actions import ActionKind, parse_action
 from kipctl.runs.e2e import follow, together
 from kipctl.runs.record import Recorder
 from kipctl.runs.tap import repaired as repaired_tap
-from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.columns import BATCH, raw_path
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
@@ -118,7 +118,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
 def _whole(
     spec: Spec[AnyOutcome], rows: Path, folders: Sequence[int]
 ) -> tuple[AnyOutcome, tuple[ProbeResult[AnyOutcome], ...]]:
-    """What the probes that did this came to together, of those folders; and each."""
+    """The common outcome of the probes that did this, of those folders; and each."""
     parts = []
     for worker, number in enumerate(folders):
         directory = rows / str(number)
@@ -138,9 +138,8 @@ def _kept_from_s(outcome: ProduceOutcome, written: Sequence[ProbeResult[ProduceO
     """Seconds from the start to the first batch that is kept; 0 where all are."""
     if all(raw_path(part.directory, "batches").exists() for part in written):
         return 0.0
-    acked_us = COLUMNS["batches"].index("acked_us")
     first = next(rows_of_probes(written, "batches", outcome.start_us), None)
-    return 0.0 if first is None else (int(first[0, acked_us]) - outcome.start_us) / 1e6
+    return 0.0 if first is None else (int(first[0, BATCH["acked_us"]]) - outcome.start_us) / 1e6
 
 
 def _producer(known: Mapping[str, Any]) -> ProduceSpec:

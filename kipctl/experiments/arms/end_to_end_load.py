@@ -63,7 +63,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a producer came to; its rows are in the run. Times are microseconds.
+    """The result of a producer; its rows are in the run. Times are microseconds.
 
     `start_us` is monotonic. `interval_ns` 0: each batch says when its records were created.
     `settings` are for `run.json`.

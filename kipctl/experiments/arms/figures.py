@@ -20,7 +20,7 @@ from kipctl.trace.store import Run
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run of a producer came to, or several taken together. Times are microseconds.
+    """Figures of one run of a producer, or of several together. Times are microseconds.
 
     `latencies` has a row (latency, records) for each acknowledged batch after the warm-up: from the
     creation of its first record to its acknowledgement at the tap. The other rows are of
@@ -98,7 +98,7 @@ class Figures:
 
 
 def figures(run: Run) -> Figures:
-    """What a recorded run came to, by its folder alone."""
+    """The figures of a recorded run, by its folder alone."""
     return figures_of(run, int(run.description.get("warmup_records", 0)))
 
 

@@ -113,7 +113,7 @@ def records(batches: IntRows, interval_ns: int, skip_records: int = 0) -> Record
 def figures_in(
     spans: Sequence[Half], produced: Records, delivered: Records, redirects: IntRows
 ) -> dict[str, Any]:
-    """What the records of these halves, and the batches that first failed in them, came to.
+    """Figures of the records of these halves, and of the batches that first failed in them.
 
     `redirects` are rows of failed attempts of Produce requests, those of one batch together. All
     kinds of failure count that made a batch be sent again: a lost connection as well as a leader's

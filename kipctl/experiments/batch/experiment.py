@@ -23,7 +23,7 @@ from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.progress import ProgressText
-from kipctl.runs.actions import parse_action
+from kipctl.runs.actions import Action, ActionKind, Performed
 from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
@@ -34,6 +34,7 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
 from kipctl.trace.store import Run
 
+_ROTATE = Action(ActionKind.ROTATE)
 _DAY_S = 86_400
 _BATCH_OF_WARMUP = 20
 
@@ -95,7 +96,7 @@ def _one(
     before = take_snapshot(cluster, [OWN_TOPIC])
     spec = _spec(plan, stand)
     events: list[ClusterEvent] = []
-    spans: list[tuple[int, int]] = []
+    performed: list[Performed] = []
     with OnThisMachine(run.folder)(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | {
             **_asked(plan),
@@ -118,7 +119,8 @@ def _one(
                 timeout_s=None,
                 pace=Pace(size),
             )
-            spans.append((called_us, now_us()))
+            ended_us = now_us()
+            performed.append(Performed(_ROTATE, called_us, ended_us, ended_us, plan.partitions))
             if done.failures:
                 raise RefusedError(f"Leaders did not move: {done.failures[0]}.")
             if probe.is_done_by(now_us() + settle_us):
@@ -127,8 +129,10 @@ def _one(
         outcome = probe.outcome()
         busy = busy_share(busy_before, cpu_times())
         start_us = outcome.start_us
-        rotated = [Rotation(begin - start_us, end - start_us) for begin, end in spans]
-        actions = [_action(one, plan.partitions) for one in rotated]
+        rotated = [
+            Rotation(one.called_us - start_us, one.answered_us - start_us) for one in performed
+        ]
+        actions = [one.as_document(start_us) for one in performed]
         after = snapshot_after(cluster, OWN_TOPIC, message)
         recorder.write(outcome, probe.results, events, actions, after)
         recorder.evaluated(
@@ -156,8 +160,7 @@ def _one(
 
 
 def _asked(plan: BatchPlan) -> dict[str, object]:
-    rotate_it = parse_action("rotate")
-    return RunPlan(during=rotate_it, every_s=plan.settle_s, count=plan.rotations).asked
+    return RunPlan(during=_ROTATE, every_s=plan.settle_s, count=plan.rotations).asked
 
 
 def _spec(plan: BatchPlan, stand: Stand) -> ProduceSpec:
@@ -177,16 +180,3 @@ def _spec(plan: BatchPlan, stand: Stand) -> ProduceSpec:
             partitioner="round-robin",
         ),
     )
-
-
-def _action(rotation: Rotation, partitions: int) -> dict[str, Any]:
-    """A rotation as `run.json` has actions."""
-    ended_ms = rotation.ended_us / 1000
-    return {
-        "action": "rotate",
-        "called_ms": rotation.began_us / 1000,
-        "answered_ms": ended_ms,
-        "converged_ms": ended_ms,
-        "partitions": partitions,
-        "error": None,
-    }
