@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.perf_tables import (
     actions_table,
     doubts_tables,
@@ -41,9 +42,10 @@ def fetched(document: Document) -> str:
     """The same in one sentence."""
     fetches, rack, read = document["fetches"], document["client_rack"], document["brokers"]
     errors = ", ".join(f"{count:,} x {name}" for name, count in fetches["errors"].items())
+    brokers = len({broker["broker"] for broker in read if broker["records"]})
     local = sum(broker["share"] for broker in read if broker["local"])
     return (
-        f"{document['records']['read']:,} records were read from {len(read)} brokers in "
+        f"{document['records']['read']:,} records were read from {counted(brokers, 'broker')} in "
         f"{document['seconds']:.3f} s"
         + (f", {100 * local:.1f} % of the bytes in rack {rack}" if rack is not None else "")
         + f": {fetches['requests']:,} Fetch requests, {latency_of(fetches['took_ms'])}"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kipctl.report.consume_tables import brokers_table, fetched, flips_table, out_of_range_table
+from kipctl.report.move_tables import moves_sentence
 from kipctl.report.perf_tables import (
     acknowledged,
     actions_table,
@@ -21,7 +22,8 @@ Document = Mapping[str, Any]
 
 
 def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
-    """How many records arrived, how long that took, and what became of the others."""
+    """How many records arrived, how long that took, what became of the others, and how long each
+    client waited for the leaders that were moved meanwhile."""
     written = sent(document.get("health", {}).get("producer", {}))
     first = acknowledged(document, written, "acknowledged_ms").partition(":")[0]
     records, latency = document["records"], document["latency_ms"]
@@ -31,6 +33,11 @@ def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
     return (
         Paragraph(f"{came}.", tuple(_others(document)), tone=tone_of(document)),
         Paragraph(fetched(_as_read(document))),
+        *(
+            Paragraph(f"{moves}.")
+            for side in _sides(document)
+            if document["actions"] and (moves := moves_sentence(*side))
+        ),
     )
 
 
@@ -52,13 +59,8 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
         tables.append(flips_table(document))
     if document["out_of_range"]:
         tables.append(out_of_range_table(document))
-    for side, client in (("produce", "producer"), ("fetch", "consumer")):
-        own = {
-            "redirects": document["redirects"][side],
-            "metadata_rpcs": document["metadata_rpcs"][client],
-            "actions": document["actions"],
-        }
-        tables += redirects_tables(own, of_fetches=side == "fetch", client=client)
+    for own, client in _sides(document):
+        tables += redirects_tables(own, of_fetches=client == "consumer", client=client)
     tables += (
         metadata_table({"metadata_rpcs": rpcs}, side)
         for side, rpcs in document["metadata_rpcs"].items()
@@ -66,6 +68,17 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
     if document["actions"]:
         tables.append(actions_table(document))
     return tuple(tables)
+
+
+def _sides(document: Document) -> Iterator[tuple[Document, str]]:
+    """Of each client its part of the document, and what it is."""
+    for side, client in (("produce", "producer"), ("fetch", "consumer")):
+        own = {
+            "redirects": document["redirects"][side],
+            "metadata_rpcs": document["metadata_rpcs"][client],
+            "actions": document["actions"],
+        }
+        yield own, client
 
 
 def _records_read(document: Document) -> int:

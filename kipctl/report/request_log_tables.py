@@ -13,7 +13,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 HINTS = {
     "uses": "follows them",
-    "waits": "gets them, and waits all the same",
+    "waits": "gets them, but waits",
     "gets": "gets them",
     "none": "too old for them",
     "-": "-",
@@ -59,7 +59,7 @@ def _of_clusters(tables: Sequence[tuple[str | None, Table]]) -> Table:
     first = named[0][1]
     return replace(
         first,
-        columns=("cluster", *first.columns),
+        columns=(Column("cluster", heads=True), *first.columns),
         rows=tuple((cluster, *row) for cluster, table in named for row in table.rows),
         notes=tuple(
             f"{cluster}: {note}" for cluster, table in named if table.rows for note in table.notes
@@ -117,16 +117,16 @@ def _fleet(document: Document) -> Table:
         (
             "software",
             "clients",
-            "requests",
+            Column("requests", detail=True),
             *(
                 Column(f"{api.capitalize()} versions", right=True, detail=True)
                 for api in _APIS_SHOWN
             ),
             "leader hints",
-            "NOT_LEADER errors",
-            "with hint",
-            "hints followed at once",
-            Column("waited after, p50 ms", 1),
+            Column("NOT_LEADER errors", detail=True),
+            Column("with hint", detail=True),
+            Column("hints followed at once", detail=True),
+            Column("waited after, p50 ms", 1, detail=True),
             Column("max ms", 1, detail=True),
             Column("Metadata/min", 1, detail=True),
             Column("Metadata MB", 3, detail=True),

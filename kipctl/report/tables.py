@@ -19,6 +19,8 @@ class Column:
     """Align to the right even where a cell is no number."""
     detail: bool = False
     """Left out before others where a terminal has no room."""
+    heads: bool = False
+    """Of a first column: where a terminal has no room, a value stands once, above its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ class Report:
     `document` is what `--output json` prints (with `_command`, `_version` and `_cluster` added);
     `opening` is the answer, before the `tables` that a person reads; `closing` lines come last,
     exactly as they are, in table and plain output. Before them stands the cluster that it is about,
-    if it is about one. CSV has the tables, then the `further` ones.
+    if it is about one. CSV has the tables, then the `further` ones. One that `fits_screen` shows a
+    terminal about a screen: the last tables are left out, and a line says that `-o wide` has them.
     """
 
     command: str
@@ -127,3 +130,4 @@ class Report:
     opening: tuple[Paragraph, ...] = ()
     further: tuple[Table, ...] = ()
     cluster: "ClusterIdentity | None" = None
+    fits_screen: bool = False
