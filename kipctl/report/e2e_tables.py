@@ -14,6 +14,7 @@ from kipctl.report.perf_tables import (
     metadata_table,
     redirects_tables,
     sent,
+    times,
     tone_of,
 )
 from kipctl.report.tables import Column, Paragraph, Table
@@ -122,23 +123,15 @@ def _others(document: Document) -> Iterator[str]:
 
 def times_table(document: Document) -> Table:
     """How long records took to come, and to be acknowledged, in ms."""
-    version = document["kafka_version"]
-    return Table(
-        f"End to end through {document['topic']}, leader discovery {document['leader_discovery']}"
-        + (f", Kafka {version}" if version else ""),
-        (
-            "time",
-            *(Column(f"{name} ms", 3) for name in ("mean", "p50", "p95", "p99", "p99.9", "max")),
-        ),
-        tuple(
-            (label, *document[name].values())
-            for label, name in (
-                ("from the intended send time to the consumer", "latency_ms"),
-                ("from the intended send time to the acknowledgement", "acknowledged_ms"),
-            )
-        ),
+    return times(
+        f"End to end through {document['topic']}",
+        document,
+        {
+            "from the intended send time to the consumer": "latency_ms",
+            "from the intended send time to the acknowledgement": "acknowledged_ms",
+        },
         tuple(_health_notes(document)),
-        name="times",
+        "times",
     )
 
 

@@ -1,12 +1,15 @@
 """What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from kipctl.report.printable import printable
 
 Cell = str | int | float | bool | None
+Source = str | Callable[[Mapping[str, Any]], Cell]
+"""Where a row's cell is in its document ("wait_ms.p50": within `wait_ms`), or how it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,41 @@ class Table:
         return any(c is not None for c in cells) and all(
             c is None or (isinstance(c, int | float) and not isinstance(c, bool)) for c in cells
         )
+
+
+def table_of(
+    title: str,
+    documents: Iterable[Mapping[str, Any]],
+    columns: Mapping[Column | str, Source],
+    notes: tuple[str, ...] = (),
+    name: str = "",
+) -> Table:
+    """A row of each document; `columns` say from the left what is shown, and where it is.
+
+    A cell is None where it is within something that is None.
+    """
+    sources = columns.values()
+    rows = tuple(tuple(_cell(document, source) for source in sources) for document in documents)
+    return Table(title, tuple(columns), rows, notes, name)
+
+
+def _cell(document: Mapping[str, Any], source: Source) -> Cell:
+    if not isinstance(source, str):
+        return source(document)
+    found: Any = document
+    for key in source.split("."):
+        found = None if found is None else found[key]
+    return found if found is None or isinstance(found, bool | int | float) else str(found)
+
+
+def identifier(source: str) -> Callable[[Mapping[str, Any]], Cell]:
+    """The cell as text: of a number without thousands separators."""
+
+    def cell(document: Mapping[str, Any]) -> Cell:
+        found = _cell(document, source)
+        return None if found is None else str(found)
+
+    return cell
 
 
 @dataclass(frozen=True, slots=True)
