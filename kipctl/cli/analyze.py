@@ -117,7 +117,8 @@ def runs(
         if opened["end_of"]:
             environment.message(f"{opened['run']} is the end of a longer run: {opened['end_of']}.")
     opening = (analysis_answer(document),)
-    report = Report("analyze", document, analysis_tables(document), opening=opening)
+    tables = analysis_tables(document)
+    report = Report("analyze", document, tables, opening=opening, fits_screen=True)
     environment.report(report, output)
 
 
@@ -210,7 +211,7 @@ def request_log(
         environment.message(f"Written: {html}")
     opening = paragraphs(request_log_answer(document))
     tables = request_log_tables(document)
-    report = Report("analyze request-log", document, tables, opening=opening)
+    report = Report("analyze request-log", document, tables, opening=opening, fits_screen=True)
     environment.report(report, output)
 
 

@@ -114,7 +114,8 @@ def metadata(
     document = run(plan, environment.message)
     tables = perf_metadata_tables(document)
     opening = paragraphs(perf_metadata_answer(document))
-    environment.report(Report("perf metadata", document, tables, opening=opening), output)
+    report = Report("perf metadata", document, tables, opening=opening, fits_screen=True)
+    environment.report(report, output)
     phases = [phase for one in document["clients"] for phase in one["phases"]]
     if failed := sum(phase["failed"] for phase in phases):
         errors = sum((Counter(phase["errors"]) for phase in phases), Counter[str]())

@@ -54,7 +54,8 @@ def report_run(
 
     if options.print_metrics:
         tables += (metrics_table(document),)
-    report = Report(command, document, tables, kafka_lines, opening)
+    short = not options.print_metrics
+    report = Report(command, document, tables, kafka_lines, opening, fits_screen=short)
     environment.report(report, options.output)
     if record := options.record:
         environment.message(f"Recorded: kipctl runs show {record}, kipctl report {record}")

@@ -114,7 +114,8 @@ def show(
     made_with = settings_table(found.name, str(found.folder), facts, found.bytes)
     whole = (Paragraph(f"Run {found.name}: {found.flaw}.", tone=Tone.BAD),) if found.flaw else ()
     more = (f"More of it: kipctl analyze runs {run}",) if answer else ()
-    report = Report("runs show", document, (made_with, *tables), more, (*whole, *answer))
+    opening = (*whole, *answer)
+    report = Report("runs show", document, (made_with, *tables), more, opening, fits_screen=True)
     environment.report(report, output)
 
 
@@ -143,7 +144,8 @@ def repair(
     for sentence in left_undone(found.description or {}):
         environment.message(sentence)
     answer, tables = _summary(found)
-    environment.report(Report("runs repair", dict(document), tables, opening=answer), output)
+    report = Report("runs repair", dict(document), tables, opening=answer, fits_screen=True)
+    environment.report(report, output)
 
 
 def _summary(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]]:

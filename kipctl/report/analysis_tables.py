@@ -176,6 +176,8 @@ _MEASURES: Mapping[str, tuple[_Measure, ...]] = {
 """What is most asked for; of a table that is not here, all its columns are shown."""
 
 
+_OF_FAILED = ("records", "failures", "actions")
+"""Tables that count failed records."""
 _UNSEEN_TITLE = "Records that were refused, and not seen again"
 
 
@@ -184,6 +186,18 @@ def _not_seen_again(records: int) -> str:
     return (
         f"{records:,} {'was' if records == 1 else 'were'} refused in batches that a tap did not see"
         " again; a client may have sent them in others."
+    )
+
+
+def _without_failed(measures: Sequence[_Measure], all_of_taps: bool) -> tuple[_Measure, ...]:
+    """The measures with another title for what failed, where rows are of taps: a client may have
+    sent these records again, in other batches."""
+    named = "not seen again" if all_of_taps else "failed, or not seen again"
+    return tuple(
+        replace(measure, title=measure.title.removesuffix("failed") + named)
+        if measure.title.endswith("failed")
+        else measure
+        for measure in measures
     )
 
 
@@ -237,8 +251,11 @@ def analysis_tables(document: Document, names: Sequence[str] = ()) -> tuple[Tabl
         if not rows or (names and name not in names):
             continue
         measures = _MEASURES.get(name) or _all_of(rows[0], about["keys"])
+        unseen = _rows_of_taps(document, name) if name in _OF_FAILED else ()
+        if unseen:
+            measures = _without_failed(measures, len(unseen) == len(rows))
         table = _table(name, about["title"], about, rows, measures)
-        if name == "failures" and (unseen := _rows_of_taps(document, name)):
+        if name == "failures" and unseen:
             count = sum(row["records"] for row in unseen)
             title = _UNSEEN_TITLE if len(unseen) == len(rows) else table.title
             table = replace(table, title=title, notes=(*table.notes, _not_seen_again(count)))

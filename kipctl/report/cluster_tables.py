@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kipctl.counts import counted
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def connection_report(steps: "list[Step]", found: "list[CommandRights]") -> Repo
     )
     allowed = Table(
         "Rights",
-        ("command", "needs", "missing", "not known"),
+        (Column("command", heads=True), "needs", "missing", "not known"),
         tuple(
             (one.command, *(_words(some) for some in (one.needed, one.missing, one.not_known)))
             for one in found
@@ -109,6 +110,7 @@ def connection_report(steps: "list[Step]", found: "list[CommandRights]") -> Repo
         },
         (way, allowed) if found else (way,),
         opening=(_reached(steps, found),),
+        fits_screen=True,
     )
 
 
@@ -124,11 +126,23 @@ def _reached(steps: "list[Step]", found: "list[CommandRights]") -> Paragraph:
             tone=Tone.WARNING if reached else Tone.BAD,
         )
     said = f"All {len(servers)} servers can be reached"
-    if missing := [one.command for one in found if one.missing]:
-        listed = ", ".join(missing)
-        return Paragraph(f"{said}; rights are missing for {listed}.", tone=Tone.WARNING)
+    if missing := [one for one in found if one.missing]:
+        return Paragraph(
+            f"{said}; rights are missing for {', '.join(one.command for one in missing)}.",
+            tuple(f"{one.command}: {_words(one.missing)}" for one in missing),
+            Tone.WARNING,
+        )
+    if not_known := sum(bool(one.not_known) for one in found):
+        return Paragraph(
+            f"{said}, and no right is missing; for {counted(not_known, 'command')} some are not"
+            " known (those on topics that no --topic names, or the cluster does not say)."
+        )
     return Paragraph(f"{said}, and no right is missing.", tone=Tone.GOOD)
 
 
 def _words(rights: "tuple[Right, ...]") -> str | None:
-    return ", ".join(map(str, rights)) or None
+    """Those on one resource together: "Read, Write on Topic; Alter on Cluster"."""
+    operations: dict[str, list[str]] = {}
+    for right in rights:
+        operations.setdefault(right.on, []).append(right.operation)
+    return "; ".join(f"{', '.join(which)} on {on}" for on, which in operations.items()) or None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.perf_tables import (
     actions_table,
     doubts_tables,
@@ -11,7 +12,7 @@ from kipctl.report.perf_tables import (
     metadata_table,
     redirects_tables,
 )
-from kipctl.report.tables import Column, Paragraph, Table, Tone
+from kipctl.report.tables import Column, Paragraph, Table, Tone, identifier, table_of
 
 Document = Mapping[str, Any]
 
@@ -41,9 +42,10 @@ def fetched(document: Document) -> str:
     """The same in one sentence."""
     fetches, rack, read = document["fetches"], document["client_rack"], document["brokers"]
     errors = ", ".join(f"{count:,} x {name}" for name, count in fetches["errors"].items())
+    brokers = len({broker["broker"] for broker in read if broker["records"]})
     local = sum(broker["share"] for broker in read if broker["local"])
     return (
-        f"{document['records']['read']:,} records were read from {len(read)} brokers in "
+        f"{document['records']['read']:,} records were read from {counted(brokers, 'broker')} in "
         f"{document['seconds']:.3f} s"
         + (f", {100 * local:.1f} % of the bytes in rack {rack}" if rack is not None else "")
         + f": {fetches['requests']:,} Fetch requests, {latency_of(fetches['took_ms'])}"
@@ -70,33 +72,21 @@ def consume_tables(document: Document) -> tuple[Table, ...]:
 def brokers_table(document: Document) -> Table:
     """From which brokers it was read, as leader and as follower."""
     rack, version = document["client_rack"], document["kafka_version"]
-    return Table(
+    return table_of(
         f"Read from {document['topic']}, {document['partitions']} partitions, "
         + (f"client.rack {rack}" if rack else "no client.rack")
         + (f", Kafka {version}" if version else ""),
-        (
-            Column("broker", right=True),
-            "rack",
-            "read as",
-            "partitions",
-            "records",
-            Column("MB", 1),
-            Column("share %", 1),
-            "in client's rack",
-        ),
-        tuple(
-            (
-                str(broker["broker"]),
-                broker["rack"],
-                broker["read_as"],
-                broker["partitions"],
-                broker["records"],
-                broker["bytes"] / 1048576,
-                100 * broker["share"],
-                broker["local"],
-            )
-            for broker in document["brokers"]
-        ),
+        document["brokers"],
+        {
+            Column("broker", right=True): identifier("broker"),
+            "rack": "rack",
+            "read as": "read_as",
+            "partitions": "partitions",
+            "records": "records",
+            Column("MB", 1): lambda broker: broker["bytes"] / 1048576,
+            Column("share %", 1): lambda broker: 100 * broker["share"],
+            "in client's rack": "local",
+        },
         tuple(health_notes(document, document["fetches"]["took_ms"]["p99"])),
         name="brokers",
     )
@@ -104,31 +94,19 @@ def brokers_table(document: Document) -> Table:
 
 def flips_table(document: Document) -> Table:
     """When a partition came from another broker than before, and why."""
-    return Table(
+    return table_of(
         "Other brokers than before",
-        (
-            Column("from", right=True),
-            Column("to", right=True),
-            "why",
-            "partitions",
-            "times",
-            Column("first at s", 3),
-            Column("gap p50 ms", 3),
-            Column("gap max ms", 3),
-        ),
-        tuple(
-            (
-                str(flip["from_broker"]),
-                str(flip["to_broker"]),
-                flip["why"],
-                flip["partitions"],
-                flip["times"],
-                flip["first_ms"] / 1000,
-                flip["gap_ms"]["p50"],
-                flip["gap_ms"]["max"],
-            )
-            for flip in document["flips"]
-        ),
+        document["flips"],
+        {
+            Column("from", right=True): identifier("from_broker"),
+            Column("to", right=True): identifier("to_broker"),
+            "why": "why",
+            "partitions": "partitions",
+            "times": "times",
+            Column("first at s", 3): lambda flip: flip["first_ms"] / 1000,
+            Column("gap p50 ms", 3): "gap_ms.p50",
+            Column("gap max ms", 3): "gap_ms.max",
+        },
         ("A gap lies between the last records from one broker and the first from the next.",),
         name="flips",
     )
@@ -136,17 +114,14 @@ def flips_table(document: Document) -> Table:
 
 def out_of_range_table(document: Document) -> Table:
     """Offsets that a broker did not have, by KIP-392's cases."""
-    return Table(
+    return table_of(
         "Offsets out of range (KIP-392)",
-        ("case", "what it is", "what the consumer did", "times"),
-        tuple(
-            (
-                one["case"].replace("_", " "),
-                _CASES[one["case"]],
-                _HANDLINGS[one["handling"]],
-                one["times"],
-            )
-            for one in document["out_of_range"]
-        ),
+        document["out_of_range"],
+        {
+            "case": lambda one: one["case"].replace("_", " "),
+            "what it is": lambda one: _CASES[one["case"]],
+            "what the consumer did": lambda one: _HANDLINGS[one["handling"]],
+            "times": "times",
+        },
         name="out_of_range",
     )

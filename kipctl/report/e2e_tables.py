@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kipctl.report.consume_tables import brokers_table, fetched, flips_table, out_of_range_table
+from kipctl.report.move_tables import moves_sentence
 from kipctl.report.perf_tables import (
     acknowledged,
     actions_table,
@@ -13,6 +14,7 @@ from kipctl.report.perf_tables import (
     metadata_table,
     redirects_tables,
     sent,
+    times,
     tone_of,
 )
 from kipctl.report.tables import Column, Paragraph, Table
@@ -21,7 +23,8 @@ Document = Mapping[str, Any]
 
 
 def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
-    """How many records arrived, how long that took, and what became of the others."""
+    """How many records arrived, how long that took, what became of the others, and how long each
+    client waited for the leaders that were moved meanwhile."""
     written = sent(document.get("health", {}).get("producer", {}))
     first = acknowledged(document, written, "acknowledged_ms").partition(":")[0]
     records, latency = document["records"], document["latency_ms"]
@@ -31,6 +34,11 @@ def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
     return (
         Paragraph(f"{came}.", tuple(_others(document)), tone=tone_of(document)),
         Paragraph(fetched(_as_read(document))),
+        *(
+            Paragraph(f"{moves}.")
+            for side in _sides(document)
+            if document["actions"] and (moves := moves_sentence(*side))
+        ),
     )
 
 
@@ -52,13 +60,8 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
         tables.append(flips_table(document))
     if document["out_of_range"]:
         tables.append(out_of_range_table(document))
-    for side, client in (("produce", "producer"), ("fetch", "consumer")):
-        own = {
-            "redirects": document["redirects"][side],
-            "metadata_rpcs": document["metadata_rpcs"][client],
-            "actions": document["actions"],
-        }
-        tables += redirects_tables(own, of_fetches=side == "fetch", client=client)
+    for own, client in _sides(document):
+        tables += redirects_tables(own, of_fetches=client == "consumer", client=client)
     tables += (
         metadata_table({"metadata_rpcs": rpcs}, side)
         for side, rpcs in document["metadata_rpcs"].items()
@@ -66,6 +69,17 @@ def e2e_tables(document: Document) -> tuple[Table, ...]:
     if document["actions"]:
         tables.append(actions_table(document))
     return tuple(tables)
+
+
+def _sides(document: Document) -> Iterator[tuple[Document, str]]:
+    """Of each client its part of the document, and what it is."""
+    for side, client in (("produce", "producer"), ("fetch", "consumer")):
+        own = {
+            "redirects": document["redirects"][side],
+            "metadata_rpcs": document["metadata_rpcs"][client],
+            "actions": document["actions"],
+        }
+        yield own, client
 
 
 def _records_read(document: Document) -> int:
@@ -109,23 +123,15 @@ def _others(document: Document) -> Iterator[str]:
 
 def times_table(document: Document) -> Table:
     """How long records took to come, and to be acknowledged, in ms."""
-    version = document["kafka_version"]
-    return Table(
-        f"End to end through {document['topic']}, leader discovery {document['leader_discovery']}"
-        + (f", Kafka {version}" if version else ""),
-        (
-            "time",
-            *(Column(f"{name} ms", 3) for name in ("mean", "p50", "p95", "p99", "p99.9", "max")),
-        ),
-        tuple(
-            (label, *document[name].values())
-            for label, name in (
-                ("from the intended send time to the consumer", "latency_ms"),
-                ("from the intended send time to the acknowledgement", "acknowledged_ms"),
-            )
-        ),
+    return times(
+        f"End to end through {document['topic']}",
+        document,
+        {
+            "from the intended send time to the consumer": "latency_ms",
+            "from the intended send time to the acknowledgement": "acknowledged_ms",
+        },
         tuple(_health_notes(document)),
-        name="times",
+        "times",
     )
 
 

@@ -1,12 +1,13 @@
 """Tables of `experiment batch`, from the document that `--output json` prints."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kipctl.report.move_tables import WAIT_MEANING
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Paragraph, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
+from kipctl.report.tables import Cell, Column, Paragraph, Table, identifier, table_of
+from kipctl.report.verdicts import VERDICTS, each_run, verdict_notes
 
 Document = Mapping[str, Any]
 _MEASURES = {
@@ -64,29 +65,39 @@ def _between(by_run: Sequence[float | None]) -> str:
 
 def _arms(document: Document) -> Table:
     version = document["kafka_version"]
-    return Table(
+    return table_of(
         f"By batch size, {document['runs']} run{'s'[: document['runs'] != 1]} each,"
         f" acks={document['acks']}, {document['throughput']:,.0f} records/s, leader discovery"
         f" {document['leader_discovery']}" + (f", Kafka {version}" if version else ""),
-        (
-            Column("batch", right=True),
-            "batches",
-            Column("rotation s", 2),
-            Column("rotation of each run", right=True),
-            Column("p50 ms", 1),
-            Column("p99 ms", 1),
-            Column("p99 of each run", right=True),
-            "moves met",
-            Column("wait p50 ms", 1),
-            Column("wait of each run", right=True),
-            Column("wait p99 ms", 1),
-            Column("longest ms", 1),
-            Column("waited in a rotation ms", 1),
-            Column(f"records over {document['arms'][0]['late_ms']} ms in a rotation", 1),
-            Column("of each run", right=True),
-            "records failed",
-        ),
-        tuple(map(_row, document["arms"])),
+        document["arms"],
+        {
+            Column("batch", right=True): lambda arm: (
+                "all" if arm["batches"] == 1 else str(arm["batch"])
+            ),
+            "batches": "batches",
+            Column("rotation s", 2): lambda arm: arm["rotation_ms"] / 1000,
+            Column("rotation of each run", right=True): lambda arm: each_run(
+                [ms / 1000 for ms in arm["rotation_ms_by_run"]]
+            ),
+            Column("p50 ms", 1): "latency_p50_ms",
+            Column("p99 ms", 1): "latency_p99_ms",
+            Column("p99 of each run", right=True): lambda arm: each_run(
+                arm["latency_p99_ms_by_run"]
+            ),
+            "moves met": "moves.met",
+            Column("wait p50 ms", 1): "move_wait_ms",
+            Column("wait of each run", right=True): lambda arm: each_run(
+                arm["move_wait_ms_by_run"]
+            ),
+            Column("wait p99 ms", 1): partial(_wait, "p99"),
+            Column("longest ms", 1): partial(_wait, "max"),
+            Column("waited in a rotation ms", 1): "waited_ms",
+            Column(
+                f"records over {document['arms'][0]['late_ms']} ms in a rotation", 1
+            ): "late_records",
+            Column("of each run", right=True): lambda arm: each_run(arm["late_records_by_run"]),
+            "records failed": "records_failed",
+        },
         (
             "Rotation: from the first request until every broker knew the last leader; without"
             " pauses (--between) between batches. p50 and p99: of records that were due meanwhile,"
@@ -98,56 +109,25 @@ def _arms(document: Document) -> Table:
     )
 
 
-def _row(arm: Document) -> tuple[Cell, ...]:
-    waits = arm["moves"]["wait_ms"]
-    return (
-        "all" if arm["batches"] == 1 else str(arm["batch"]),
-        arm["batches"],
-        arm["rotation_ms"] / 1000,
-        _each([ms / 1000 for ms in arm["rotation_ms_by_run"]]),
-        arm["latency_p50_ms"],
-        arm["latency_p99_ms"],
-        _each(arm["latency_p99_ms_by_run"]),
-        arm["moves"]["met"],
-        arm["move_wait_ms"],
-        _each(arm["move_wait_ms_by_run"]),
-        waits["p99"] if arm["moves"]["met"] else None,
-        waits["max"] if arm["moves"]["met"] else None,
-        arm["waited_ms"],
-        arm["late_records"],
-        _each(arm["late_records_by_run"]),
-        arm["records_failed"],
-    )
-
-
-def _each(by_run: Sequence[float | None]) -> str:
-    return " | ".join("-" if value is None else f"{value:,.1f}" for value in by_run)
+def _wait(name: str, arm: Document) -> Cell:
+    ms: float = arm["moves"]["wait_ms"][name]
+    return ms if arm["moves"]["met"] else None
 
 
 def _differences(document: Document) -> Table:
     largest = max(arm["batch"] for arm in document["arms"])
     shown = "all" if document["arms"][-1]["batches"] == 1 else str(largest)
-    return Table(
+    return table_of(
         f"Each batch size compared with {shown}",
-        (
-            Column("batch", right=True),
-            "measure",
-            Column(f"{shown}, ms", 1),
-            Column("with it, ms", 1),
-            Column("cut %", 1),
-            *VERDICT_COLUMNS,
-        ),
-        tuple(
-            (
-                str(one["with"]),
-                _MEASURES[one["measure"]],
-                one["without_ms"],
-                one["with_ms"],
-                one["cut_percent"],
-                *verdict_cells(one),
-            )
-            for one in document["differences"]
-        ),
+        document["differences"],
+        {
+            Column("batch", right=True): identifier("with"),
+            "measure": lambda one: _MEASURES[one["measure"]],
+            Column(f"{shown}, ms", 1): "without_ms",
+            Column("with it, ms", 1): "with_ms",
+            Column("cut %", 1): "cut_percent",
+            **VERDICTS,
+        },
         verdict_notes(document["differences"]),
         "differences",
     )

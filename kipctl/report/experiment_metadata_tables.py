@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kipctl.report.metadata_tables import requests_table
-from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs
+from kipctl.report.tables import Column, Paragraph, Table, paragraphs, table_of
 
 Document = Mapping[str, Any]
 
@@ -33,38 +33,22 @@ def claims_tables(document: Document) -> tuple[Table, ...]:
 def claims_table(document: Document) -> Table:
     """How each client stands to the KIP's claims."""
     topics = document["topics"]
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            claim["client"],
-            claim["asks_for_new_topics"],
-            claim["startup_requests"],
-            claim["startup_topics_asked"],
-            claim["startup_response_bytes"],
-            claim["renewal_topics"],
-            claim["leader_change_requests"],
-            claim["leader_change_topics"],
-            claim["forgets_idle_topics"],
-            claim["topics_asked_once_idle"],
-            claim["requests_for_returned_topics"],
-        )
-        for claim in document["claims"]
-    )
-    return Table(
+    return table_of(
         f"What KIP-526 asks of producers: {topics:,} topics",
-        (
-            "client",
-            "asks for new topics",
-            "requests at startup",
-            "topics asked at startup",
-            "bytes answered at startup",
-            "topics of a renewal",
-            "requests as leaders move",
-            "topics of one",
-            "forgets idle topics",
-            "asked once idle",
-            "requests as they return",
-        ),
-        rows,
+        document["claims"],
+        {
+            "client": "client",
+            "asks for new topics": "asks_for_new_topics",
+            "requests at startup": "startup_requests",
+            "topics asked at startup": "startup_topics_asked",
+            "bytes answered at startup": "startup_response_bytes",
+            "topics of a renewal": "renewal_topics",
+            "requests as leaders move": "leader_change_requests",
+            "topics of one": "leader_change_topics",
+            "forgets idle topics": "forgets_idle_topics",
+            "asked once idle": "topics_asked_once_idle",
+            "requests as they return": "requests_for_returned_topics",
+        },
         (
             f"Before the KIP a producer asked for all topics it knew with each new one: for "
             f"{topics * (topics + 1) // 2:,} of them at such a startup; with it, for {topics:,}.",
@@ -77,39 +61,23 @@ def claims_table(document: Document) -> Table:
 
 def latency_table(document: Document) -> Table:
     """How long the records of each phase took."""
-
-    def of(spread: Mapping[str, float] | None, *names: str) -> tuple[float | None, ...]:
-        return tuple(None if spread is None else spread[name] for name in names)
-
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            client["client"],
-            client["version"],
-            phase["phase"],
-            phase["records"],
-            phase["failed"],
-            phase["moves"],
-            *of(phase["request_ms"], "p50", "max"),
-            *of(phase["latency_ms"], "p50", "p99", "max"),
-            phase["seconds"],
-        )
-        for client in document["clients"]
-        for phase in client["phases"]
-    )
-    return Table(
+    return table_of(
         "Records of each phase",
         (
-            "client",
-            "software",
-            "phase",
-            "records",
-            "failed",
-            "moves",
-            *(Column(f"Metadata {name} ms", 1) for name in ("p50", "max")),
-            *(Column(f"latency {name} ms", 1) for name in ("p50", "p99", "max")),
-            Column("seconds", 1),
+            {**phase, "client": client["client"], "software": client["version"]}
+            for client in document["clients"]
+            for phase in client["phases"]
         ),
-        rows,
+        {
+            **{name: name for name in ("client", "software", "phase")},
+            **{name: name for name in ("records", "failed", "moves")},
+            **{Column(f"Metadata {name} ms", 1): f"request_ms.{name}" for name in ("p50", "max")},
+            **{
+                Column(f"latency {name} ms", 1): f"latency_ms.{name}"
+                for name in ("p50", "p99", "max")
+            },
+            Column("seconds", 1): "seconds",
+        },
         (
             "Latency: from when the client says the record was made (or should have been) to its "
             "acknowledgement at the tap. A record that waits for Metadata within the client's send "

@@ -1,10 +1,11 @@
 """Tables of `experiment closest-replica`, from the document that `--output json` prints."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs
-from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
+from kipctl.report.tables import Column, Paragraph, Table, paragraphs, table_of
+from kipctl.report.verdicts import VERDICTS, verdict_notes
 
 Document = Mapping[str, Any]
 _FROM = {"leader": "the leader", "closest": "the closest replica"}
@@ -30,48 +31,38 @@ def replica_tables(document: Document) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _reads(document: Document) -> Iterator[tuple[Document, str, Document]]:
+def _reads(document: Document) -> Iterator[Document]:
+    """The reads of each client, from the leader and from the closest replica."""
     for client in document["clients"]:
         for name, reads in client["reads"].items():
-            yield client, name, reads
+            yield {**client, **reads, "from": _FROM[name], "is_closest": name == "closest"}
 
 
 def traffic_table(document: Document) -> Table:
     """Bytes by rack, for each client without and with its rack."""
-    racks = sorted({rack for _, _, reads in _reads(document) for rack in reads["bytes_by_rack"]})
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            client["client"],
-            _FROM[name],
-            client["software"],
-            client["measured_by"],
-            reads["bytes"],
-            *(reads["bytes_by_rack"].get(rack, 0) for rack in racks),
-            reads["own_rack_percent"],
-            client["cross_rack_saved_percent"] if name == "closest" else None,
-        )
-        for client, name, reads in _reads(document)
-    )
+    racks = sorted({rack for reads in _reads(document) for rack in reads["bytes_by_rack"]})
     version = document["kafka_version"]
     idle = [
         client["client"]
         for client in document["clients"]
         if client["cross_rack_saved_percent"] is not None and client["cross_rack_saved_percent"] < 1
     ]
-    return Table(
+    return table_of(
         f"Bytes read by a consumer in {document['rack']}"
         + (f", Kafka {version}" if version else ""),
-        (
-            "client",
-            "reads from",
-            "software",
-            "seen by",
-            "bytes",
-            *(f"of {rack}" for rack in racks),
-            Column("own rack %", 1),
-            Column("cross-rack saved %", 1),
-        ),
-        rows,
+        _reads(document),
+        {
+            "client": "client",
+            "reads from": "from",
+            "software": "software",
+            "seen by": "measured_by",
+            "bytes": "bytes",
+            **{f"of {rack}": partial(_bytes_of, rack) for rack in racks},
+            Column("own rack %", 1): "own_rack_percent",
+            Column("cross-rack saved %", 1): lambda reads: (
+                reads["cross_rack_saved_percent"] if reads["is_closest"] else None
+            ),
+        },
         (
             f"{document['partitions']} partitions, {document['throughput']:,.0f} records/s of "
             f"{document['record_size']:,} bytes, {document['seconds']:g} s a run, "
@@ -87,37 +78,32 @@ def traffic_table(document: Document) -> Table:
     )
 
 
+def _bytes_of(rack: str, reads: Document) -> int:
+    return int(reads["bytes_by_rack"].get(rack, 0))
+
+
 def cost_table(document: Document) -> Table:
     """End-to-end latency both ways: a follower learns the high watermark with its next fetch."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            client["client"],
-            f"p{100 * found['quantile']:g}",
-            found["without_ms"],
-            found["with_ms"],
-            _added(found),
-            *verdict_cells(found),
-        )
+    found = [
+        {**one, "client": client["client"]}
         for client in document["clients"]
-        for found in client["differences"]
-    )
-    return Table(
+        for one in client["differences"]
+    ]
+    return table_of(
         "End-to-end latency that following adds",
-        (
-            "client",
-            "of",
-            Column("leader ms", 2),
-            Column("closest ms", 2),
-            Column("added ms", 2),
-            *VERDICT_COLUMNS,
-        ),
-        rows,
+        found,
+        {
+            "client": "client",
+            "of": lambda one: f"p{100 * one['quantile']:g}",
+            Column("leader ms", 2): "without_ms",
+            Column("closest ms", 2): "with_ms",
+            Column("added ms", 2): _added,
+            **VERDICTS,
+        },
         (
             "From the intended send time to the consumer (acks=all, one producer of kipctl's own "
             "for all).",
-            *verdict_notes(
-                found for client in document["clients"] for found in client["differences"]
-            ),
+            *verdict_notes(found),
         ),
         name="cost",
     )
@@ -130,43 +116,32 @@ def _added(found: Document) -> float | None:
 
 def outage_table(document: Document) -> Table:
     """What it cost each client that the brokers of its rack were stopped and started again."""
-
-    def of(spread: Mapping[str, float] | None) -> tuple[Cell, Cell]:
-        return (None, None) if spread is None else (spread["p50"], spread["max"])
-
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            client["client"],
-            _FROM[name],
-            number,
-            outage["partitions"],
-            *of(outage["pause_ms"]),
-            *of(outage["elsewhere_after_ms"]),
-            outage["partitions_back"],
-            *of(outage["back_after_ms"]),
-            run["missing"],
-            ", ".join(f"{count:,} x {error}" for error, count in outage["errors"].items()) or None,
-        )
-        for client, name, reads in _reads(document)
-        for number, run in enumerate(reads["runs"], 1)
-        for outage in [run["gone"]]
-    )
+    times = {"pause": "pause_ms", "elsewhere after": "elsewhere_after_ms"}
     how = "stopped" if document["controlled"] else "killed"
-    return Table(
+    return table_of(
         f"When the brokers of {document['rack']} are {how}, and run again",
         (
-            "client",
-            "reads from",
-            "run",
-            "partitions",
-            *(Column(f"pause {key} ms", 0) for key in ("p50", "max")),
-            *(Column(f"elsewhere after {key} ms", 0) for key in ("p50", "max")),
-            "partitions back",
-            *(Column(f"back after {key} ms", 0) for key in ("p50", "max")),
-            "missing",
-            "errors",
+            {**reads, **run["gone"], "run": number, "missing": run["missing"]}
+            for reads in _reads(document)
+            for number, run in enumerate(reads["runs"], 1)
         ),
-        rows,
+        {
+            "client": "client",
+            "reads from": "from",
+            "run": "run",
+            "partitions": "partitions",
+            **{
+                Column(f"{what} {key} ms", 0): f"{time}.{key}"
+                for what, time in times.items()
+                for key in ("p50", "max")
+            },
+            "partitions back": "partitions_back",
+            **{Column(f"back after {key} ms", 0): f"back_after_ms.{key}" for key in ("p50", "max")},
+            "missing": "missing",
+            "errors": lambda gone: (
+                ", ".join(f"{count:,} x {error}" for error, count in gone["errors"].items()) or None
+            ),
+        },
         (
             "Partitions: read from that rack before. Pause: the longest time without records. "
             "Back after: from when the brokers ran again until the rack brought records.",

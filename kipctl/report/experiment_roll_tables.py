@@ -1,16 +1,12 @@
 """Tables of `experiment roll`, from the document that `--output json` prints."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Paragraph, Table
-from kipctl.report.verdicts import (
-    VERDICT_COLUMNS,
-    compared_answer,
-    verdict_cells,
-    verdict_notes,
-)
+from kipctl.report.tables import Cell, Column, Paragraph, Source, Table, identifier, table_of
+from kipctl.report.verdicts import VERDICTS, compared_answer, verdict_notes
 
 Document = Mapping[str, Any]
 MEASURES = {"produce": "produce", "end_to_end": "end to end"}
@@ -19,6 +15,7 @@ _COMPARED = {
     "produce": "produce, p99",
     "end_to_end": "end to end, p99",
 }
+_CELL: Mapping[Column | str, Source] = {"acks": "acks", "partitions": "partitions"}
 _DIRECTIONS = {"away": "leaders away", "back": "leaders back"}
 
 
@@ -30,7 +27,7 @@ def roll_answer(document: Document) -> tuple[Paragraph, ...]:
         for found in cell["differences"]
         if found["measure"] == "move_wait"
     )
-    missing = sum(run["records"]["missing"] for _, arm in _arms(document) for run in arm["runs"])
+    missing = sum(run["records"]["missing"] for arm in _arms(document) for run in arm["runs"])
     lost = f"{missing:,} acknowledged records are missing." if missing else "No record was lost."
     return (*compared_answer("The wait for a moved leader", compared), Paragraph(lost))
 
@@ -52,50 +49,33 @@ def roll_tables(document: Document) -> tuple[Table, ...]:
     )
 
 
-def _arms(document: Document) -> Iterator[tuple[Document, Document]]:
+def _arms(document: Document) -> Iterator[Document]:
+    """Of each cell its arms, with what the cell is of."""
     for cell in document["cells"]:
         for arm in cell["arms"]:
-            yield cell, arm
+            yield {**arm, "acks": cell["acks"], "partitions": cell["partitions"]}
 
 
 def arms_table(document: Document) -> Table:
     """Latencies of every arm in every cell, and what was sent again."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            cell["acks"],
-            cell["partitions"],
-            arm["arm"],
-            *(arm[f"{measure}_ms"][key] for measure in MEASURES for key in ("p50", "p99", "p999")),
-            arm["redirects"]["batches"],
-            arm["redirects"]["hints"]["followed"],
-            arm["metadata_rpcs"]["total"],
-            _sum(run["records"]["failed"] for run in arm["runs"]),
-            sum(run["records"]["missing"] for run in arm["runs"]),
-            sum(run["records"]["unsettled"] for run in arm["runs"]),
-        )
-        for cell, arm in _arms(document)
-    )
     how = "stopped" if document["controlled"] else "killed"
-    return Table(
+    return table_of(
         f"{document['restarts']} of {document['brokers']} brokers {how} and started one by one, "
         f"Kafka {document['kafka_version']}",
-        (
-            "acks",
-            "partitions",
-            "arm",
-            *(
-                Column(f"{what} {quantile} ms", 1)
-                for what in MEASURES.values()
+        _arms(document),
+        {
+            **_CELL,
+            "arm": "arm",
+            **{
+                Column(f"{what} {quantile} ms", 1): f"{measure}_ms.{quantile.replace('.', '')}"
+                for measure, what in MEASURES.items()
                 for quantile in ("p50", "p99", "p99.9")
-            ),
-            "redirected",
-            "hints followed",
-            "Metadata",
-            "failed",
-            "missing",
-            "unsettled",
-        ),
-        rows,
+            },
+            "redirected": "redirects.batches",
+            "hints followed": "redirects.hints.followed",
+            "Metadata": "metadata_rpcs.total",
+            **{name: partial(_records, name) for name in ("failed", "missing", "unsettled")},
+        },
         (
             f"{document['runs']} run{'s'[: document['runs'] != 1]} of each arm, "
             f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes; of "
@@ -107,44 +87,33 @@ def arms_table(document: Document) -> Table:
     )
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
-    """None when one is not known."""
-    known = list(counts)
-    return None if None in known else sum(count for count in known if count is not None)
+def _records(name: str, arm: Document) -> int | None:
+    """Of all runs; None when one is not known."""
+    known = [run["records"][name] for run in arm["runs"]]
+    return None if None in known else sum(known)
 
 
 def differences_table(document: Document) -> Table:
     """Whether arms of one kind of client differ."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            cell["acks"],
-            cell["partitions"],
-            _COMPARED[found["measure"]],
-            found["without"],
-            found["with"],
-            found["without_ms"],
-            found["with_ms"],
-            found["cut_percent"],
-            *verdict_cells(found),
-        )
+    found = [
+        {**one, "acks": cell["acks"], "partitions": cell["partitions"]}
         for cell in document["cells"]
-        for found in cell["differences"]
-    )
-    return Table(
+        for one in cell["differences"]
+    ]
+    return table_of(
         "Arm against arm",
-        (
-            "acks",
-            "partitions",
-            "of",
-            "without",
-            "with",
-            Column("without ms", 1),
-            Column("with ms", 1),
-            Column("cut %", 1),
-            *VERDICT_COLUMNS,
-        ),
-        rows,
-        verdict_notes(found for cell in document["cells"] for found in cell["differences"]),
+        found,
+        {
+            **_CELL,
+            "of": lambda one: _COMPARED[one["measure"]],
+            "without": "without",
+            "with": "with",
+            Column("without ms", 1): "without_ms",
+            Column("with ms", 1): "with_ms",
+            Column("cut %", 1): "cut_percent",
+            **VERDICTS,
+        },
+        verdict_notes(found),
         name="differences",
     )
 
@@ -199,37 +168,30 @@ def _runs(by_run_ms: Iterable[float]) -> str:
 
 def moves_table(document: Document) -> Table:
     """What it cost each arm that leaders moved away and back."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            cell["acks"],
-            cell["partitions"],
-            arm["arm"],
-            _DIRECTIONS[direction],
-            moves["batches_sent_again"],
-            *(
-                moves[f"{name}_ms_{key}"]
-                for name in ("detection", "client_wait", "produce", "end_to_end")
-                for key in ("p99", "max")
-            ),
-        )
-        for cell, arm in _arms(document)
-        for direction, moves in arm["moves"].items()
-    )
-    return Table(
+    times = {
+        "detection": "detection",
+        "client's wait": "client_wait",
+        "produce": "produce",
+        "end to end": "end_to_end",
+    }
+    return table_of(
         "Leaders move away (the broker ends) and back (a preferred election)",
         (
-            "acks",
-            "partitions",
-            "arm",
-            "move",
-            "sent again",
-            *(
-                Column(f"{name} {key} ms", 1)
-                for name in ("detection", "client's wait", "produce", "end to end")
-                for key in ("p99", "max")
-            ),
+            {**arm, **moves, "move": _DIRECTIONS[direction]}
+            for arm in _arms(document)
+            for direction, moves in arm["moves"].items()
         ),
-        rows,
+        {
+            **_CELL,
+            "arm": "arm",
+            "move": "move",
+            "sent again": "batches_sent_again",
+            **{
+                Column(f"{what} {key} ms", 1): f"{name}_ms_{key}"
+                for what, name in times.items()
+                for key in ("p99", "max")
+            },
+        },
         (
             "Detection: from a batch's sends until they had failed, by an answer or a lost "
             "connection. The client's wait: backoff, and waiting for Metadata. p99: the mean of "
@@ -242,60 +204,41 @@ def moves_table(document: Document) -> Table:
 def restarts_table(document: Document) -> Table:
     """Every restart: how long the cluster took for its steps, and what both halves cost clients."""
 
-    def took(restart: Document, since: str, until: str) -> float | None:
-        begin, end = restart[f"{since}_ms"], restart[f"{until}_ms"]
-        return None if begin is None or end is None else (end - begin) / 1000
+    def restarts() -> Iterator[Document]:
+        for arm in _arms(document):
+            for number, run in enumerate(arm["runs"], 1):
+                halves = {(half["broker"], half["leaders_move"]): half for half in run["halves"]}
+                for restart in run["restarts"]:
+                    of = {way: halves.get((restart["broker"], way)) for way in ("away", "back")}
+                    yield {**arm, "run": number, **restart, **of}
 
-    rows: list[tuple[Cell, ...]] = []
-    for cell, arm in _arms(document):
-        for number, run in enumerate(arm["runs"], 1):
-            figures = {(half["broker"], half["leaders_move"]): half for half in run["halves"]}
-            for restart in run["restarts"]:
-                away, back = (
-                    figures.get((restart["broker"], direction)) for direction in ("away", "back")
-                )
-                rows.append(
-                    (
-                        cell["acks"],
-                        cell["partitions"],
-                        arm["arm"],
-                        number,
-                        str(restart["broker"]),
-                        restart["leaders"],
-                        took(restart, "called", "away"),
-                        took(restart, "called", "started"),
-                        took(restart, "called", "in_sync"),
-                        took(restart, "elected", "back"),
-                        *(
-                            half[name][key] if half else None
-                            for half in (away, back)
-                            for name, key in (
-                                ("detection_ms", "max"),
-                                ("produce_ms", "p99"),
-                                ("end_to_end_ms", "p99"),
-                            )
-                        ),
-                    )
-                )
-    return Table(
+    return table_of(
         "Restart by restart",
-        (
-            "acks",
-            "partitions",
-            "arm",
-            "run",
-            "broker",
-            "leaders",
-            Column("away after s", 2),
-            Column("started after s", 2),
-            Column("in sync after s", 2),
-            Column("back after s", 2),
-            *(
-                Column(f"{half}: {what} ms", 1)
+        restarts(),
+        {
+            **_CELL,
+            **{name: name for name in ("arm", "run")},
+            "broker": identifier("broker"),
+            "leaders": "leaders",
+            Column("away after s", 2): partial(_took, "called", "away"),
+            Column("started after s", 2): partial(_took, "called", "started"),
+            Column("in sync after s", 2): partial(_took, "called", "in_sync"),
+            Column("back after s", 2): partial(_took, "elected", "back"),
+            **{
+                Column(f"{half}: {what} ms", 1): f"{half}.{name}"
                 for half in ("away", "back")
-                for what in ("detection max", "produce p99", "end to end p99")
-            ),
-        ),
-        tuple(rows),
+                for what, name in (
+                    ("detection max", "detection_ms.max"),
+                    ("produce p99", "produce_ms.p99"),
+                    ("end to end p99", "end_to_end_ms.p99"),
+                )
+            },
+        },
         name="restarts",
     )
+
+
+def _took(since: str, until: str, restart: Document) -> float | None:
+    """Seconds from one step of a restart to another."""
+    begin, end = restart[f"{since}_ms"], restart[f"{until}_ms"]
+    return None if begin is None or end is None else (end - begin) / 1000

@@ -1,15 +1,16 @@
 """Tables of `experiment redirect`, from the document that `--output json` prints."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from kipctl.report.move_tables import WAIT_MEANING, wait_title
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs
+from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs, table_of
 from kipctl.report.verdicts import (
-    VERDICT_COLUMNS,
+    VERDICTS,
     compared_answer,
-    verdict_cells,
+    each_run,
     verdict_notes,
 )
 
@@ -45,24 +46,23 @@ def redirect_tables(document: Document) -> tuple[Table, ...]:
 
 
 def _arms(document: Document) -> Table:
-    rows = tuple(_arm(arm) for arm in document["arms"])
-    return Table(
+    return table_of(
         f"Records while leaders rotated, {_conditions(document)}",
-        (
-            "arm",
-            Column("p50 ms", 2),
-            Column("p99 ms", 1),
-            Column("p99.9 ms", 1),
-            Column("p99.9 of each run", right=True),
-            Column("as the client says", right=True),
-            "rotations",
-            "redirected batches",
-            "hints",
-            "Metadata requests",
-            Column("hints could remove, %", 0),
-            "records failed",
-        ),
-        rows,
+        document["arms"],
+        {
+            "arm": "arm",
+            Column("p50 ms", 2): "latency_ms.p50",
+            Column("p99 ms", 1): "latency_ms.p99",
+            Column("p99.9 ms", 1): "latency_ms.p999",
+            Column("p99.9 of each run", right=True): lambda arm: _each(arm["p999_ms_by_run"]),
+            Column("as the client says", right=True): _client_says,
+            "rotations": "rotations",
+            "redirected batches": "redirects.batches",
+            "hints": "redirects.hints.present",
+            "Metadata requests": "metadata_rpcs.total",
+            Column("hints could remove, %", 0): "redirects.removable_percent",
+            "records failed": "records.failed",
+        },
         (
             *_slow(document),
             "From a batch's creation to its acknowledgement at the tap, warm-up left out; the "
@@ -86,23 +86,9 @@ def _slow(document: Document) -> tuple[str, ...]:
     )
 
 
-def _arm(arm: Document) -> tuple[Cell, ...]:
-    latency, redirects = arm["latency_ms"], arm["redirects"]
+def _client_says(arm: Document) -> Cell:
     said = [one["latency_ms"].get("p999") for one in arm["client_says"]]
-    return (
-        arm["arm"],
-        latency["p50"],
-        latency["p99"],
-        latency["p999"],
-        _each(arm["p999_ms_by_run"]),
-        _each([ms for ms in said if ms is not None]) or None,
-        arm["rotations"],
-        redirects["batches"],
-        redirects["hints"]["present"],
-        arm["metadata_rpcs"]["total"],
-        redirects["removable_percent"],
-        arm["records"]["failed"],
-    )
+    return _each([ms for ms in said if ms is not None]) or None
 
 
 def _each(of_runs: list[float]) -> str:
@@ -119,28 +105,17 @@ def _conditions(document: Document) -> str:
 
 
 def _compared(document: Document) -> Table:
-    rows = tuple(
-        (
-            one["without"],
-            one["with"],
-            one["without_ms"],
-            one["with_ms"],
-            one["cut_percent"],
-            *verdict_cells(one),
-        )
-        for one in document["comparisons"]
-    )
-    return Table(
+    return table_of(
         "Arms of one client compared, by the wait for a moved leader",
-        (
-            "arm",
-            "with",
-            Column("ms", 2),
-            Column("with it, ms", 2),
-            Column("cut %", 1),
-            *VERDICT_COLUMNS,
-        ),
-        rows,
+        document["comparisons"],
+        {
+            "arm": "without",
+            "with": "with",
+            Column("ms", 2): "without_ms",
+            Column("with it, ms", 2): "with_ms",
+            Column("cut %", 1): "cut_percent",
+            **VERDICTS,
+        },
         verdict_notes(document["comparisons"]),
         "comparisons",
     )
@@ -150,21 +125,21 @@ def _moves(document: Document) -> Table:
     """How long moved leaders made each arm wait."""
     arms = document["arms"]
     names = list(arms[0]["redirects"]["moves"]["by_wait"])
-    return Table(
+    return table_of(
         f"Wait for a moved leader, {_conditions(document)}",
-        (
-            "arm",
-            Column("p50 ms", 2),
-            Column("p99 ms", 1),
-            Column("p50 of each run", right=True),
-            "moves met",
-            *(f"{wait_title(name)}, %" for name in names),
-            "not ready",
-            Column("refreshes a move", 2),
-            "Metadata behind others",
-            Column("for at most ms", 1),
-        ),
-        tuple(_moved(arm) for arm in arms),
+        arms,
+        {
+            "arm": "arm",
+            Column("p50 ms", 2): "redirects.moves.wait_ms.p50",
+            Column("p99 ms", 1): "redirects.moves.wait_ms.p99",
+            Column("p50 of each run", right=True): lambda arm: each_run(arm["move_wait_ms_by_run"]),
+            "moves met": "redirects.moves.met",
+            **{f"{wait_title(name)}, %": partial(_share_of_moves, name) for name in names},
+            "not ready": "redirects.moves.not_ready",
+            Column("refreshes a move", 2): _refreshes,
+            "Metadata behind others": "metadata_rpcs.queued_behind.requests",
+            Column("for at most ms", 1): "metadata_rpcs.queued_behind.ms.max",
+        },
         (
             f"{WAIT_MEANING} Not ready: the new leader refused, as it did not know yet. Metadata "
             "behind others: requests that waited on their connection for answers to Produce, which "
@@ -174,65 +149,44 @@ def _moves(document: Document) -> Table:
     )
 
 
-def _moved(arm: Document) -> tuple[Cell, ...]:
+def _share_of_moves(name: str, arm: Document) -> int | None:
     moves = arm["redirects"]["moves"]
+    return round(100 * moves["by_wait"][name] / moves["met"]) if moves["met"] else None
+
+
+def _refreshes(arm: Document) -> float | None:
+    met = arm["redirects"]["moves"]["met"]
     refreshes = arm["metadata_rpcs"]["by_cause"].get("leader_change")
-    return (
-        arm["arm"],
-        moves["wait_ms"]["p50"],
-        moves["wait_ms"]["p99"],
-        " | ".join("-" if ms is None else f"{ms:,.1f}" for ms in arm["move_wait_ms_by_run"]),
-        moves["met"],
-        *(
-            round(100 * count / moves["met"]) if moves["met"] else None
-            for count in moves["by_wait"].values()
-        ),
-        moves["not_ready"],
-        refreshes / moves["met"] if refreshes is not None and moves["met"] else None,
-        arm["metadata_rpcs"]["queued_behind"]["requests"],
-        arm["metadata_rpcs"]["queued_behind"]["ms"]["max"],
-    )
+    return refreshes / met if refreshes is not None and met else None
 
 
 def _published(document: Document) -> Table:
-    rows = tuple(
-        (
-            one["arm"],
-            one["p999_ms"],
-            one["against"],
-            one["cut_percent"],
-            one["kip_arm"],
-            one["published_p999_ms"],
-            _each(one["published_p999_ms_by_run"]) or None,
-            one["published_cut_percent"],
-            one["set_up_otherwise"],
-        )
-        for one in document["beside_published"]
-    )
-    return Table(
+    return table_of(
         "Beside what KIP-951 published, p99.9",
-        (
-            "arm",
-            Column("ms", 1),
-            "against",
-            Column("cut %", 1),
-            "KIP-951's arm",
-            Column("its ms", 0),
-            Column("its runs", right=True),
-            Column("its cut %", 0),
-            "here (the KIP's)",
-        ),
-        rows,
+        document["beside_published"],
+        {
+            "arm": "arm",
+            Column("ms", 1): "p999_ms",
+            "against": "against",
+            Column("cut %", 1): "cut_percent",
+            "KIP-951's arm": "kip_arm",
+            Column("its ms", 0): "published_p999_ms",
+            Column("its runs", right=True): lambda one: (
+                _each(one["published_p999_ms_by_run"]) or None
+            ),
+            Column("its cut %", 0): "published_cut_percent",
+            "here (the KIP's)": "set_up_otherwise",
+        },
         (f"KIP-951 states its cut as {document['published']['cut_percent']} %.",),
         "published",
     )
 
 
 def _set_up(document: Document) -> Table:
-    return Table(
+    return table_of(
         "Set up otherwise than KIP-951's",
-        ("what", "KIP-951", "here"),
-        tuple((one["what"], one["published"], one["here"]) for one in document["set_up_otherwise"]),
+        document["set_up_otherwise"],
+        {"what": "what", "KIP-951": "published", "here": "here"},
         name="set_up",
     )
 
@@ -254,67 +208,41 @@ def _curve(curve: Document) -> Table:
 
 
 def _saved(curve: Document) -> Table:
-    verdicts = {
-        (one["staleness_ms"], one["without"], one["with"]): one["verdict"]
-        for one in curve["comparisons"]
-    }
-    rows = tuple(
-        (
-            one["without"],
-            one["with"],
-            float(one["staleness_ms"]),
-            one["without_wait_ms"],
-            one["with_wait_ms"],
-            one["saved_ms"],
-            one["cut_percent"],
-            verdicts[one["staleness_ms"], one["without"], one["with"]],
-        )
-        for one in sorted(curve["saved"], key=lambda one: (one["without"], one["with"]))
-    )
-    return Table(
+    def arms(one: Document) -> tuple[str, str]:
+        return one["without"], one["with"]
+
+    verdicts = {(one["staleness_ms"], *arms(one)): one["verdict"] for one in curve["comparisons"]}
+    return table_of(
         "What hints save",
-        (
-            "without",
-            "with",
-            Column("stale for ms", 0),
-            Column("wait without", 1),
-            Column("with", 1),
-            Column("saved ms", 1),
-            Column("cut %", 1),
-            "verdict",
-        ),
-        rows,
+        sorted(curve["saved"], key=arms),
+        {
+            "without": "without",
+            "with": "with",
+            Column("stale for ms", 0): lambda one: float(one["staleness_ms"]),
+            Column("wait without", 1): "without_wait_ms",
+            Column("with", 1): "with_wait_ms",
+            Column("saved ms", 1): "saved_ms",
+            Column("cut %", 1): "cut_percent",
+            "verdict": lambda one: verdicts[one["staleness_ms"], *arms(one)],
+        },
         name="saved",
     )
 
 
 def _prediction(prediction: Document) -> Table:
-    rows = tuple(
-        (
-            one["behind"],
-            one["staleness_ms"],
-            one["without"],
-            one["with"],
-            one["without_wait_ms"],
-            one["with_wait_ms"],
-            one["saved_ms"],
-            one["beyond_the_curve"],
-        )
-        for one in prediction["saved"]
-    )
-    return Table(
+    return table_of(
         "What hints would save on this cluster",
-        (
-            "Metadata behind",
-            Column("ms", 1),
-            "without",
-            "with",
-            Column("wait without", 1),
-            Column("with", 1),
-            Column("saved ms", 1),
-            "beyond the curve",
-        ),
-        rows,
+        prediction["saved"],
+        {
+            "Metadata behind": "behind",
+            Column("ms", 1): "staleness_ms",
+            "without": "without",
+            "with": "with",
+            Column("wait without", 1): "without_wait_ms",
+            Column("with", 1): "with_wait_ms",
+            Column("saved ms", 1): "saved_ms",
+            "beyond the curve": "beyond_the_curve",
+        },
         (
             "Metadata behind: how long after the first broker another one showed a new leader, as "
             "measured now; the waits for a moved leader are read off the gain curve.",

@@ -2,9 +2,11 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from itertools import accumulate
 from typing import TextIO
 
 from rich.console import Console
@@ -16,6 +18,8 @@ from kipctl.report.tables import Report, Table
 
 A_SCREEN = 20
 """Rows of a table that a terminal is shown unasked."""
+_SCREEN_LINES = 45
+"""Lines of a report that is to fit a screen."""
 
 
 class OutputFormat(StrEnum):
@@ -106,18 +110,34 @@ class _Paper:
 
 
 def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
-    """The answer, the tables, which cluster it is, and what comes last."""
-    for paragraph in report.opening:
-        yield from _text(paragraph.first, paper, paragraph.tone.value)
-        for line in paragraph.others:
-            yield from _text(line, paper, indent="  ")
-    if report.opening and report.tables:
-        yield Text()
-    yield from _table_lines(report.tables, paper)
+    """The answer, the tables, which others there are, which cluster it is, and what comes last."""
+    opening = list(_opening_lines(report, paper))
+    yield from opening
+    tables = [list(_table_lines(table, paper)) for table in report.tables]
+    shown = len(tables)
+    if report.fits_screen and paper.most is not None:
+        # Two more: which tables are left out, and the cluster.
+        room = _SCREEN_LINES - len(opening) - len(report.closing) - 2
+        ends = accumulate(len(lines) + 1 for lines in tables)
+        shown = max(1, sum(end <= room for end in ends))
+    for number, lines in enumerate(tables[:shown]):
+        if number or opening:
+            yield Text()
+        yield from lines
+    if left_out := report.tables[shown:]:
+        titles = dict.fromkeys(re.split("[:,]", table.title)[0] for table in left_out)
+        yield from _text(f"More with -o wide: {', '.join(titles)}.", paper)
     if report.cluster is not None and report.tables:
         yield from _text(f"Cluster: {report.cluster}.", replace(paper, width=None))
     for line in report.closing:  # Never broken: they are commands, or read by programs.
         yield from _text(line, replace(paper, width=None))
+
+
+def _opening_lines(report: Report, paper: "_Paper") -> Iterator[Text]:
+    for paragraph in report.opening:
+        yield from _text(paragraph.first, paper, paragraph.tone.value)
+        for line in paragraph.others:
+            yield from _text(line, paper, indent="  ")
 
 
 def _text(text: str, paper: "_Paper", style: str = "", indent: str = "") -> Iterator[Text]:
@@ -125,18 +145,15 @@ def _text(text: str, paper: "_Paper", style: str = "", indent: str = "") -> Iter
         yield Text(line, style)
 
 
-def _table_lines(tables: Iterable[Table], paper: "_Paper") -> Iterator[Text]:
-    for number, whole in enumerate(tables):
-        table = for_people(whole, paper.most)
-        if number:
-            yield Text()
-        if table.title:
-            yield from _text(table.title, paper, "bold" if table.rows else "")
-        drawn = laid_out(table, paper.width, paper.thousands)
-        for line in drawn.headings:
-            yield Text(line, "bold")
-        if drawn.rule and paper.is_terminal:
-            yield Text(drawn.rule, "dim")
-        yield from map(Text, drawn.rows)
-        for note in (*drawn.notes, *table.notes):
-            yield from _text(note, paper)
+def _table_lines(whole: Table, paper: "_Paper") -> Iterator[Text]:
+    table = for_people(whole, paper.most)
+    if table.title:
+        yield from _text(table.title, paper, "bold" if table.rows else "")
+    drawn = laid_out(table, paper.width, paper.thousands)
+    for line in drawn.headings:
+        yield Text(line, "bold")
+    if drawn.rule and paper.is_terminal:
+        yield Text(drawn.rule, "dim")
+    yield from map(Text, drawn.rows)
+    for note in (*drawn.notes, *table.notes):
+        yield from _text(note, paper)

@@ -1,8 +1,9 @@
 """A table as lines that fit a terminal, and what is said of the rest.
 
 What is too wide gives way in this order: headings take up to three lines; columns of which every
-row says the same become a note; a few rows stand side by side, a line a column; columns of detail
-are left out; sentences take several lines; columns are left out from the right.
+row says the same become a note; a first column that may head its rows does; a few rows stand side
+by side, a line a column; columns of detail are left out; sentences take several lines; columns are
+left out from the right.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,13 +34,15 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """A table's texts: a title, cells, side and whether it is of detail, for each column."""
+    """A table's texts: a title, cells, side and whether it is of detail, for each column; and what
+    stands above each row, if anything does."""
 
     titles: tuple[str, ...]
     columns: tuple[tuple[str, ...], ...]
     right: tuple[bool, ...]
     detail: tuple[bool, ...]
     notes: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
 
     def only(self, kept: Sequence[int], note: str) -> "_Grid":
         """These columns of it, and why the others are not there."""
@@ -49,6 +52,7 @@ class _Grid:
             tuple(self.right[i] for i in kept),
             tuple(self.detail[i] for i in kept),
             (*self.notes, note),
+            self.heads,
         )
 
 
@@ -67,7 +71,8 @@ def laid_out(table: Table, width: int | None = None, thousands: str = "") -> Lin
     )
     if width is None:
         return _drawn(grid, _least(grid, 1, folds=False))
-    for narrower, folds in _ways(grid):
+    first = table.columns[0]
+    for narrower, folds in _ways(grid, isinstance(first, Column) and first.heads):
         for lines in range(1, _HEADING_LINES + 1):
             least = _least(narrower, lines, folds)
             if _total(least) <= width:
@@ -88,14 +93,17 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
     ).wrap(text) or [indent]
 
 
-def _ways(grid: _Grid) -> Iterator[tuple[_Grid, bool]]:
+def _ways(grid: _Grid, first_heads: bool) -> Iterator[tuple[_Grid, bool]]:
     """Ever narrower tables, and whether their sentences may take several lines."""
     yield grid, False
     whole, repeated = grid, _repeated(grid)
     for count in range(1, len(repeated) + 1):
         grid = _as_a_note(whole, repeated[-count:])
         yield grid, False
-    if len(grid.columns[0]) <= _SIDE_BY_SIDE:
+    if first_heads:
+        grid = _under_heads(grid)
+        yield grid, False
+    elif len(grid.columns[0]) <= _SIDE_BY_SIDE:
         yield _side_by_side(grid), False
     by_need = sorted(range(1, len(grid.columns)), key=lambda i: (not grid.detail[i], -i))
     details = sum(grid.detail[1:])
@@ -119,6 +127,18 @@ def _as_a_note(grid: _Grid, which: Sequence[int]) -> _Grid:
         return grid.only(kept, f"0, or none: {', '.join(grid.titles[i] for i in which)}.")
     said = ", ".join(f"{grid.titles[i]} {grid.columns[i][0] or '-'}" for i in which)
     return grid.only(kept, f"In every row: {said}.")
+
+
+def _under_heads(grid: _Grid) -> _Grid:
+    """The first column's cells above the rows."""
+    return _Grid(
+        grid.titles[1:],
+        grid.columns[1:],
+        grid.right[1:],
+        grid.detail[1:],
+        grid.notes,
+        tuple(f"{grid.titles[0]} {cell}" for cell in grid.columns[0]),
+    )
 
 
 def _side_by_side(grid: _Grid) -> _Grid:
@@ -193,11 +213,17 @@ def _drawn(grid: _Grid, widths: Sequence[int]) -> Lines:
             )
             yield _GAP.join(parts).rstrip()
 
+    def rows() -> Iterator[str]:
+        for number, row in enumerate(zip(*grid.columns, strict=True)):
+            if grid.heads and grid.heads[number] not in grid.heads[max(number - 1, 0) : number]:
+                yield grid.heads[number]
+            yield from lines(row)
+
     has_headings = any(grid.titles)
     return Lines(
         tuple(lines(grid.titles)) if has_headings else (),
         _GAP.join("─" * width for width in widths) if has_headings else "",
-        tuple(line for row in zip(*grid.columns, strict=True) for line in lines(row)),
+        tuple(rows()),
         grid.notes,
     )
 

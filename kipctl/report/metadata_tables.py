@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Column, Source, Table, table_of
 
 Document = Mapping[str, Any]
 
+_OF_PHASE: Mapping[Column | str, Source] = {"Client": "client", "Phase": "phase"}
 _CAUSES = {
     "start": "Start",
     "new_topic": "New topic",
@@ -23,8 +25,8 @@ def perf_metadata_answer(document: Document) -> str:
     """How many requests each client sent, and for how long a record waited for one."""
     sent: Counter[str] = Counter()
     waits = []
-    for client, phase in _phases(document):
-        sent[client] += phase["requests"]
+    for phase in _phases(document):
+        sent[phase["client"]] += phase["requests"]
         waits += [phase["waited_ms"]["max"]] if phase["waited_ms"] else []
     counts = ", ".join(f"{client} {requests:,}" for client, requests in sent.items())
     waited = f"; a record waited for one {max(waits):,.1f} ms at most" if waits else ""
@@ -43,41 +45,26 @@ def requests_table(document: Document) -> Table:
     """Metadata requests of each client and phase: how many, why, for how much."""
     phases = list(_phases(document))
     causes = {
-        key: title
+        title: key
         for key, title in _CAUSES.items()
-        if any(key in phase["by_cause"] for _, phase in phases)
+        if any(key in phase["by_cause"] for phase in phases)
     }
-    counted = any(phase["brokers_counted"] is not None for _, phase in phases)
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            client,
-            phase["phase"],
-            phase["requests"],
-            *((phase["brokers_counted"],) if counted else ()),
-            *(phase["by_cause"].get(key, 0) for key in causes),
-            phase["topics_asked"],
-            phase["most_topics_asked"],
-            phase["request_bytes"],
-            phase["response_bytes"],
-        )
-        for client, phase in phases
-    )
+    counted = any(phase["brokers_counted"] is not None for phase in phases)
     version = document["kafka_version"]
-    return Table(
+    return table_of(
         f"Metadata requests: {document['topics']:,} topics of {document['partitions']} partitions"
         + (f", Kafka {version}" if version else ""),
-        (
-            "Client",
-            "Phase",
-            "Requests",
-            *(("By brokers",) if counted else ()),
-            *causes.values(),
-            "Topics asked",
-            Column("Most at once", detail=True),
-            "Request bytes",
-            "Response bytes",
-        ),
-        rows,
+        phases,
+        {
+            **_OF_PHASE,
+            "Requests": "requests",
+            **({"By brokers": "brokers_counted"} if counted else {}),
+            **{title: partial(_of_cause, key) for title, key in causes.items()},
+            "Topics asked": "topics_asked",
+            Column("Most at once", detail=True): "most_topics_asked",
+            "Request bytes": "request_bytes",
+            "Response bytes": "response_bytes",
+        },
         (
             "Steady and idle-return have metadata.max.age.ms=2000, idle-return also"
             " metadata.max.idle.ms=5000.",
@@ -91,39 +78,26 @@ def requests_table(document: Document) -> Table:
     )
 
 
+def _of_cause(cause: str, phase: Document) -> int:
+    return int(phase["by_cause"].get(cause, 0))
+
+
 def waits_table(document: Document) -> Table:
     """How long records waited for Metadata, and what became of their latency."""
-
-    def of(spread: Mapping[str, float] | None, *names: str) -> tuple[float | None, ...]:
-        return tuple(None if spread is None else spread[name] for name in names)
-
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            client,
-            phase["phase"],
-            phase["records"],
-            phase["failed"],
-            phase["waited_records"],
-            *of(phase["waited_ms"], "p50", "p99", "max", "sum"),
-            *of(phase["latency_ms"], "p50", "p99", "max"),
-            phase["seconds"],
-        )
-        for client, phase in _phases(document)
-    )
-    return Table(
+    quantiles = ("p50", "p99", "max")
+    return table_of(
         "Records that waited for Metadata",
-        (
-            "Client",
-            "Phase",
-            "Records",
-            "Failed",
-            "Waited",
-            *(Column(f"Wait {name} ms", 2) for name in ("p50", "p99", "max")),
-            Column("Wait sum ms", 0),
-            *(Column(f"Latency {name} ms", 1) for name in ("p50", "p99", "max")),
-            Column("Seconds", 1),
-        ),
-        rows,
+        _phases(document),
+        {
+            **_OF_PHASE,
+            "Records": "records",
+            "Failed": "failed",
+            "Waited": "waited_records",
+            **{Column(f"Wait {name} ms", 2): f"waited_ms.{name}" for name in quantiles},
+            Column("Wait sum ms", 0): "waited_ms.sum",
+            **{Column(f"Latency {name} ms", 1): f"latency_ms.{name}" for name in quantiles},
+            Column("Seconds", 1): "seconds",
+        },
         (
             "The probe sends as one thread does in Java: who waits holds up the records behind it.",
             "Latency counts from when a record should have been sent.",
@@ -134,19 +108,21 @@ def waits_table(document: Document) -> Table:
 
 def growth_table(document: Document) -> Table:
     """Requests for new topics at startup, from the first to the last."""
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            name,
-            *(step[key] for key in ("number", "topics", "request_bytes", "response_bytes", "ms")),
-        )
-        for client in document["clients"]
-        for name in [_name(client)]
-        for step in client["growth"]
-    )
-    return Table(
+    return table_of(
         "Startup: requests for new topics",
-        ("Client", "Request", "Topics asked", "Request bytes", "Response bytes", Column("ms", 2)),
-        rows,
+        (
+            {**step, "client": _name(client)}
+            for client in document["clients"]
+            for step in client["growth"]
+        ),
+        {
+            "Client": "client",
+            "Request": "number",
+            "Topics asked": "topics",
+            "Request bytes": "request_bytes",
+            "Response bytes": "response_bytes",
+            Column("ms", 2): "ms",
+        },
         name="growth",
     )
 
@@ -155,7 +131,8 @@ def _name(client: Document) -> str:
     return " ".join(filter(None, (client["client"], client["policy"])))
 
 
-def _phases(document: Document) -> Iterator[tuple[str, Document]]:
+def _phases(document: Document) -> Iterator[Document]:
+    """Of each client its phases, with its name."""
     for client in document["clients"]:
         for phase in client["phases"]:
-            yield _name(client), phase
+            yield {**phase, "client": _name(client)}

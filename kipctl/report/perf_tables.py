@@ -22,9 +22,6 @@ _FETCH_MEANINGS = _PHASE_MEANINGS | {
     "queued": "checking the position with the new leader, behind its Fetch under way",
     "acknowledge": "the new leader, until it answered",
 }
-CLIENT_PHASES = ("backoff", "metadata")
-
-
 _MOST_FAILURES = 5
 
 
@@ -78,22 +75,34 @@ def tone_of(document: Document) -> Tone:
 
 def times_table(document: Document) -> Table:
     """Latency and service time of records, in ms."""
-    version = document["kafka_version"]
-    return Table(
-        f"Records to {document['topic']}, leader discovery {document['leader_discovery']}"
-        + (f", Kafka {version}" if version else ""),
-        (
-            "time",
-            *(Column(f"{name} ms", 3) for name in ("mean", "p50", "p95", "p99", "p99.9", "max")),
-        ),
-        tuple(
-            (label, *document[name].values())
-            for label, name in (
-                ("latency, from the intended send time", "latency_ms"),
-                ("service time, from the actual send", "service_ms"),
-            )
-        ),
+    return times(
+        f"Records to {document['topic']}",
+        document,
+        {
+            "latency, from the intended send time": "latency_ms",
+            "service time, from the actual send": "service_ms",
+        },
         tuple(health_notes(document, document["latency_ms"]["p99"])),
+    )
+
+
+def times(
+    what: str,
+    document: Document,
+    spreads: Mapping[str, str],
+    notes: tuple[str, ...],
+    name: str = "",
+) -> Table:
+    """The mean and the quantiles of these times, in ms: what each is called, and where it is."""
+    version = document["kafka_version"]
+    quantiles = ("mean", "p50", "p95", "p99", "p99.9", "max")
+    return Table(
+        f"{what}, leader discovery {document['leader_discovery']}"
+        + (f", Kafka {version}" if version else ""),
+        ("time", *(Column(f"{quantile} ms", 3) for quantile in quantiles)),
+        tuple((label, *document[key].values()) for label, key in spreads.items()),
+        notes,
+        name,
     )
 
 

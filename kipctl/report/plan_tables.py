@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kipctl.counts import counted
-from kipctl.report.tables import Column, Table
+from kipctl.report.tables import Column, Table, identifier, table_of
 
 Document = Mapping[str, Any]
 
@@ -95,23 +95,25 @@ def links_table(document: Document) -> Table:
     links = sorted(
         document["copied"]["links"], key=lambda link: (-link["bytes"], -link["replicas"])
     )
-    return Table(
+    return table_of(
         "Copied",
-        ("From leader", "To", "Replicas", Column("GB", 2)),
-        tuple(
-            (str(link["source"]), str(link["target"]), link["replicas"], link["bytes"] / 1e9)
-            for link in links
-        ),
+        links,
+        {
+            "From leader": identifier("source"),
+            "To": identifier("target"),
+            "Replicas": "replicas",
+            Column("GB", 2): lambda link: link["bytes"] / 1e9,
+        },
         name="links",
     )
 
 
 def left_alone_table(document: Document) -> Table:
     """Why partitions are left alone, how many, and one of them."""
-    return Table(
+    return table_of(
         "Left alone",
-        ("Why", "Partitions", "Such as"),
-        tuple((o["reason"], o["partitions"], o["example"]) for o in document["left_alone"]),
+        document["left_alone"],
+        {"Why": "reason", "Partitions": "partitions", "Such as": "example"},
         name="left alone",
     )
 

@@ -4,9 +4,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kipctl.report.tables import Column, Paragraph, Table, Tone
+from kipctl.report.tables import Column, Paragraph, Source, Table, Tone, table_of
 
 Document = Mapping[str, Any]
+_READ: Mapping[Column | str, Source] = {
+    "Topic": "topic",
+    "Partition": "partition",
+    "Reader in": "rack",
+}
 
 
 def selection_answer(document: Document) -> Paragraph:
@@ -55,35 +60,19 @@ def _by_rack(item: tuple[tuple[Any, ...], list[str]]) -> tuple[str, bool, int]:
 def _partitions(document: Document) -> Table:
     rows = document["partitions"]
     differ = [row for row in rows if row["as_expected"] is False]
-    return Table(
+    return table_of(
         "Where readers of each rack are sent",
-        (
-            "Topic",
-            "Partition",
-            "Reader in",
-            "Leader",
-            "Leader in",
-            "Reads from",
-            "That is in",
-            "Local",
-            "Closest",
-            "Why",
-        ),
-        tuple(
-            (
-                row["topic"],
-                row["partition"],
-                row["rack"],
-                row["leader"],
-                row["leader_rack"],
-                row["reads_from"],
-                row["reads_from_rack"],
-                row["local"],
-                row["closest"],
-                _why(row),
-            )
-            for row in sorted(rows, key=lambda row: row["local"] is True)
-        ),
+        sorted(rows, key=lambda row: row["local"] is True),
+        {
+            **_READ,
+            "Leader": "leader",
+            "Leader in": "leader_rack",
+            "Reads from": "reads_from",
+            "That is in": "reads_from_rack",
+            "Local": "local",
+            "Closest": "closest",
+            "Why": _why,
+        },
         tuple(
             f"{row['topic']}-{row['partition']} for {row['rack']}: the broker named"
             f" {row['reads_from']}, the rules say {' or '.join(map(str, row['expected']))}."
@@ -147,31 +136,17 @@ def _unreported(partitions: Sequence[Document]) -> tuple[str, ...]:
 
 def _client(client: Document) -> Table:
     rows = client["reads"]
-    return Table(
+    return table_of(
         f"Where {client['name']} {client['version']} reads",
-        (
-            "Topic",
-            "Partition",
-            "Reader in",
-            "Reads from",
-            "That is in",
-            "Records",
-            "Bytes",
-            "As the leader said",
-        ),
-        tuple(
-            (
-                row["topic"],
-                row["partition"],
-                row["rack"],
-                row["broker"],
-                row["broker_rack"],
-                row["records"],
-                row["bytes"],
-                row["agrees"],
-            )
-            for row in rows
-        ),
+        rows,
+        {
+            **_READ,
+            "Reads from": "broker",
+            "That is in": "broker_rack",
+            "Records": "records",
+            "Bytes": "bytes",
+            "As the leader said": "agrees",
+        },
         _client_notes(rows),
     )
 
@@ -223,21 +198,10 @@ def walk_tables(document: Document) -> tuple[Table, ...]:
 
 def flips_table(document: Document) -> Table:
     """What changed while it was watched."""
-    return Table(
+    return table_of(
         "Flips",
-        ("Time", "Topic", "Partition", "Reader in", "From", "To", "Why"),
-        tuple(
-            (
-                flip["time"],
-                flip["topic"],
-                flip["partition"],
-                flip["rack"],
-                flip["from"],
-                flip["to"],
-                flip["why"],
-            )
-            for flip in document["flips"]
-        ),
+        document["flips"],
+        {"Time": "time", **_READ, "From": "from", "To": "to", "Why": "why"},
     )
 
 

@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kipctl.counts import counted
-from kipctl.report.tables import Cell, Column, Table
+from kipctl.report.tables import Column, Table, identifier, table_of
 
 Document = Mapping[str, Any]
-Rows = Sequence[Mapping[str, Any]]
+Row = Mapping[str, Any]
 
 HINTS = {
     "uses": "follows them",
-    "waits": "gets them, and waits all the same",
+    "waits": "gets them, but waits",
     "gets": "gets them",
     "none": "too old for them",
     "-": "-",
@@ -59,7 +60,7 @@ def _of_clusters(tables: Sequence[tuple[str | None, Table]]) -> Table:
     first = named[0][1]
     return replace(
         first,
-        columns=("cluster", *first.columns),
+        columns=(Column("cluster", heads=True), *first.columns),
         rows=tuple((cluster, *row) for cluster, table in named for row in table.rows),
         notes=tuple(
             f"{cluster}: {note}" for cluster, table in named if table.rows for note in table.notes
@@ -68,7 +69,6 @@ def _of_clusters(tables: Sequence[tuple[str | None, Table]]) -> Table:
 
 
 def _lines(document: Document) -> Table:
-    lines = document["lines"]
     notes = [
         f"{line['file']}, line {line['line']} is broken: {line['text']}"
         for line in document["broken_lines"]
@@ -78,10 +78,10 @@ def _lines(document: Document) -> Table:
         first = min(period["from"] for period in periods)
         last = max(period["to"] for period in periods)
         notes.insert(0, f"From {first} to {last}.")
-    return Table(
+    return table_of(
         "Lines of the request log",
-        ("read", "parsed", "broken", "other"),
-        ((lines["read"], lines["parsed"], lines["broken"], lines["other"]),),
+        (document["lines"],),
+        {name: name for name in ("read", "parsed", "broken", "other")},
         tuple(notes),
         name="lines",
     )
@@ -93,49 +93,43 @@ def _used(hints: Mapping[str, int | None]) -> int | None:
 
 
 def _fleet(document: Document) -> Table:
-    def cells(row: Mapping[str, Any]) -> tuple[Cell, ...]:
-        errors, waited, reads = row["leader_errors"], row["wait_ms"], row["reads"]
-        share = reads["cross_rack_share"]
-        return (
-            f"{row['software']} {row['version']}",
-            row["clients"],
-            row["requests"],
-            *(", ".join(row["apis"].get(api, ())) or "-" for api in _APIS_SHOWN),
-            HINTS[row["hints"]],
-            errors["total"],
-            errors["hinted"],
-            _used(row["followed_hints"]),
-            waited["p50"],
-            waited["max"],
-            row["metadata"]["per_minute"],
-            row["metadata"]["response_bytes"] / 1e6,
-            None if share is None else 100 * share,
-        )
-
-    return Table(
+    return table_of(
         "The fleet: clients by software",
-        (
-            "software",
-            "clients",
-            "requests",
-            *(
-                Column(f"{api.capitalize()} versions", right=True, detail=True)
+        document["fleet"],
+        {
+            "software": lambda row: f"{row['software']} {row['version']}",
+            "clients": "clients",
+            Column("requests", detail=True): "requests",
+            **{
+                Column(f"{api.capitalize()} versions", right=True, detail=True): partial(
+                    _versions, api
+                )
                 for api in _APIS_SHOWN
+            },
+            "leader hints": lambda row: HINTS[row["hints"]],
+            Column("NOT_LEADER errors", detail=True): "leader_errors.total",
+            Column("with hint", detail=True): "leader_errors.hinted",
+            Column("hints followed at once", detail=True): lambda row: _used(row["followed_hints"]),
+            Column("waited after, p50 ms", 1, detail=True): "wait_ms.p50",
+            Column("max ms", 1, detail=True): "wait_ms.max",
+            Column("Metadata/min", 1, detail=True): "metadata.per_minute",
+            Column("Metadata MB", 3, detail=True): lambda row: (
+                row["metadata"]["response_bytes"] / 1e6
             ),
-            "leader hints",
-            "NOT_LEADER errors",
-            "with hint",
-            "hints followed at once",
-            Column("waited after, p50 ms", 1),
-            Column("max ms", 1, detail=True),
-            Column("Metadata/min", 1, detail=True),
-            Column("Metadata MB", 3, detail=True),
-            Column("across racks %", 1, detail=True),
-        ),
-        tuple(map(cells, document["fleet"])),
+            Column("across racks %", 1, detail=True): _across_racks,
+        },
         tuple(_unknown_brokers(document)),
         name="fleet",
     )
+
+
+def _versions(api: str, row: Row) -> str:
+    return ", ".join(row["apis"].get(api, ())) or "-"
+
+
+def _across_racks(row: Row) -> float | None:
+    share: float | None = row["reads"]["cross_rack_share"]
+    return None if share is None else 100 * share
 
 
 def _unknown_brokers(document: Document) -> Iterator[str]:
@@ -149,46 +143,27 @@ def _unknown_brokers(document: Document) -> Iterator[str]:
 
 
 def _clients(document: Document) -> Table:
-    rows = document["clients"]
-    return Table(
+    keys = ("software", "version", "origin", "hosts", "connections", "requests")
+    return table_of(
         "Clients by id",
-        ("client id", "software", "version", "origin", "hosts", "connections", "requests"),
-        tuple(
-            (
-                row["client_id"],
-                row["software"],
-                row["version"],
-                row["origin"],
-                row["hosts"],
-                row["connections"],
-                row["requests"],
-            )
-            for row in rows
-        ),
+        document["clients"],
+        {"client id": "client_id", **{key: key for key in keys}},
         name="clients",
     )
 
 
 def _requests(document: Document) -> Table:
-    rows: Rows = document["apis"]
+    rows = document["apis"]
     by = [name for name in (rows[0] if rows else ()) if name not in _OF_API]
-    return Table(
+    return table_of(
         "Requests by API",
-        (
-            *(name.replace("_", " ") for name in by),
-            "API",
-            Column("version", right=True),
-            "requests",
-        ),
-        tuple(
-            (
-                *(None if row[name] is None else str(row[name]) for name in by),
-                row["api"],
-                str(row["version"]),
-                row["requests"],
-            )
-            for row in rows
-        ),
+        rows,
+        {
+            **{name.replace("_", " "): identifier(name) for name in by},
+            "API": "api",
+            Column("version", right=True): identifier("version"),
+            "requests": "requests",
+        },
         name="apis",
     )
 
@@ -197,11 +172,14 @@ _OF_API = ("api", "api_key", "version", "requests")
 
 
 def _leader_errors(document: Document) -> Table:
-    refused = document["produce_not_leader"]
-    return Table(
+    return table_of(
         "NOT_LEADER_OR_FOLLOWER in answers to Produce, by partition",
-        ("errors", "with a hint", "appended, then failed"),
-        ((refused["total"], refused["hinted"], refused["appended_then_failed"]),),
+        (document["produce_not_leader"],),
+        {
+            "errors": "total",
+            "with a hint": "hinted",
+            "appended, then failed": "appended_then_failed",
+        },
         name="produce_errors",
     )
 
@@ -246,13 +224,15 @@ def _metadata(document: Document) -> Table:
 
 
 def _reads(document: Document) -> Table:
-    return Table(
+    return table_of(
         "Reads of consumers that name their rack",
-        ("client rack", "broker rack", "fetches", Column("MB", 3)),
-        tuple(
-            (row["client_rack"], row["broker_rack"], row["fetches"], row["bytes"] / 1e6)
-            for row in document["reads"]
-        ),
+        document["reads"],
+        {
+            "client rack": "client_rack",
+            "broker rack": "broker_rack",
+            "fetches": "fetches",
+            Column("MB", 3): lambda row: row["bytes"] / 1e6,
+        },
         name="reads",
     )
 
@@ -260,10 +240,14 @@ def _reads(document: Document) -> Table:
 def _clocks(document: Document) -> Table:
     """Of brokers whose clocks surely differ."""
     rows = [row for row in document["clocks"] if row["differ_at_least_ms"] > 0]
-    return Table(
+    return table_of(
         "Clocks of brokers that differ",
-        ("broker", "other", Column("at least ms", 3)),
-        tuple((str(row["broker"]), str(row["other"]), row["differ_at_least_ms"]) for row in rows),
+        rows,
+        {
+            "broker": identifier("broker"),
+            "other": identifier("other"),
+            Column("at least ms", 3): "differ_at_least_ms",
+        },
         (
             "Times between requests at different brokers are off by that. Where it is above "
             "10 ms, nothing is said of waits, nor of hints that were followed.",

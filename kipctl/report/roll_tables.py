@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
+from kipctl.report.tables import Column, Paragraph, Table, Tone, identifier, table_of
 
 
 def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
@@ -27,32 +27,24 @@ def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
 
 def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:
     """The order of a roll, and what each restart risks."""
-    rows: list[tuple[Cell, ...]] = [
-        (
-            number,
-            str(step["broker"]),
-            step["rack"],
-            step["role"],
-            step["leaders"],
-            step["replicas"],
-            step["no_other_replica"],
-            step["below_min_insync_replicas"],
-            step["one_replica_left"],
-        )
-        for number, step in enumerate(plan["order"], 1)
-    ]
-    columns = (
-        "",
-        Column("Node", right=True),
-        "Rack",
-        "Role",
-        "Leaders",
-        "Replicas",
-        "No other replica",
-        "Below min.insync",
-        "One left",
+    return (
+        table_of(
+            "Order, and what each restart risks",
+            ({"number": number, **step} for number, step in enumerate(plan["order"], 1)),
+            {
+                "": "number",
+                Column("Node", right=True): identifier("broker"),
+                "Rack": "rack",
+                "Role": "role",
+                "Leaders": "leaders",
+                "Replicas": "replicas",
+                "No other replica": "no_other_replica",
+                "Below min.insync": "below_min_insync_replicas",
+                "One left": "one_replica_left",
+            },
+            _examples(plan),
+        ),
     )
-    return (Table("Order, and what each restart risks", columns, tuple(rows), _examples(plan)),)
 
 
 def plan_closing(plan: Mapping[str, Any]) -> tuple[str, ...]:
@@ -92,74 +84,43 @@ def node_tables(steps: Sequence[Mapping[str, Any]]) -> tuple[Table, ...]:
     """How far each node came; seconds are of its restart, from the call for it on."""
     apart = [step for step in steps if not step["role"].startswith("broker")]
     brokers = [step for step in steps if step["role"].startswith("broker")]
-    found = [_brokers(brokers)] if brokers else []
-    if apart:
-        columns = (
-            Column("Controller", right=True),
-            "State",
-            "Restarted after s",
-            "Caught up after s",
-            "Known by",
-        )
-        rows: tuple[tuple[Cell, ...], ...] = tuple(
-            (
-                str(step["broker"]),
-                step["phase"],
-                step["restarted_seconds"],
-                step["in_sync_seconds"],
-                step["seen_by"] or None,
-            )
-            for step in apart
-        )
-        found.append(Table("Controllers", columns, rows))
-    if any(step["waits"] for step in steps):
-        found.append(_waits(steps))
-    return tuple(found)
-
-
-def _waits(steps: Sequence[Mapping[str, Any]]) -> Table:
-    columns = (
-        Column("Node", right=True),
-        "Leaders that moved",
-        Column("Waited p50 s", 3),
-        Column("Longest s", 3),
+    waited = [step for step in steps if step["waits"]]
+    tables = (
+        table_of(
+            "Brokers",
+            brokers,
+            {
+                Column("Broker", right=True): identifier("broker"),
+                "Rack": "rack",
+                "State": "phase",
+                "Leaders off": "leaders_moved_off",
+                "Restarted after s": "restarted_seconds",
+                "In sync after s": "in_sync_seconds",
+                "Leaders back": "leaders_brought_back",
+                "Known by": lambda step: step["seen_by"] or None,
+            },
+        ),
+        table_of(
+            "Controllers",
+            apart,
+            {
+                Column("Controller", right=True): identifier("broker"),
+                "State": "phase",
+                "Restarted after s": "restarted_seconds",
+                "Caught up after s": "in_sync_seconds",
+                "Known by": lambda step: step["seen_by"] or None,
+            },
+        ),
+        table_of(
+            "What the canary waited for, while each was in hand",
+            waited,
+            {
+                Column("Node", right=True): identifier("broker"),
+                "Leaders that moved": "waits.moves",
+                Column("Waited p50 s", 3): "waits.p50_seconds",
+                Column("Longest s", 3): "waits.max_seconds",
+            },
+            ("A leader that moved without the canary being refused is not among them.",),
+        ),
     )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            str(step["broker"]),
-            waits["moves"],
-            waits["p50_seconds"],
-            waits["max_seconds"],
-        )
-        for step in steps
-        if (waits := step["waits"])
-    )
-    note = "A leader that moved without the canary being refused is not among them."
-    return Table("What the canary waited for, while each was in hand", columns, rows, (note,))
-
-
-def _brokers(steps: Sequence[Mapping[str, Any]]) -> Table:
-    columns = (
-        Column("Broker", right=True),
-        "Rack",
-        "State",
-        "Leaders off",
-        "Restarted after s",
-        "In sync after s",
-        "Leaders back",
-        "Known by",
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            str(step["broker"]),
-            step["rack"],
-            step["phase"],
-            step["leaders_moved_off"],
-            step["restarted_seconds"],
-            step["in_sync_seconds"],
-            step["leaders_brought_back"],
-            step["seen_by"] or None,
-        )
-        for step in steps
-    )
-    return Table("Brokers", columns, rows)
+    return tuple(table for table in tables if table.rows)

@@ -1,12 +1,13 @@
 """Tables of the run store and of a comparison, from the documents that `--output json` prints."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kipctl.counts import counted
 from kipctl.report.perf_tables import doubts_tables
-from kipctl.report.tables import Cell, Column, Table
-from kipctl.report.verdicts import VERDICT_COLUMNS, verdict_cells, verdict_notes
+from kipctl.report.tables import Cell, Column, Table, table_of
+from kipctl.report.verdicts import VERDICTS, verdict_notes
 
 Document = Mapping[str, Any]
 
@@ -25,39 +26,22 @@ def list_answer(document: Document) -> str:
 
 def list_table(document: Document) -> Table:
     """The runs in the store, one a row; what is not whole or failed says so."""
-    rows = tuple(_listed(run) for run in document["runs"])
-    return Table(
+    return table_of(
         f"Runs in {document['store']}",
-        (
-            "run",
-            "started",
-            "command",
-            "records",
-            Column("records/s", 0),
-            Column("acks", detail=True),
-            Column("leader discovery", detail=True),
-            Column("actions", detail=True),
-            Column("p99.9 ms", 3),
-            Column("bytes", detail=True),
-            "state",
-        ),
-        rows,
-    )
-
-
-def _listed(run: Document) -> tuple[Cell, ...]:
-    return (
-        run["name"],
-        run["started"][:19].replace("T", " ") if run["started"] else None,
-        run["command"],
-        run["records"],
-        run["records_per_second"],
-        run["acks"],
-        run["leader_discovery"],
-        run["actions"],
-        run["p999_ms"],
-        run["bytes"],
-        run["state"],
+        document["runs"],
+        {
+            "run": "name",
+            "started": lambda run: run["started"] and run["started"][:19].replace("T", " "),
+            "command": "command",
+            "records": "records",
+            Column("records/s", 0): "records_per_second",
+            Column("acks", detail=True): "acks",
+            Column("leader discovery", detail=True): "leader_discovery",
+            Column("actions", detail=True): "actions",
+            Column("p99.9 ms", 3): "p999_ms",
+            Column("bytes", detail=True): "bytes",
+            "state": "state",
+        },
     )
 
 
@@ -72,10 +56,8 @@ def settings_table(name: str, folder: str, settings: Mapping[str, str], of: int)
 
 def removed_table(document: Document) -> Table:
     """What was removed."""
-    return Table(
-        "Removed",
-        ("run", "bytes", "folder"),
-        tuple((run["name"], run["bytes"], run["folder"]) for run in document["removed"]),
+    return table_of(
+        "Removed", document["removed"], {"run": "name", "bytes": "bytes", "folder": "folder"}
     )
 
 
@@ -108,21 +90,21 @@ def compare_tables(document: Document) -> tuple[Table, ...]:
     tables = [*doubts_tables(document), _differing(document), _measures(document)]
     if document["gates"]:
         tables.append(
-            Table(
+            table_of(
                 "Conditions of --fail-if",
-                ("condition", "holds"),
-                tuple((gate["condition"], gate["holds"]) for gate in document["gates"]),
+                document["gates"],
+                {"condition": "condition", "holds": "holds"},
             )
         )
     return tuple(tables)
 
 
 def _differing(document: Document) -> Table:
-    rows = tuple((row["setting"], row["a"], row["b"]) for row in document["settings"])
-    return Table(
+    rows = document["settings"]
+    return table_of(
         "Settings that differ" if rows else "Both sides were made with the same settings.",
-        ("setting", "A", "B"),
         rows,
+        {"setting": "setting", "A": "a", "B": "b"},
         ("What follows compares runs of different settings.",) if rows else (),
     )
 
@@ -141,33 +123,25 @@ def _measures(document: Document) -> Table:
             for measure in measures
             if measure["a"] is not None or measure["b"] is not None
         ]
-    return Table(
+    return table_of(
         f"A: {', '.join(document['a'])}; B: {', '.join(document['b'])}",
-        (
-            "measure",
-            Column("A", 3),
-            Column("B", 3),
-            Column("B - A", 3),
-            Column("%", 1),
-            *VERDICT_COLUMNS,
-        ),
-        tuple(_compared(measure) for measure in measures),
+        measures,
+        {
+            "measure": lambda measure: f"{measure['title']}, {measure['unit']}",
+            Column("A", 3): partial(_value, "a"),
+            Column("B", 3): partial(_value, "b"),
+            Column("B - A", 3): partial(_value, "difference"),
+            Column("%", 1): "difference_percent",
+            **VERDICTS,
+        },
         tuple(notes),
     )
 
 
-def _compared(measure: Document) -> tuple[Cell, ...]:
-    return (
-        f"{measure['title']}, {measure['unit']}",
-        *(_value(measure[name], measure["unit"]) for name in ("a", "b", "difference")),
-        measure["difference_percent"],
-        *verdict_cells(measure),
-    )
-
-
-def _value(value: float | None, unit: str) -> Cell:
+def _value(name: str, measure: Document) -> Cell:
     """A count as a whole number, unless it is a mean that is none; all else as it is."""
-    counted = unit not in ("ms", "records/s")
+    value: float | None = measure[name]
+    counted = measure["unit"] not in ("ms", "records/s")
     return int(value) if value is not None and counted and value == int(value) else value
 
 

@@ -1,12 +1,15 @@
 """What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from kipctl.report.printable import printable
 
 Cell = str | int | float | bool | None
+Source = str | Callable[[Mapping[str, Any]], Cell]
+"""Where a row's cell is in its document ("wait_ms.p50": within `wait_ms`), or how it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,8 @@ class Column:
     """Align to the right even where a cell is no number."""
     detail: bool = False
     """Left out before others where a terminal has no room."""
+    heads: bool = False
+    """Of a first column: where a terminal has no room, a value stands once, above its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,41 @@ class Table:
         )
 
 
+def table_of(
+    title: str,
+    documents: Iterable[Mapping[str, Any]],
+    columns: Mapping[Column | str, Source],
+    notes: tuple[str, ...] = (),
+    name: str = "",
+) -> Table:
+    """A row of each document; `columns` say from the left what is shown, and where it is.
+
+    A cell is None where it is within something that is None.
+    """
+    sources = columns.values()
+    rows = tuple(tuple(_cell(document, source) for source in sources) for document in documents)
+    return Table(title, tuple(columns), rows, notes, name)
+
+
+def _cell(document: Mapping[str, Any], source: Source) -> Cell:
+    if not isinstance(source, str):
+        return source(document)
+    found: Any = document
+    for key in source.split("."):
+        found = None if found is None else found[key]
+    return found if found is None or isinstance(found, bool | int | float) else str(found)
+
+
+def identifier(source: str) -> Callable[[Mapping[str, Any]], Cell]:
+    """The cell as text: of a number without thousands separators."""
+
+    def cell(document: Mapping[str, Any]) -> Cell:
+        found = _cell(document, source)
+        return None if found is None else str(found)
+
+    return cell
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
     """Which cluster something is about: the user's name for it ("" for none), its id, and where it
@@ -117,7 +157,8 @@ class Report:
     `document` is what `--output json` prints (with `_command`, `_version` and `_cluster` added);
     `opening` is the answer, before the `tables` that a person reads; `closing` lines come last,
     exactly as they are, in table and plain output. Before them stands the cluster that it is about,
-    if it is about one. CSV has the tables, then the `further` ones.
+    if it is about one. CSV has the tables, then the `further` ones. One that `fits_screen` shows a
+    terminal about a screen: the last tables are left out, and a line says that `-o wide` has them.
     """
 
     command: str
@@ -127,3 +168,4 @@ class Report:
     opening: tuple[Paragraph, ...] = ()
     further: tuple[Table, ...] = ()
     cluster: "ClusterIdentity | None" = None
+    fits_screen: bool = False

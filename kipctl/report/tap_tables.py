@@ -1,9 +1,10 @@
 """Tables of a tap, from the document that `--output json` prints."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
+from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone, table_of
 
 Document = Mapping[str, Any]
 
@@ -103,51 +104,38 @@ def tap_tables(document: Document) -> tuple[Table, ...]:
 
 def clients_table(document: Document) -> Table:
     """One row for each client."""
-    return Table(
+    return table_of(
         "Clients through the tap" + conditions_in_words(document["conditions"]),
-        (
-            "client id",
-            Column("software", detail=True),
-            Column("connections", detail=True),
-            Column("requests/s", 1, detail=True),
-            Column("requests", detail=True),
-            Column("not decoded", detail=True),
-            "leader errors",
-            Column("hints", detail=True),
-            "followed",
-            Column("ignored", detail=True),
-            Column("redirects", detail=True),
-            "moved leaders",
-            Column("wait p50 ms", 1),
-            Column("at most ms", 1, detail=True),
-            Column("Metadata", detail=True),
-            "other errors",
-        ),
-        tuple(_row(client) for client in document["clients"]),
+        document["clients"],
+        {
+            "client id": lambda client: client["client_id"] or "-",
+            Column("software", detail=True): lambda client: _software(client) or "-",
+            Column("connections", detail=True): lambda client: (
+                client["connections"]["open"] or client["connections"]["made"]
+            ),
+            Column("requests/s", 1, detail=True): "requests.per_second",
+            Column("requests", detail=True): "requests.total",
+            Column("not decoded", detail=True): "requests.not_decoded",
+            "leader errors": "leader_errors",
+            Column("hints", detail=True): lambda client: _hints(client["hints"]),
+            "followed": lambda client: client["refused_by_hint"].get("followed", 0),
+            Column("ignored", detail=True): lambda client: client["refused_by_hint"].get(
+                "ignored", 0
+            ),
+            Column("redirects", detail=True): "redirects",
+            "moved leaders": "moves.met",
+            Column("wait p50 ms", 1): partial(_wait, "p50"),
+            Column("at most ms", 1, detail=True): partial(_wait, "max"),
+            Column("Metadata", detail=True): "metadata_rpcs.total",
+            "other errors": _other_errors,
+        },
         name="clients",
     )
 
 
-def _row(client: Document) -> tuple[Cell, ...]:
-    requests, connections, moves = client["requests"], client["connections"], client["moves"]
-    return (
-        client["client_id"] or "-",
-        _software(client) or "-",
-        connections["open"] or connections["made"],
-        requests["per_second"],
-        requests["total"],
-        requests["not_decoded"],
-        client["leader_errors"],
-        _hints(client["hints"]),
-        client["refused_by_hint"].get("followed", 0),
-        client["refused_by_hint"].get("ignored", 0),
-        client["redirects"],
-        moves["met"],
-        moves["wait_ms"]["p50"] if moves["met"] else None,
-        moves["wait_ms"]["max"] if moves["met"] else None,
-        client["metadata_rpcs"]["total"],
-        _other_errors(client),
-    )
+def _wait(name: str, client: Document) -> Cell:
+    ms: float = client["moves"]["wait_ms"][name]
+    return ms if client["moves"]["met"] else None
 
 
 def _software(client: Document) -> str:
@@ -176,21 +164,21 @@ def _other_errors(client: Document) -> str:
 
 
 def _metadata_table(document: Document) -> Table:
-    shown = [
-        cause
-        for cause in CAUSES
-        if any(client["metadata_rpcs"]["by_cause"].get(cause) for client in document["clients"])
-    ]
-    return Table(
+    def times(cause: str, client: Document) -> int:
+        return int(client["metadata_rpcs"]["by_cause"].get(cause, 0))
+
+    clients = document["clients"]
+    return table_of(
         "Metadata requests by cause, as far as the wire shows it",
-        ("client id", *(cause.replace("_", " ") for cause in shown)),
-        tuple(
-            (
-                client["client_id"] or "-",
-                *(client["metadata_rpcs"]["by_cause"].get(cause, 0) for cause in shown),
-            )
-            for client in document["clients"]
-        ),
+        clients,
+        {
+            "client id": lambda client: client["client_id"] or "-",
+            **{
+                cause.replace("_", " "): partial(times, cause)
+                for cause in CAUSES
+                if any(times(cause, client) for client in clients)
+            },
+        },
         name="metadata",
     )
 

@@ -1,12 +1,11 @@
 """How a verdict (`kipctl.verdict`) is shown in a table: its interval, its p, its words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kipctl.report.tables import Cell, Column, Paragraph
+from kipctl.report.tables import Cell, Column, Paragraph, Source
 from kipctl.verdict import ENOUGH_RUNS
 
-VERDICT_COLUMNS = (Column("% between", right=True), Column("p", 4), "verdict")
 _LEAST_P = 0.0001
 VERDICT_NOTE = (
     "Different: repeated runs of one side would be as far apart less than once in 20 times, over "
@@ -53,14 +52,27 @@ def few_runs_note(runs: int) -> str:
     )
 
 
-def verdict_cells(found: Mapping[str, Any]) -> tuple[Cell, ...]:
-    """For VERDICT_COLUMNS, from a document that has `kipctl.verdict.Verdict.as_document`."""
-    interval, p_value = found["ratio_interval"], found["p_adjusted"]
-    return (
-        " to ".join(f"{100 * (ratio - 1):+,.1f}" for ratio in interval) if interval else None,
-        p_value if p_value is None or p_value >= _LEAST_P else f"<{_LEAST_P}",
-        found["verdict"].partition(": ")[0],
-    )
+def _between(found: Mapping[str, Any]) -> Cell:
+    interval = found["ratio_interval"]
+    return " to ".join(f"{100 * (ratio - 1):+,.1f}" for ratio in interval) if interval else None
+
+
+def _p(found: Mapping[str, Any]) -> Cell:
+    p_value: float | None = found["p_adjusted"]
+    return p_value if p_value is None or p_value >= _LEAST_P else f"<{_LEAST_P}"
+
+
+VERDICTS: Mapping[Column | str, Source] = {
+    Column("% between", right=True): _between,
+    Column("p", 4): _p,
+    "verdict": lambda found: found["verdict"].partition(": ")[0],
+}
+"""Columns of documents that have `kipctl.verdict.Verdict.as_document`."""
+
+
+def each_run(by_run: Sequence[float | None]) -> str:
+    """The figure of each run, side by side."""
+    return " | ".join("-" if value is None else f"{value:,.1f}" for value in by_run)
 
 
 def verdict_notes(asked: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

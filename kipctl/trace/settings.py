@@ -33,20 +33,22 @@ class SettingDifference:
 
 
 def settings(description: Mapping[str, Any]) -> dict[str, str]:
-    """What the run was made with, by name: kipctl's options, Kafka's properties, the cluster.
+    """What the run was made with, by name: kipctl's options, the cluster, Kafka's properties.
 
     Whatever else `run.json` says in single values is a setting too. Properties of the producer
     have Kafka's names (`acks`, `batch.size`); `actions` is what was done meanwhile, "3 x rotate".
     """
-    found: dict[str, str] = {}
+    of_run: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for name, value in description.items():
         if name in _NO_SETTINGS or isinstance(value, list):
             continue
         if isinstance(value, Mapping):
-            found |= {inner: _text(of) for inner, of in value.items() if _is_single(of)}
+            properties |= {inner: _text(of) for inner, of in value.items() if _is_single(of)}
         else:
-            found[name] = _text(value)
-    return found | dict(_of_summary(description)) | dict(_of_cluster(description))
+            of_run[name] = _text(value)
+    of_run |= dict(_of_summary(description)) | dict(_of_cluster(description))
+    return of_run | properties
 
 
 def differences(

@@ -20,9 +20,13 @@ class Right(NamedTuple):
     prefix: str = ""
     """Of the names of topics that are meant, as of kipctl's own; "" for those that are named."""
 
+    @property
+    def on(self) -> str:
+        """The resource, and how its names begin: "Topic kipctl-perf-*"."""
+        return f"{self.resource} {self.prefix}-*" if self.prefix else self.resource
+
     def __str__(self) -> str:
-        of_names = f" {self.prefix}-*" if self.prefix else ""
-        return f"{self.operation} on {self.resource}{of_names}"
+        return f"{self.operation} on {self.on}"
 
     @property
     def option(self) -> str:

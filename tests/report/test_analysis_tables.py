@@ -135,17 +135,21 @@ def test_records_that_a_tap_did_not_see_again_are_not_called_failed() -> None:
         " a client may have sent them in others."
     )
     assert analysis_answer(tap).tone is Tone.NONE
-    table = next(table for table in analysis_tables(tap) if table.name == "failures")
+    records, table = analysis_tables(tap)
+    assert cells(records)["not seen again"] == 39
+    assert "failed" not in records.titles
     assert table.title == "Records that were refused, and not seen again"
     assert "39 were refused" in table.notes[0]
 
 
 def test_beside_a_tap_the_records_of_other_runs_failed() -> None:
     both = document(
-        records=[row(acknowledged=10, failed=1), {**row(acknowledged=5, failed=2), "run": "perf"}],
+        records=[row(acknowledged=10, failed=1), row(acknowledged=5, failed=2) | {"run": "perf"}],
         moves=[],
         reads=[],
     ) | {"runs": [{"run": "noon", "command": "tap"}, {"run": "perf", "command": "perf produce"}]}
     answer = analysis_answer(both)
     assert answer.first.startswith("15 records were acknowledged, 2 failed. 1 was refused")
     assert answer.tone is Tone.BAD
+    [records] = analysis_tables(both)
+    assert "failed, or not seen again" in records.titles

@@ -92,6 +92,32 @@ def test_a_terminal_is_shown_a_screen_of_rows_and_how_to_see_the_others(
     assert ("And 5 more: -o wide shows them all." in drawn) is (output is OutputFormat.TABLE)
 
 
+@pytest.mark.parametrize("output", OutputFormat)
+def test_what_is_to_fit_a_screen_names_the_tables_that_wide_has_besides(
+    monkeypatch: pytest.MonkeyPatch, output: OutputFormat
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    tables = tuple(
+        Table(f"Table {n}: of ten rows, no more", ("row",), tuple((f"{n}/{i}",) for i in range(10)))
+        for n in range(5)
+    )
+    drawn = text(output, Report("x", {}, tables, ("The end.",), fits_screen=True), is_terminal=True)
+    is_cut = output in (OutputFormat.AUTO, OutputFormat.TABLE)
+    assert ("More with -o wide: Table 3, Table 4.\nThe end.\n" in drawn) is is_cut
+    assert ("2/9" in drawn) is (output is not OutputFormat.JSON)
+    assert ("4/9" in drawn) is not (is_cut or output is OutputFormat.JSON)
+    assert "More with" not in text(output, Report("x", {}, tables), is_terminal=True)
+
+
+def test_the_first_table_is_shown_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    opening = tuple(Paragraph(f"Sentence {n}.") for n in range(45))
+    report = Report("x", {}, (LATENCY, LATENCY), (), opening, fits_screen=True)
+    drawn = text(OutputFormat.TABLE, report, is_terminal=True)
+    assert drawn.count("1,234.57") == 1
+    assert drawn.endswith("More with -o wide: Latency.\n")
+
+
 WIDE = Report("wide", {}, (Table("", ("name", "value"), (("n" * 150, "v" * 150),)),), ("c" * 200,))
 
 

@@ -84,3 +84,20 @@ def test_sentences_take_several_lines_before_other_columns_go() -> None:
     lines = laid_out(found, 60)
     assert all(len(line) <= 60 for line in lines.rows)
     assert " ".join(" ".join(lines.rows).split()).startswith(f"rack-0 {why} 0 rack-1")
+
+
+def test_a_first_column_heads_its_rows_where_there_is_no_room_beside_them() -> None:
+    columns = (Column("cluster", heads=True), "software", Column("requests", detail=True))
+    fleet = Table("", columns, tuple((f"c{n // 2}", f"java {n}", n) for n in range(4)))
+    assert drawn(fleet, 40)[2:4] == ["c0       java 0           0", "c0       java 1           1"]
+    assert drawn(fleet, 20) == [
+        "software  requests",
+        "────────  ────────",
+        "cluster c0",
+        "java 0           0",
+        "java 1           1",
+        "cluster c1",
+        "java 2           2",
+        "java 3           3",
+    ]
+    assert drawn(fleet, 10)[2:4] == ["cluster c0", "java 0"]

@@ -83,8 +83,8 @@ def test_its_sentence_says_who_uses_hints() -> None:
     page = request_log_page(["logs"], log(cluster("c", *TWO)), [in_time("c", "java 4")])
     words = " ".join(Elements(page.html).words)
     assert (
-        "70 requests of 7 clients in 60 s. Leader hints: follows them (3 clients); gets them, and "
-        "waits all the same (4 clients). 5 answers that the leader is another one, 4 of them "
+        "70 requests of 7 clients in 60 s. Leader hints: follows them (3 clients); gets them, but "
+        "waits (4 clients). 5 answers that the leader is another one, 4 of them "
         "naming it."
     ) in words
     assert "Requests by API: PRODUCE 70, METADATA 4." in words

@@ -80,8 +80,8 @@ def test_every_setting_that_differs_is_told_with_all_its_values() -> None:
     other = described(producer={"acks": "1", "batch.size": "16384", "linger.ms": "5"}, workers=2)
     assert differences([described()], [other]) == (
         SettingDifference("acks", "all", "1"),
-        SettingDifference("linger.ms", "-", "5"),
         SettingDifference("workers", "-", "2"),
+        SettingDifference("linger.ms", "-", "5"),
     )
     assert differences([described()], [described(), other])[0] == SettingDifference(
         "acks", "all", "all | 1"
