@@ -49,7 +49,7 @@ def sentence(arm: Document) -> str:
             f", records took {arm['latency_p99_ms']:,.0f} ms (p99), and"
             f" {arm['late_records']:,.0f} in a rotation over {arm['late_ms']} ms"
         )
-    return f"{_sized(arm)}: {moved}; {waited}."
+    return f"{_sized(arm).capitalize()}: {moved}; {waited}."
 
 
 def _sized(arm: Document) -> str:

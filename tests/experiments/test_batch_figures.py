@@ -126,7 +126,7 @@ def test_what_spoils_it_is_said() -> None:
         (
             1,
             [run_of(10, 6, [4.0] * 9)],
-            "one at a time: 60 leaders moved in 10.0 s; clients waited 4.0 ms for a moved leader"
+            "One at a time: 60 leaders moved in 10.0 s; clients waited 4.0 ms for a moved leader"
             " (p50), records took 6 ms (p99), and 0 in a rotation over 100 ms.",
         ),
         (
@@ -158,7 +158,7 @@ def test_the_answer_comes_first() -> None:
     }
     shown = {**about, **document(LEADERS, found())}
     answer, (arms, differences) = batch_answer(shown), batch_tables(shown)
-    assert answer.others[0].startswith("one at a time: 60 leaders moved in 10.1 s")
+    assert answer.others[0].startswith("One at a time: 60 leaders moved in 10.1 s")
     assert [row[0] for row in arms.rows] == ["1", "all"]
     assert len({len(row) for row in arms.rows} | {len(arms.columns)}) == 1
     assert {row[1] for row in differences.rows} == {

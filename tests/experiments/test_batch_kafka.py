@@ -43,6 +43,7 @@ def test_batches_of_two_sizes_are_measured_and_recorded(lab: Lab, tmp_path: Path
     assert set(recorded) == {"sizes-batch-2.1", "sizes-batch-8.1"}
     of_one = recorded["sizes-batch-2.1"].description
     assert (of_one["command"], of_one["batch"]) == ("perf produce", 2)
+    assert "stopped" not in of_one  # it came to the end that was planned
     assert [one["partitions"] for one in of_one["summary"]["actions"]] == [8, 8]
     with Cluster(lab.access) as cluster:
         await_no_own_topics(cluster)

@@ -1,7 +1,7 @@
 """`experiment batch` carried out: rotations in batches of each size, under a producer's load."""
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +126,8 @@ def _one(
             if probe.is_done_by(now_us() + settle_us):
                 break
         probe.stop()
-        outcome = probe.outcome()
+        # The last rotation is its end: nobody interrupted it.
+        outcome = replace(probe.outcome(), stopped=False)
         busy = busy_share(busy_before, cpu_times())
         start_us = outcome.start_us
         rotated = [
