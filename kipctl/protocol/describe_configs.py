@@ -4,17 +4,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int8, Int16, Int32, Message, Request, Response
 
 UNKNOWN_SOURCE = -1
 
@@ -37,7 +27,6 @@ class ConfigSource(IntEnum):
     BROKER = 2
 
 
-@message
 class DescribeConfigsSynonym(Message):
     """Where else the value may come from, the strongest first."""
 
@@ -46,7 +35,6 @@ class DescribeConfigsSynonym(Message):
     source: Int8 = 0
 
 
-@message
 class DescribeConfigsResourceResult(Message):
     """One config. The level of a logger that has none of its own is the one that it inherits."""
 
@@ -60,7 +48,6 @@ class DescribeConfigsResourceResult(Message):
     documentation: Annotated[str | None, Field("3+", ignorable=True)] = ""
 
 
-@message
 class DescribeConfigsResult(Message):
     error_code: Int16 = 0
     error_message: str | None = ""
@@ -69,13 +56,11 @@ class DescribeConfigsResult(Message):
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
 
-@message
 class DescribeConfigsResponse(Response):
     throttle_time_ms: Int32 = 0
     results: tuple[DescribeConfigsResult, ...] = ()
 
 
-@message
 class DescribeConfigsResource(Message):
     """A resource to describe; `configuration_keys` None asks for all of its configs."""
 
@@ -84,7 +69,6 @@ class DescribeConfigsResource(Message):
     configuration_keys: tuple[str, ...] | None = ()
 
 
-@message
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     """Brokers and their loggers are asked of the broker itself. Kafka 4.0 took version 0 away."""
 

@@ -4,22 +4,11 @@ from typing import Annotated
 from uuid import UUID
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    ZERO_UUID,
-    Api,
-    Field,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import ZERO_UUID, Api, Field, Int16, Int32, Message, Request, Response
 from kipctl.protocol.produce import NodeEndpoint
 from kipctl.protocol.share_fetch import AcknowledgementBatch, ShareLeader
 
 
-@message
 class AcknowledgedPartition(Message):
     partition_index: Int32 = 0
     error_code: Int16 = 0
@@ -27,13 +16,11 @@ class AcknowledgedPartition(Message):
     current_leader: ShareLeader = ShareLeader()
 
 
-@message
 class ShareAcknowledgeTopicResponse(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[AcknowledgedPartition, ...] = ()
 
 
-@message
 class ShareAcknowledgeResponse(Response):
     """`node_endpoints` names all leaders of partitions answered with NOT_LEADER_OR_FOLLOWER."""
 
@@ -45,19 +32,16 @@ class ShareAcknowledgeResponse(Response):
     node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
-@message
 class AcknowledgePartition(Message):
     partition_index: Int32 = 0
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@message
 class AcknowledgeTopic(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[AcknowledgePartition, ...] = ()
 
 
-@message
 class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
     """`share_session_epoch` counts the requests of the share session; -1 closes it."""
 

@@ -15,12 +15,10 @@ from kipctl.protocol.message import (
     Message,
     Request,
     Response,
-    message,
 )
 from kipctl.protocol.produce import NodeEndpoint
 
 
-@message
 class ShareLeader(Message):
     """The leader that the answering broker knows; always there, id 0 and epoch 0 without error."""
 
@@ -28,7 +26,6 @@ class ShareLeader(Message):
     leader_epoch: Int32 = 0
 
 
-@message
 class AcquiredRecords(Message):
     """Records that the member has now, and how often they were handed out; both ends included."""
 
@@ -37,7 +34,6 @@ class AcquiredRecords(Message):
     delivery_count: Int16 = 0
 
 
-@message
 class SharePartitionData(Message):
     """What was read of one partition, and what became of its acknowledgements."""
 
@@ -51,13 +47,11 @@ class SharePartitionData(Message):
     acquired_records: tuple[AcquiredRecords, ...] = ()
 
 
-@message
 class ShareFetchableTopicResponse(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[SharePartitionData, ...] = ()
 
 
-@message
 class ShareFetchResponse(Response):
     """`node_endpoints` names all leaders of partitions answered with NOT_LEADER_OR_FOLLOWER."""
 
@@ -69,7 +63,6 @@ class ShareFetchResponse(Response):
     node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
-@message
 class AcknowledgementBatch(Message):
     """Records from the first to the last offset, and what they come back as.
 
@@ -82,25 +75,21 @@ class AcknowledgementBatch(Message):
     acknowledge_types: tuple[Int8, ...] = ()
 
 
-@message
 class ShareFetchPartition(Message):
     partition_index: Int32 = 0
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@message
 class ShareFetchTopic(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[ShareFetchPartition, ...] = ()
 
 
-@message
 class ShareForgottenTopic(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[Int32, ...] = ()
 
 
-@message
 class ShareFetchRequest(Request[ShareFetchResponse]):
     """`share_session_epoch` 0 opens a share session, -1 closes it; else it counts requests."""
 
