@@ -9,13 +9,12 @@ from collections.abc import Callable
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plan_worlds import DEAD, clusters, known_of
+from plan_worlds import DEAD, after_moves, clusters, known_of
 
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
 from kipctl.cluster.moves.planners.leader_balance import Candidates, balance
-from kipctl.cluster.moves.planners.options import PlannerOption, after_moves, plan_options
 from kipctl.cluster.moves.planners.placement import PlanInputs, in_sync, known_brokers
 from kipctl.cluster.moves.planners.preferred_leaders import (
     balance_leaders,
@@ -392,19 +391,3 @@ def test_rotation_and_replaced_leaders_keep_the_rules_too(data: st.DataObject) -
     for move in replace_leaders(snapshot).moves:
         assert move.leader not in move.after
         assert len(set(move.after)) == len(move.before)
-
-
-@quickly
-@given(st.data())
-def test_ways_one_after_the_other_are_one_plan(data: st.DataObject) -> None:
-    snapshot = data.draw(clusters(healthy=True))
-    known = data.draw(known_of(snapshot))
-    drained = PlannerOption("--drain 1", lambda s, k: drain(s, [1], k))
-    balanced = PlannerOption("--balance leaders", balance_leaders)
-    plan = plan_options([drained, balanced], snapshot, known)
-    first = drain(snapshot, [1], known)
-    reached = after_moves(snapshot, first.moves)
-    reached = after_moves(reached, balance_leaders(reached, known).moves)
-    assert after_moves(snapshot, plan.moves).assignment == reached.assignment
-    check_every_rule(snapshot, known, Plan(plan.moves))
-    assert set(first.skipped) <= set(plan.skipped)
