@@ -28,7 +28,7 @@ from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
-from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS
+from kipctl.protocol.leader_hints import FIRST_PRODUCE_WITH_HINTS
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
 from kipctl.tap.process import running_tap

@@ -8,7 +8,6 @@ from uuid import UUID
 from kipctl.probe.backoff import retry_backoff
 from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.hints import Hint
 from kipctl.probe.idle_eviction import TopicsInUse
 from kipctl.probe.leadership import ClientPartition, Leader, LeaderDiscovery, Leadership, Node
 from kipctl.probe.metadata_refresh import NEVER_US, MetadataPolicy
@@ -16,6 +15,7 @@ from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.leader_hints import LeaderHint
 from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.metadata import (
     MetadataRequest,
@@ -267,7 +267,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         self._policy.failed(now_us)
         self._update_due()
 
-    def apply_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
+    def apply_hint(self, partition: AnyPartition, hint: LeaderHint, now_us: int) -> Decision:
         """Take the hint of a leader error, if the rules allow it."""
         decision = self._leadership.apply_hint(partition, hint)
         if decision is Decision.FOLLOWED:

@@ -17,10 +17,10 @@ from kipctl.protocol.api_versions import (
 )
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from kipctl.protocol.draft_hints import with_endpoints
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.fetch import FetchRequest, FetchResponse
 from kipctl.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kipctl.protocol.leader_hints import with_endpoints
 from kipctl.protocol.message import Request, decode, encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.primitives import Reader

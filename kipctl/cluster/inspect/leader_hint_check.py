@@ -24,8 +24,8 @@ from kipctl.cluster.snapshot import (
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS, drafted_in_produce
 from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.leader_hints import FIRST_PRODUCE_WITH_HINTS, drafted_in_produce
 from kipctl.protocol.produce import (
     PartitionProduceData,
     ProduceRequest,
