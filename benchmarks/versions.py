@@ -23,7 +23,7 @@ from operator import ne
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
+from kipctl.cluster.inspect.leader_hint_check import Verdict
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab

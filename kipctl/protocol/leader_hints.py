@@ -60,7 +60,7 @@ def hint_in_produce(
     if draft := drafted_in_produce(version, partition.unknown_tags, response.unknown_tags):
         return draft
     leader = partition.current_leader
-    return _named(leader.leader_id, leader.leader_epoch, response.node_endpoints)
+    return leader_named(leader.leader_id, leader.leader_epoch, response.node_endpoints)
 
 
 def hint_in_fetch(fetched: Fetched, answer: FetchAnswer, version: int) -> LeaderHint:
@@ -73,7 +73,13 @@ def hint_in_fetch(fetched: Fetched, answer: FetchAnswer, version: int) -> Leader
         return draft
     if fetched.leader is None or version < FIRST_FETCH_WITH_HINTS:
         return NO_HINT
-    return _named(*fetched.leader, answer.node_endpoints)
+    return leader_named(*fetched.leader, answer.node_endpoints)
+
+
+def leader_named(leader_id: int, epoch: int, endpoints: Iterable[NodeEndpoint]) -> LeaderHint:
+    """The hint at this leader, with its endpoint if it is among these."""
+    endpoint = next((at for at in endpoints if at.node_id == leader_id), None)
+    return LeaderHint(leader_id, epoch, endpoint)
 
 
 def drafted_in_produce(version: int, of_partition: Tags, of_response: Tags) -> LeaderHint | None:
@@ -118,12 +124,7 @@ def with_endpoints(
 def _hint(leader: tuple[int, int] | None, at: Iterable[NodeEndpoint]) -> LeaderHint | None:
     if leader is None or leader[0] == _NO_LEADER:
         return None
-    return _named(*leader, at)._replace(is_draft=True)
-
-
-def _named(leader_id: int, epoch: int, endpoints: Iterable[NodeEndpoint]) -> LeaderHint:
-    endpoint = next((at for at in endpoints if at.node_id == leader_id), None)
-    return LeaderHint(leader_id, epoch, endpoint)
+    return leader_named(*leader, at)._replace(is_draft=True)
 
 
 def _endpoints_in(tags: Tags) -> tuple[NodeEndpoint, ...] | None:

@@ -10,7 +10,7 @@ from versions import ENDS, OK, PARTITIONS, STEPS, TOPIC, Place, outcomes
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
+from kipctl.cluster.inspect.leader_hint_check import Verdict
 from kipctl.cluster.topics import await_topic, create_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
