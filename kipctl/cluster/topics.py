@@ -10,7 +10,6 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     demand_shown,
-    metadata_request,
     take_snapshot,
 )
 from kipctl.errors import TimedOutError
@@ -21,7 +20,7 @@ from kipctl.protocol.list_offsets import (
     LATEST_TIMESTAMP,
     ListOffsetsResponse,
 )
-from kipctl.protocol.metadata import MetadataResponseTopic
+from kipctl.protocol.metadata import MetadataResponseTopic, metadata_request
 from kipctl.protocol.topics import (
     CreatableTopic,
     CreatableTopicConfig,

@@ -17,12 +17,7 @@ from kipctl.protocol.address import Address
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.leader_hints import LeaderHint
 from kipctl.protocol.message import ZERO_UUID
-from kipctl.protocol.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-)
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker, metadata_request
 from kipctl.protocol.metadata_frames import PartitionMetadata, TopicMetadata, read_metadata
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
@@ -196,12 +191,8 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         topics = tuple(self._partitions)
         if self._topics_in_use:
             topics = self._topics_in_use.topics_to_request(cause)
-        request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in topics),
-            allow_auto_topic_creation=False,
-        )
         try:
-            link.send_message(request, link.metadata_version, now_us)
+            link.send_message(metadata_request(topics), link.metadata_version, now_us)
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]

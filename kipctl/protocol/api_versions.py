@@ -1,5 +1,6 @@
 """ApiVersions: which APIs a broker knows, in which versions (API 18)."""
 
+from functools import cache
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
@@ -59,6 +60,14 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
     client_software_version: Annotated[str, Field("3+", ignorable=True)] = ""
     cluster_id: Annotated[str | None, Field("5+", nullable="5+", ignorable=True)] = None
     node_id: Annotated[Int32, Field("5+", ignorable=True)] = -1
+
+
+@cache
+def own_api_versions_request() -> ApiVersionsRequest:
+    """kipctl's own, with its name and version."""
+    from kipctl import __version__
+
+    return ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
 
 
 def version_to_fall_back_to(refusal: ApiVersionsResponse, highest: int) -> int:

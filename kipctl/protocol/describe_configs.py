@@ -1,5 +1,6 @@
 """DescribeConfigs: the configs of topics, brokers and brokers' loggers (API 32, KIP-133)."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Annotated
 
@@ -55,6 +56,11 @@ class DescribeConfigsResult(Message):
     resource_name: str = ""
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
+    @property
+    def values(self) -> dict[str, str | None]:
+        """The configs' values by name."""
+        return {config.name: config.value for config in self.configs}
+
 
 class DescribeConfigsResponse(Response):
     throttle_time_ms: Int32 = 0
@@ -77,3 +83,11 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     resources: tuple[DescribeConfigsResource, ...] = ()
     include_synonyms: bool = False
     include_documentation: Annotated[bool, Field("3+")] = False
+
+
+def configs_request(
+    kind: ResourceType, names: Iterable[str], configs: Iterable[str]
+) -> DescribeConfigsRequest:
+    """For these configs of each of these topics or brokers."""
+    keys = tuple(configs)
+    return DescribeConfigsRequest(tuple(DescribeConfigsResource(kind, n, keys) for n in names))

@@ -1,5 +1,6 @@
 """Metadata: brokers, topics, and who leads and holds each partition (API 3)."""
 
+from collections.abc import Iterable
 from typing import Annotated
 from uuid import UUID
 
@@ -70,3 +71,9 @@ class MetadataRequest(Request[MetadataResponse]):
     allow_auto_topic_creation: Annotated[bool, Field("4+")] = True
     include_cluster_authorized_operations: Annotated[bool, Field("8-10")] = False
     include_topic_authorized_operations: Annotated[bool, Field("8+")] = False
+
+
+def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
+    """For Metadata of these topics, or of all (None); it creates none."""
+    named = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False)

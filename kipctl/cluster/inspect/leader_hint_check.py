@@ -23,7 +23,6 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     from_metadata,
-    metadata_request,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
@@ -38,6 +37,7 @@ from kipctl.protocol.leader_hints import (
     hint_in_produce,
     leader_named,
 )
+from kipctl.protocol.metadata import metadata_request
 from kipctl.protocol.produce import (
     PartitionProduceData,
     ProduceRequest,

@@ -32,11 +32,7 @@ from kipctl.cluster.snapshot import (
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
-from kipctl.protocol.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    ResourceType,
-)
+from kipctl.protocol.describe_configs import ResourceType, configs_request
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.fetch import (
     NO_PREFERRED_READ_REPLICA,
@@ -326,16 +322,10 @@ class _BrokerAnswers:
         return Answer(None, self.silent[broker].what if broker in self.silent else "")
 
     def _selector(self, broker: int) -> str | None:
-        answer = self._ask(
-            broker,
-            DescribeConfigsRequest(
-                resources=(DescribeConfigsResource(ResourceType.BROKER, str(broker), (SELECTOR,)),)
-            ),
-        )
+        answer = self._ask(broker, configs_request(ResourceType.BROKER, [str(broker)], [SELECTOR]))
         for result in answer.results if answer else ():
-            for config in result.configs:
-                if config.name == SELECTOR:
-                    return config.value or NO_SELECTOR
+            if SELECTOR in result.values:
+                return result.values[SELECTOR] or NO_SELECTOR
         return None
 
     def _offsets(
