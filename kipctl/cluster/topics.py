@@ -45,11 +45,6 @@ _PARTITIONS_AT_ONCE = 2_000
 _DELETED_AT_ONCE = 1_000
 
 
-def create_topic(access: Access | str, name: str, partitions: int, replication_factor: int) -> None:
-    """Create a topic. Raises RefusedError."""
-    create_topics(access, [name], partitions, replication_factor)
-
-
 def create_topics(
     access: Access | str,
     names: Sequence[str],
@@ -95,11 +90,6 @@ def create_topics(
                         made.name,
                         made.error_message,
                     )
-
-
-def delete_topic(access: Access | str, name: str) -> None:
-    """Delete a topic and its data; one that is gone already is no error. Raises RefusedError."""
-    delete_topics(access, [name])
 
 
 def delete_topics(access: Access | str, names: Sequence[str]) -> None:

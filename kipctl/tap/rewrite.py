@@ -25,8 +25,7 @@ from kipctl.protocol.message import Request, decode, encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.primitives import Reader
 from kipctl.protocol.produce import ProduceRequest, ProduceResponse
-from kipctl.protocol.share_acknowledge import ShareAcknowledgeRequest
-from kipctl.protocol.share_fetch import ShareFetchRequest
+from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
 
 Translate = Callable[[str, int], tuple[str, int]]
 """From a broker's host and port to the tap's that stand for them."""

@@ -5,7 +5,7 @@ Nothing is written and no offset committed. The Fetch asks at the high watermark
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -13,9 +13,11 @@ from kipctl.cluster.inspect.replica_selection import (
     NO_SELECTOR,
     Answer,
     Choice,
+    Flip,
     PartitionFacts,
     Replica,
     explain_choice,
+    flips,
 )
 from kipctl.cluster.log_offsets import offsets_request, reported_offsets
 from kipctl.cluster.snapshot import (
@@ -67,6 +69,9 @@ SETTLE_S = 2.0
 before their first fetch it does not know where their logs end, and names none."""
 
 _POLL_S = 0.1
+_WATCH_POLL_S = 0.25
+_WATCH_SETTLE_S = 0.5
+"""Seconds: a change is reported soon, though its reason may not be known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +215,29 @@ def _observe(
     order = {rack: number for number, rack in enumerate(client_racks)}
     choices.sort(key=lambda choice: (choice.id, order[choice.rack]))
     return Observation(tuple(sorted(known)), facts, tuple(choices), asked.silent)
+
+
+def watch(
+    cluster: Cluster,
+    wanted: Snapshot,
+    before: Sequence[Choice],
+    seconds: float | None,
+    ended: Callable[[float], bool],
+) -> Iterator[Flip]:
+    """Each change since `before`, for so many seconds (None: for ever), or until `ended`.
+
+    `ended` waits up to so many seconds for the user to end it, and tells whether that happened.
+    Raises UnreachableError when no broker answers any more, UsageError when a topic is gone.
+    """
+    ids = [p.id for p in wanted.partitions]
+    racks = list(dict.fromkeys(choice.rack for choice in before))
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    while (left_s := deadline - time.monotonic()) > 0 and not ended(min(_WATCH_POLL_S, left_s)):
+        now = observe(
+            cluster, take_snapshot(cluster, wanted.topics).only(ids), racks, _WATCH_SETTLE_S
+        ).choices
+        yield from flips(before, now)
+        before = now
 
 
 class _BrokerAnswers:

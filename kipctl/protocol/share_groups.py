@@ -1,4 +1,7 @@
-"""ShareFetch: read as a member of a share group; the answer may hint (API 78, KIP-932)."""
+"""ShareFetch and ShareAcknowledge: a member of a share group reads (APIs 78 and 79, KIP-932).
+
+Both answers may hint at the leader.
+"""
 
 from typing import Annotated
 from uuid import UUID
@@ -107,3 +110,48 @@ class ShareFetchRequest(Request[ShareFetchResponse]):
     is_renew_ack: Annotated[bool, Field("2+")] = False
     topics: tuple[ShareFetchTopic, ...] = ()
     forgotten_topics_data: tuple[ShareForgottenTopic, ...] = ()
+
+
+class AcknowledgedPartition(Message):
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = None
+    current_leader: ShareLeader = ShareLeader()
+
+
+class ShareAcknowledgeTopicResponse(Message):
+    topic_id: UUID = ZERO_UUID
+    partitions: tuple[AcknowledgedPartition, ...] = ()
+
+
+class ShareAcknowledgeResponse(Response):
+    """`node_endpoints` names all leaders of partitions answered with NOT_LEADER_OR_FOLLOWER."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
+    responses: tuple[ShareAcknowledgeTopicResponse, ...] = ()
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
+class AcknowledgePartition(Message):
+    partition_index: Int32 = 0
+    acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
+
+
+class AcknowledgeTopic(Message):
+    topic_id: UUID = ZERO_UUID
+    partitions: tuple[AcknowledgePartition, ...] = ()
+
+
+class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
+    """`share_session_epoch` counts the requests of the share session; -1 closes it."""
+
+    api = Api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
+
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: Int32 = 0
+    is_renew_ack: Annotated[bool, Field("2+")] = False
+    topics: tuple[AcknowledgeTopic, ...] = ()
