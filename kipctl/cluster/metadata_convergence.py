@@ -1,4 +1,4 @@
-"""How the news of a new leader spreads: brokers' Metadata, asked until all of them agree.
+"""How brokers learn of a new leader: brokers' Metadata, asked until all of them agree.
 
 It is to cost less than what it watches: only topics whose leaders change are asked for, of a
 bounded number of brokers, with pauses that grow with the time and with the answers.

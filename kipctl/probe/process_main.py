@@ -41,6 +41,6 @@ def run_probe(spec: Spec[Outcome], directory: Path, pipe: Connection) -> None:
         else:
             why = "The probe failed:\n" + traceback.format_exc()
         outcome = ProbeDiedError(why)
-    with suppress(BrokenPipeError):  # its starter was killed: what it outcome to is in its rows
+    with suppress(BrokenPipeError):  # its starter was killed: its outcome is in its rows
         pipe.send(outcome)
     pipe.close()

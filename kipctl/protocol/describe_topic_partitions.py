@@ -7,7 +7,7 @@ from kipctl.protocol.message import ZERO_UUID, Api, Int16, Int32, Message, Reque
 
 
 class Cursor(Message):
-    """The first partition that is still to be told."""
+    """The first partition of the next answer."""
 
     topic_name: str = ""
     partition_index: Int32 = 0

@@ -72,7 +72,7 @@ def starting_entries(
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """What is to be cancelled, and what is left alone; `started` has the entries of the former."""
+    """What is cancelled and what is not; `started` has the entries of the former."""
 
     stop: tuple[Reassignment, ...]
     left_alone: tuple[Reassignment, ...]

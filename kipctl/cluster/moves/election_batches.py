@@ -174,7 +174,7 @@ class _Batches:
 
     @contextmanager
     def progress_in_errors(self) -> Iterator[None]:
-        """Add how far it came to what stops it."""
+        """Add the progress to the error that stops the elections."""
         try:
             yield
         except KeyboardInterrupt as interrupted:

@@ -61,7 +61,7 @@ def survey(
     *,
     may_not_list: bool = False,
 ) -> Survey:
-    """Look at the whole cluster and plan; what is being reassigned is left alone.
+    """Look at the whole cluster and plan; partitions that are being reassigned are skipped.
 
     In this order a reassignment that ends in between is in the Metadata. `named` are topics; the
     user is told why one of them is not shown. Raises RefusedError when the cluster does not list

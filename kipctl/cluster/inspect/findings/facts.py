@@ -91,7 +91,7 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The settings of a topic, its own or what it has from the brokers; None when not told.
+    """The settings of a topic, its own or what it has from the brokers; None when not known.
 
     `throttled` are the configs of it that list throttled replicas.
     """
@@ -230,7 +230,7 @@ def _scraped_again(
 
 
 def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
-    """All at once: who hangs holds up no other."""
+    """Ask all at once: a broker that hangs does not delay the others."""
     by_id = {broker.id: broker for broker in brokers}
     asked = ask_each(
         cluster, by_id, lambda id, connection: _ask_broker(by_id[id], connection), _DEADLINE_S
@@ -276,7 +276,7 @@ def _settings(
 
 
 def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | None:
-    """Why settings are not told; None if they are."""
+    """Why settings are refused; None if they are not."""
     if not result.error_code:
         return None
     is_topic = result.resource_type == ResourceType.TOPIC
