@@ -44,7 +44,7 @@ class Outcome:
     topics: tuple[str, ...]
     endpoints: tuple[str, ...]
     cpu_s: float | None
-    """User and system CPU time of the probe during the run; None where it ended before its report."""
+    """User and system CPU time during the run; None where the probe ended before its report."""
     stopped: bool
     failure: str = ""
     """Why it broke off, when nobody asked it to; then it counts what is known of."""
