@@ -370,7 +370,7 @@ class Execution:
         self._wait_for_guard(anew=self.plan.copies_data)
         deadline = self.deadline()
         self.progress(f"Electing the preferred leaders of {counted(len(expected), 'partition')}")
-        with self._partly_done_if_refused():
+        try:
             self.elections.append(
                 elect_preferred(
                     self.cluster,
@@ -381,13 +381,7 @@ class Execution:
                     guard=NeverPauses(self.guard),
                 )
             )
-
-    @contextmanager
-    def _partly_done_if_refused(self) -> Iterator[None]:
-        """An election that is refused (Kafka 3.0 has none in KRaft) leaves replicas that moved."""
-        try:
-            yield
-        except RefusedError as refused:
+        except RefusedError as refused:  # Kafka 3.0 has no elections in KRaft
             if not self.accepted:
                 raise
             raise PartlyDoneError(
