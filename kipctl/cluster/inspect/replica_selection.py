@@ -57,7 +57,6 @@ class PartitionFacts:
 
     id: PartitionId
     leader: int
-    leader_epoch: int
     selector: str | None
     offset: int | None
     replicas: tuple[Replica, ...]

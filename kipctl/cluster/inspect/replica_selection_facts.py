@@ -285,7 +285,6 @@ class _BrokerAnswers:
         return PartitionFacts(
             id=partition.id,
             leader=leader,
-            leader_epoch=partition.leader_epoch,
             selector=self._selectors.get(leader),
             offset=offset,
             replicas=replicas,
