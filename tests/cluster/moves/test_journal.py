@@ -197,7 +197,7 @@ def test_what_cannot_be_synced_is_not_said_to_be_saved(
 def test_clusters_have_journals_of_their_own(tmp_path: Path) -> None:
     variables = {"XDG_STATE_HOME": str(tmp_path)}
     journal("one", variables).save(FIRST)
-    assert journal("other", variables).last() is None
+    assert journal("other", variables).last_change()[0] is None
 
 
 @pytest.mark.parametrize("cluster_id", ["", "unknown"])
