@@ -28,7 +28,7 @@ from pathlib import Path
 
 from benchmarks.contestants import franz_go, run
 from benchmarks.producer import COLUMNS, rows
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
 from kipctl.report.formats import OutputFormat, write
@@ -149,7 +149,7 @@ def contestants(before: Path | None) -> dict[str, Contestant]:
 
 def fill(lab: Lab, records: int) -> None:
     """Make the topic and produce to it."""
-    create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 1)
+    create_topics(lab.bootstrap_server, [TOPIC], PARTITIONS, 1)
     with Cluster(lab.bootstrap_server, "bench", 30) as cluster:
         await_topic(cluster, TOPIC, PARTITIONS)
     run(

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.topics import await_topic, create_topic, delete_topic
+from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
 from kipctl.own_topic_names import is_own
@@ -234,7 +234,7 @@ def check_left(place: Place, way: str, outcome: str, said: str) -> None:
     with Cluster(place.lab.bootstrap_server, "kills", 30) as cluster:
         topics = {topic.name or "" for topic in cluster.metadata(None).topics}
     for topic in filter(is_own, topics):
-        delete_topic(place.lab.bootstrap_server, topic)
+        delete_topics(place.lab.bootstrap_server, [topic])
         if topic not in said and not (way == KIPCTL and outcome in (NOTHING, UNMEASURED)):
             raise WrongError(f"topic {topic} is left, and was not named")
 
@@ -296,7 +296,7 @@ def run(number: int, lab: Lab, folder: Path) -> Ended:
 
 def fill(lab: Lab) -> None:
     """Make the topic that is consumed, and produce to it."""
-    create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 1)
+    create_topics(lab.bootstrap_server, [TOPIC], PARTITIONS, 1)
     with Cluster(lab.bootstrap_server, "kills", 30) as cluster:
         await_topic(cluster, TOPIC, PARTITIONS)
     words = (

@@ -31,7 +31,7 @@ import numpy as np
 
 from benchmarks.contestants import franz_go, run
 from kipctl import java_properties
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
@@ -272,7 +272,7 @@ def main() -> None:
         lambda text: sys.stderr.write(text + "\n") and None,
     )
     try:
-        create_topic(lab.access, TOPIC, PARTITIONS, 1)
+        create_topics(lab.access, [TOPIC], PARTITIONS, 1)
         with Cluster(lab.access, "bench", 30) as cluster:
             await_topic(cluster, TOPIC, PARTITIONS)
         for contestant in clients.values():  # brokers compile their hot paths first

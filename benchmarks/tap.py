@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.contestants import run
 from benchmarks.producer import FIXED_RATE, PARTITIONS, RECORD_SIZE, SETTINGS, TOPIC, spread
 from benchmarks.relay import HOST, answering, paced, running_relay
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
 from kipctl.report.formats import OutputFormat, write
@@ -203,7 +203,7 @@ def before_kafka(
     """The parts that take a lab, each as soon as it is done."""
     lab = Lab.up(LabSpec(name="bench"), lambda text: sys.stderr.write(text + "\n") and None)
     try:
-        create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 1)
+        create_topics(lab.bootstrap_server, [TOPIC], PARTITIONS, 1)
         with Cluster(lab.bootstrap_server, "bench", 30) as cluster:
             await_topic(cluster, TOPIC, PARTITIONS)
         for _ in range(2):  # brokers compile their hot paths first

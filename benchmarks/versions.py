@@ -23,12 +23,12 @@ from operator import ne
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.inspect.leader_hint_check import Verdict
+from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
-from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS
+from kipctl.protocol.leader_hints import FIRST_PRODUCE_WITH_HINTS
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
 from kipctl.tap.process import running_tap
@@ -208,7 +208,7 @@ STEPS: Mapping[str, Callable[[Place], None]] = {
 
 def outcomes(place: Place) -> dict[str, str]:
     """What came of each step, in their order: OK, or what was said."""
-    create_topic(place.lab.access, TOPIC, PARTITIONS, 2)
+    create_topics(place.lab.access, [TOPIC], PARTITIONS, 2)
     with Cluster(place.lab.access) as cluster:
         await_topic(cluster, TOPIC, PARTITIONS)
     came_of = {}

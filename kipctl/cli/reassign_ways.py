@@ -85,7 +85,7 @@ def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
     def planner(now: "Snapshot") -> "Plan":
         chosen = frozenset(one.id for one in select(now, request.topics).partitions)
         known = PlanInputs(logs.sizes, told, chosen if request.topics else None)
-        return _with_elections(way.plan(now, known), now)
+        return way.plan(now, known)
 
     seen = look(request, planner)
     numbers = in_numbers(request, seen.plan, seen.snapshot, logs)
@@ -123,18 +123,3 @@ def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
     request.report(with_skipped(report, seen.plan))
     demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
     demand_put_back(still_set)
-
-
-def _with_elections(plan: "Plan", now: "Snapshot") -> "Plan":
-    """The plan, with those that only need an election as moves to the order that they have."""
-    from kipctl.cluster.moves.plan import Move, Plan
-    from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY
-
-    moved = {move.id for move in plan.moves}
-    astray = {one.id for one in plan.skipped if one.reason == ELECTION_ONLY} - moved
-    known = now.by_id
-    electing = (Move(i, known[i].replicas, known[i].replicas, known[i].leader) for i in astray)
-    return Plan(
-        tuple(sorted((*plan.moves, *electing), key=lambda move: move.id)),
-        tuple(one for one in plan.skipped if one.id not in astray),
-    )

@@ -275,7 +275,7 @@ def _watch(
     output: OutputFormat,
 ) -> None:
     """A line for each change, as it happens; JSON, CSV and Markdown come whole, at the end."""
-    from kipctl.cluster.inspect.replica_selection_watch import watch
+    from kipctl.cluster.inspect.replica_selection_facts import watch
     from kipctl.signals import noted_signals
 
     until = "until Ctrl-C" if for_s is None else f"for {Duration(for_s)}"

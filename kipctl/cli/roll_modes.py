@@ -94,7 +94,7 @@ def dry_run(request: RollRequest) -> None:
 
 def begin(request: RollRequest) -> None:
     """Look, refuse, ask, look again, and restart one node after the other."""
-    from kipctl.roll.plan import demand_safe, describe_risk, node_name
+    from kipctl.roll.plan import demand_safe, describe_risk
 
     environment, how = request.environment, _with_lab(request, request.how)
     _demand_ended(request)
@@ -105,7 +105,7 @@ def begin(request: RollRequest) -> None:
         environment.message(line)
     for risk in plan.steps:
         if risk.is_harmful:
-            name = node_name(risk.broker, risk.role).capitalize()
+            name = risk.name.capitalize()
             environment.message(f"{name}: {describe_risk(risk)}")
     question = f"Restart {_order(plan)}, one after the other ({_in_words(how)})?"
     confirm_unless_lab(environment, request.cluster, question, request.yes)

@@ -1,6 +1,6 @@
 """Which Kafka release a cluster runs, as far as its brokers tell."""
 
-from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.api_versions import own_api_versions_request
 from kipctl.transport.request import Cluster
 
 _FIRST_LEVEL = {
@@ -30,8 +30,6 @@ def kafka_release(cluster: Cluster) -> str | None:
 
     No API names the release; the newest metadata.version that the broker supports gives it away.
     """
-    answer = cluster.any_broker().request(
-        ApiVersionsRequest(client_software_name="kipctl", client_software_version="0")
-    )
+    answer = cluster.any_broker().request(own_api_versions_request())
     supported = {feature.name: feature.max_version for feature in answer.supported_features}
     return release_of(supported.get("metadata.version", 0))

@@ -1,4 +1,4 @@
-"""How the news of a new leader spreads: brokers' Metadata, asked until all of them agree.
+"""How brokers learn of a new leader: brokers' Metadata, asked until all of them agree.
 
 It is to cost less than what it watches: only topics whose leaders change are asked for, of a
 bounded number of brokers, with pauses that grow with the time and with the answers.
@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, is_missing, metadata_request
+from kipctl.cluster.snapshot import Broker, PartitionId, Snapshot, is_missing
 from kipctl.errors import KipctlError
-from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.metadata import MetadataResponse, metadata_request
 from kipctl.protocol.metadata_frames import MetadataAnswer, read_metadata
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
@@ -180,17 +179,12 @@ class LeaderWatch:
             threading.Thread(target=self._watch, args=(broker,), daemon=True) for broker in brokers
         ]
 
-    def __enter__(self) -> "LeaderWatch":
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._over.set()
         for thread in self._threads:
             thread.join()

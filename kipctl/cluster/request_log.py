@@ -20,11 +20,7 @@ from kipctl.errors import (
     UsageError,
 )
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    ResourceType,
-)
+from kipctl.protocol.describe_configs import ResourceType, configs_request
 from kipctl.protocol.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -81,12 +77,8 @@ def chosen_brokers(cluster: Cluster, asked: Iterable[int]) -> tuple[int, ...]:
 
 
 def _level(broker: int, connection: BrokerConnection) -> str:
-    response = connection.request(
-        DescribeConfigsRequest(
-            resources=(DescribeConfigsResource(ResourceType.BROKER_LOGGER, str(broker), (LOGGER,)),)
-        )
-    )
-    for result in response.results:
+    asked = configs_request(ResourceType.BROKER_LOGGER, [str(broker)], [LOGGER])
+    for result in connection.request(asked).results:
         _raise_for(
             f"Broker {broker} does not tell",
             connection,
@@ -94,9 +86,8 @@ def _level(broker: int, connection: BrokerConnection) -> str:
             result.error_code,
             result.error_message,
         )
-        for config in result.configs:
-            if config.name == LOGGER and config.value is not None:
-                return config.value
+        if (level := result.values.get(LOGGER)) is not None:
+            return level
     raise RefusedError(
         f"Broker {broker} has no logger named {LOGGER}.", "Look into its log4j file."
     )

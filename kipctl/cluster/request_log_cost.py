@@ -18,17 +18,15 @@ _FETCHES_BY_READER = ("FetchConsumer", "FetchFollower")
 """They are in Fetch too."""
 
 
-def request_rates(
-    urls: Sequence[str], brokers: Sequence[Broker], sample_s: float = SAMPLE_S
-) -> dict[int, float]:
-    """Requests per second by broker, counted by their exporters over `sample_s` seconds.
+def request_rates(urls: Sequence[str], brokers: Sequence[Broker]) -> dict[int, float]:
+    """Requests per second by broker, counted by their exporters over two seconds.
 
     Brokers are left out whose exporter does not answer, or does not say whose it is.
     """
     before = at_once(_scraped, urls)
     if not any(before):
         return {}
-    time.sleep(sample_s)
+    time.sleep(SAMPLE_S)
     rates = {}
     for first, last in zip(before, at_once(_scraped, urls), strict=True):
         broker = broker_of(first.metrics, brokers) if first else None

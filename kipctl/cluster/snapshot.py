@@ -12,12 +12,7 @@ from typing import NamedTuple
 from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
-from kipctl.protocol.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-)
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseTopic
 from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
 
@@ -142,12 +137,6 @@ class Snapshot:
         """A snapshot of these partitions alone."""
         chosen = frozenset(wanted)
         return replace(self, partitions=tuple(p for p in self.partitions if p.id in chosen))
-
-
-def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
-    """For Metadata of these topics, or of all (None); it creates none."""
-    named = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
-    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
 
 
 def take_snapshot(

@@ -11,4 +11,4 @@ RATES = (LEADER_RATE, FOLLOWER_RATE)
 REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 UNLIMITED = 2**63 - 1
-"""What a broker tells of a rate that nobody has set."""
+"""What a broker reports of a rate that is not set."""

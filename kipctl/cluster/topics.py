@@ -10,7 +10,6 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     demand_shown,
-    metadata_request,
     take_snapshot,
 )
 from kipctl.errors import TimedOutError
@@ -21,7 +20,7 @@ from kipctl.protocol.list_offsets import (
     LATEST_TIMESTAMP,
     ListOffsetsResponse,
 )
-from kipctl.protocol.metadata import MetadataResponseTopic
+from kipctl.protocol.metadata import MetadataResponseTopic, metadata_request
 from kipctl.protocol.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -44,11 +43,6 @@ _POLL_MANY_S = 0.2
 _PARTITIONS_AT_ONCE = 2_000
 """Partitions that one request makes; a controller takes 10,000 records for a request."""
 _DELETED_AT_ONCE = 1_000
-
-
-def create_topic(access: Access | str, name: str, partitions: int, replication_factor: int) -> None:
-    """Create a topic. Raises RefusedError."""
-    create_topics(access, [name], partitions, replication_factor)
 
 
 def create_topics(
@@ -96,11 +90,6 @@ def create_topics(
                         made.name,
                         made.error_message,
                     )
-
-
-def delete_topic(access: Access | str, name: str) -> None:
-    """Delete a topic and its data; one that is gone already is no error. Raises RefusedError."""
-    delete_topics(access, [name])
 
 
 def delete_topics(access: Access | str, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What clients feel: a producer of kipctl's own, on a topic whose leaders move along."""
+"""Clients' latencies: a producer of kipctl's own, on a topic whose leaders move along."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -40,7 +40,7 @@ _WAIT = MOVE_COLUMNS.index("wait_us")
 
 @dataclass(slots=True)
 class RecentLatencies:
-    """What was felt lately. Times are microseconds on the clock of now_us()."""
+    """The latest latencies and waits. Times are microseconds on the clock of now_us()."""
 
     _latencies: deque[tuple[int, IntRows, IntRows]] = field(default_factory=deque)
     _waits: deque[tuple[int, IntRows]] = field(default_factory=deque)
@@ -86,7 +86,7 @@ class RecentLatencies:
 
 @dataclass(slots=True)
 class Canary:
-    """A probe that produces meanwhile, and what it feels."""
+    """A probe that produces meanwhile, and its latencies."""
 
     probe: Probe[Any]
     conditions: tuple[Condition, ...]
@@ -136,9 +136,7 @@ def canary(
         probing = Canary(probe, tuple(conditions))
         probe.is_done_by(probe.schedule.start_us + _WARM_UP_US)
         probing.collect_rows()
-        probing.recent = (
-            RecentLatencies()
-        )  # what was felt while the brokers warmed up is nobody's measure
+        probing.recent = RecentLatencies()  # latencies while the brokers warmed up do not count
         probe.is_done_by(now_us() + _FIRST_US)
         probing.collect_rows()
         yield probing

@@ -19,7 +19,6 @@ _TIMEOUT_S = 5.0
 class ExporterAnswer:
     """One exporter's answer. `broker` is None where it does not say whose it is."""
 
-    url: str
     broker: int | None
     samples: Sequence[Sample]
 
@@ -103,4 +102,4 @@ def _ask(url: str) -> ExporterAnswer | KipctlError:
     except KipctlError as failed:
         return failed
     ids = [s.labels.get("id", "") for s in samples if s.name.lower() in _BROKER]
-    return ExporterAnswer(url, next((int(one) for one in ids if one.isdigit()), None), samples)
+    return ExporterAnswer(next((int(one) for one in ids if one.isdigit()), None), samples)

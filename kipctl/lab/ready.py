@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kipctl.errors import KipctlError, TimedOutError
 from kipctl.lab.node import Node, NodeState
 from kipctl.lab.properties import HOST, Role
-from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
+from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, metadata_request
 from kipctl.transport.request import BrokerConnection
 
 CLIENT_ID = "kipctl-lab"
@@ -101,9 +101,7 @@ def _metadata_of_any(brokers: Sequence[Node]) -> MetadataResponse | None:
     for node in brokers:
         with _connection(node) as connection:
             try:
-                return connection.request(
-                    MetadataRequest(topics=None, allow_auto_topic_creation=False)
-                )
+                return connection.request(metadata_request(None))
             except KipctlError:
                 continue
     return None

@@ -4,7 +4,7 @@ from kipctl.errors import UsageError
 from kipctl.protocol.api import ApiKey, encode_request
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import encode
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, metadata_request
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
@@ -24,9 +24,7 @@ def first_metadata(topic: str, cluster: Cluster) -> tuple[MetadataResponse, RpcR
     answered_us = now_us()
     api = MetadataRequest.api
     version = min(api.versions[1], cluster.any_broker().api_versions[api.key][1])
-    request = MetadataRequest(
-        topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
-    )
+    request = metadata_request([topic])
     header = 8 + (version >= api.flexible_since)  # length, correlation id, no tags
     return answer, RpcRow(
         connection=0,

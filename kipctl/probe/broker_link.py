@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-from kipctl import __version__
 from kipctl.errors import RefusedError
 from kipctl.probe.backoff import Backoff
 from kipctl.probe.config import ClientConfig
@@ -13,6 +12,7 @@ from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.api_versions import (
     ApiVersionsRequest,
     ApiVersionsResponse,
+    own_api_versions_request,
     version_to_fall_back_to,
 )
 from kipctl.protocol.error_codes import ErrorCode
@@ -162,14 +162,8 @@ class BrokerLink:
         assert self.connection is not None
         self.connection.establish()
         if self.connection.connected:
-            self._send_api_versions(_API_VERSIONS_VERSION, now_us)
+            self.send_message(own_api_versions_request(), _API_VERSIONS_VERSION, now_us)
         self.watch()
-
-    def _send_api_versions(self, version: int, now_us: int) -> None:
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE_NAME, client_software_version=__version__
-        )
-        self.send_message(request, version, now_us)
 
     def finish_handshake(
         self, flight: InFlight, frame: memoryview, now_us: int
@@ -183,7 +177,7 @@ class BrokerLink:
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = version_to_fall_back_to(response, _API_VERSIONS_VERSION)
             if version < flight.api_version:
-                self._send_api_versions(version, now_us)
+                self.send_message(own_api_versions_request(), version, now_us)
                 return response
         if response.error_code:
             raise MalformedFrame(f"ApiVersions was answered with error {response.error_code}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from kipctl.trace.codes import Decision
 
 if TYPE_CHECKING:  # commands take their options from here, and show their help without it
-    from kipctl.probe.hints import Hint
+    from kipctl.protocol.leader_hints import LeaderHint
     from kipctl.protocol.produce_frames import Topic
 
 PartitionKey = TypeVar("PartitionKey", bound=Hashable)
@@ -129,25 +129,27 @@ class Leadership(Generic[PartitionKey]):
         for partition in partitions:
             self._leaders.pop(partition, None)
 
-    def apply_hint(self, partition: PartitionKey, hint: "Hint") -> Decision:
+    def apply_hint(self, partition: PartitionKey, hint: "LeaderHint") -> Decision:
         """Take the hint of an error for a partition, if the rules allow, and say what was done.
 
         The endpoint of a hint that is followed overrides the node known by that id, with its rack
         (KIP-951, "Client behaviour").
         """
-        if hint.leader.id == NO_LEADER or hint.leader.epoch == NO_EPOCH:
+        if hint.leader_id == NO_LEADER or hint.leader_epoch == NO_EPOCH:
             return Decision.ABSENT
         if hint.is_draft:
             return Decision.DRAFT
         if self._discovery is not LeaderDiscovery.KIP951:
             return Decision.IGNORED
-        if hint.leader == self._leaders.get(partition):
+        leader = Leader(hint.leader_id, hint.leader_epoch)
+        if leader == self._leaders.get(partition):
             return Decision.KNOWN
-        if hint.leader.epoch <= self.epoch(partition):
+        if leader.epoch <= self.epoch(partition):
             return Decision.STALE
-        if hint.endpoint is not None and hint.endpoint.id == hint.leader.id:
-            self.nodes[hint.leader.id] = hint.endpoint
-        if hint.leader.id not in self.nodes:
+        at = hint.endpoint
+        if at is not None and at.node_id == leader.id:
+            self.nodes[leader.id] = Node(at.node_id, at.host, at.port, at.rack)
+        if leader.id not in self.nodes:
             return Decision.UNKNOWN_NODE
-        self._leaders[partition] = hint.leader
+        self._leaders[partition] = leader
         return Decision.FOLLOWED

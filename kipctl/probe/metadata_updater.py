@@ -8,7 +8,6 @@ from uuid import UUID
 from kipctl.probe.backoff import retry_backoff
 from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.hints import Hint
 from kipctl.probe.idle_eviction import TopicsInUse
 from kipctl.probe.leadership import ClientPartition, Leader, LeaderDiscovery, Leadership, Node
 from kipctl.probe.metadata_refresh import NEVER_US, MetadataPolicy
@@ -16,13 +15,9 @@ from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.leader_hints import LeaderHint
 from kipctl.protocol.message import ZERO_UUID
-from kipctl.protocol.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-)
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker, metadata_request
 from kipctl.protocol.metadata_frames import PartitionMetadata, TopicMetadata, read_metadata
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import Decision, MetadataCause
@@ -196,12 +191,8 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         topics = tuple(self._partitions)
         if self._topics_in_use:
             topics = self._topics_in_use.topics_to_request(cause)
-        request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(name=name) for name in topics),
-            allow_auto_topic_creation=False,
-        )
         try:
-            link.send_message(request, link.metadata_version, now_us)
+            link.send_message(metadata_request(topics), link.metadata_version, now_us)
         except ConnectionLostError:
             lost = True
         flight = link.connection.in_flight[-1]
@@ -267,7 +258,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         self._policy.failed(now_us)
         self._update_due()
 
-    def apply_hint(self, partition: AnyPartition, hint: Hint, now_us: int) -> Decision:
+    def apply_hint(self, partition: AnyPartition, hint: LeaderHint, now_us: int) -> Decision:
         """Take the hint of a leader error, if the rules allow it."""
         decision = self._leadership.apply_hint(partition, hint)
         if decision is Decision.FOLLOWED:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from kipctl.probe.backoff import Attempts, retry_backoff
 from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
-from kipctl.probe.hints import NO_HINT, Hint
 from kipctl.probe.leadership import NO_EPOCH, ClientPartition, LeaderDiscovery
 from kipctl.probe.metadata_updater import MetadataCall
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.error_codes import LEADER_ERRORS
+from kipctl.protocol.leader_hints import NO_HINT, LeaderHint
 from kipctl.trace.codes import Decision
 from kipctl.trace.redirect_phases import FailedAttempt, split_wait
 
@@ -44,7 +44,7 @@ class Retries:
         error_us: int,
         error: int,
         decision: Decision,
-        hint: Hint = NO_HINT,
+        hint: LeaderHint = NO_HINT,
         base_offset: int = -1,
     ) -> FailedAttempt:
         """Note an attempt that went to that broker, in that leader epoch; its backoff is drawn."""
@@ -61,7 +61,7 @@ class Retries:
             generation=attempts.generation,
             backoff_us=self._backoff.wait_us(attempts.count - 1, random.random()),
         )
-        failed.apply_hint(*hint.leader_and_address, self.endpoints)
+        failed.apply_hint(hint.leader_id, hint.leader_epoch, hint.address, self.endpoints)
         return failed
 
     def wait_us(

@@ -1,4 +1,4 @@
-"""What every probe is told, and what it comes to, whether it produces or consumes."""
+"""What every probe is to do, and its outcome, whether it produces or consumes."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -26,7 +26,7 @@ def default_start_us() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to; its rows are in its folder. Times are monotonic microseconds."""
+    """The outcome of a run; its rows are in its folder. Times are monotonic microseconds."""
 
     datasets: ClassVar[tuple[str, ...]]
     """Those that it writes."""
@@ -44,14 +44,14 @@ class Outcome:
     topics: tuple[str, ...]
     endpoints: tuple[str, ...]
     cpu_s: float | None
-    """User and system CPU time of the probe during the run; None where it did not come to tell."""
+    """User and system CPU time during the run; None where the probe ended before its report."""
     stopped: bool
     failure: str = ""
     """Why it broke off, when nobody asked it to; then it counts what is known of."""
     host: str = ""
     """The machine that it ran on."""
     health: Health | None = None
-    """None where it did not come to tell."""
+    """None where it ended before its report."""
 
     @property
     def cpu_seconds(self) -> float | None:
@@ -60,7 +60,7 @@ class Outcome:
 
     @property
     def sent_or_settled(self) -> str:
-        """What is known of records that are counted: of a probe that did not come to tell, only
+        """What is known of records that are counted: of a probe that ended before its report, only
         those that it had settled are.
         """
         return "settled" if self.health is None else "sent"

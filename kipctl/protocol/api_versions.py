@@ -1,25 +1,15 @@
 """ApiVersions: which APIs a broker knows, in which versions (API 18)."""
 
+from functools import cache
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int16, Int32, Int64, Message, Request, Response
 
 NEWEST_API = 94
 """The highest key of an API that Kafka 4.4 has: what newer ones carry is not known here."""
 
 
-@message
 class ApiVersion(Message):
     """The versions of one API, both ends included."""
 
@@ -28,14 +18,12 @@ class ApiVersion(Message):
     max_version: Int16 = 0
 
 
-@message
 class SupportedFeatureKey(Message):
     name: str = ""
     min_version: Int16 = 0
     max_version: Int16 = 0
 
 
-@message
 class FinalizedFeatureKey(Message):
     """The versions of a feature that the cluster has agreed on."""
 
@@ -44,7 +32,6 @@ class FinalizedFeatureKey(Message):
     min_version_level: Int16 = 0
 
 
-@message
 class ApiVersionsResponse(Response):
     """The body is in version 0 when `error_code` is 35; see `api.decode_response`."""
 
@@ -61,7 +48,6 @@ class ApiVersionsResponse(Response):
     zk_migration_ready: Annotated[bool, Field("3+", tag=3, ignorable=True)] = False
 
 
-@message
 class ApiVersionsRequest(Request[ApiVersionsResponse]):
     """A broker's request log shows the software's name and version for the connection.
 
@@ -74,6 +60,14 @@ class ApiVersionsRequest(Request[ApiVersionsResponse]):
     client_software_version: Annotated[str, Field("3+", ignorable=True)] = ""
     cluster_id: Annotated[str | None, Field("5+", nullable="5+", ignorable=True)] = None
     node_id: Annotated[Int32, Field("5+", ignorable=True)] = -1
+
+
+@cache
+def own_api_versions_request() -> ApiVersionsRequest:
+    """kipctl's own, with its name and version."""
+    from kipctl import __version__
+
+    return ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
 
 
 def version_to_fall_back_to(refusal: ApiVersionsResponse, highest: int) -> int:

@@ -3,24 +3,13 @@
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int8, Int16, Int32, Message, Request, Response
 from kipctl.protocol.metadata import OPERATIONS_NOT_ASKED
 
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 
 
-@message
 class DescribeClusterBroker(Message):
     """A broker (or controller, if those were asked for) and whether it is fenced."""
 
@@ -31,7 +20,6 @@ class DescribeClusterBroker(Message):
     is_fenced: Annotated[bool, Field("2+")] = False
 
 
-@message
 class DescribeClusterResponse(Response):
     """`controller_id` is a random live broker when a KRaft broker answers."""
 
@@ -45,7 +33,6 @@ class DescribeClusterResponse(Response):
     cluster_authorized_operations: Int32 = OPERATIONS_NOT_ASKED
 
 
-@message
 class DescribeClusterRequest(Request[DescribeClusterResponse]):
     """`endpoint_type` says whose endpoints are asked for."""
 

@@ -1,20 +1,11 @@
 """DescribeConfigs: the configs of topics, brokers and brokers' loggers (API 32, KIP-133)."""
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int8, Int16, Int32, Message, Request, Response
 
 UNKNOWN_SOURCE = -1
 
@@ -37,7 +28,6 @@ class ConfigSource(IntEnum):
     BROKER = 2
 
 
-@message
 class DescribeConfigsSynonym(Message):
     """Where else the value may come from, the strongest first."""
 
@@ -46,7 +36,6 @@ class DescribeConfigsSynonym(Message):
     source: Int8 = 0
 
 
-@message
 class DescribeConfigsResourceResult(Message):
     """One config. The level of a logger that has none of its own is the one that it inherits."""
 
@@ -60,7 +49,6 @@ class DescribeConfigsResourceResult(Message):
     documentation: Annotated[str | None, Field("3+", ignorable=True)] = ""
 
 
-@message
 class DescribeConfigsResult(Message):
     error_code: Int16 = 0
     error_message: str | None = ""
@@ -68,14 +56,17 @@ class DescribeConfigsResult(Message):
     resource_name: str = ""
     configs: tuple[DescribeConfigsResourceResult, ...] = ()
 
+    @property
+    def values(self) -> dict[str, str | None]:
+        """The configs' values by name."""
+        return {config.name: config.value for config in self.configs}
 
-@message
+
 class DescribeConfigsResponse(Response):
     throttle_time_ms: Int32 = 0
     results: tuple[DescribeConfigsResult, ...] = ()
 
 
-@message
 class DescribeConfigsResource(Message):
     """A resource to describe; `configuration_keys` None asks for all of its configs."""
 
@@ -84,7 +75,6 @@ class DescribeConfigsResource(Message):
     configuration_keys: tuple[str, ...] | None = ()
 
 
-@message
 class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     """Brokers and their loggers are asked of the broker itself. Kafka 4.0 took version 0 away."""
 
@@ -93,3 +83,11 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
     resources: tuple[DescribeConfigsResource, ...] = ()
     include_synonyms: bool = False
     include_documentation: Annotated[bool, Field("3+")] = False
+
+
+def configs_request(
+    kind: ResourceType, names: Iterable[str], configs: Iterable[str]
+) -> DescribeConfigsRequest:
+    """For these configs of each of these topics or brokers."""
+    keys = tuple(configs)
+    return DescribeConfigsRequest(tuple(DescribeConfigsResource(kind, n, keys) for n in names))

@@ -3,20 +3,9 @@
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int16, Int32, Int64, Message, Request, Response
 
 
-@message
 class DescribeLogDirsPartition(Message):
     """A replica: `partition_size` is the bytes of its log segments.
 
@@ -30,13 +19,11 @@ class DescribeLogDirsPartition(Message):
     is_future_key: bool = False
 
 
-@message
 class DescribeLogDirsTopic(Message):
     name: str = ""
     partitions: tuple[DescribeLogDirsPartition, ...] = ()
 
 
-@message
 class DescribeLogDirsResult(Message):
     """One log directory; `total_bytes` and `usable_bytes` are those of its volume, or -1."""
 
@@ -48,7 +35,6 @@ class DescribeLogDirsResult(Message):
     is_cordoned: Annotated[bool, Field("5+", ignorable=True)] = False
 
 
-@message
 class DescribeLogDirsResponse(Response):
     """Topics that the broker has no replica of are left out."""
 
@@ -57,13 +43,11 @@ class DescribeLogDirsResponse(Response):
     results: tuple[DescribeLogDirsResult, ...] = ()
 
 
-@message
 class DescribableLogDirTopic(Message):
     topic: str = ""
     partitions: tuple[Int32, ...] = ()
 
 
-@message
 class DescribeLogDirsRequest(Request[DescribeLogDirsResponse]):
     """`topics` None asks for all."""
 

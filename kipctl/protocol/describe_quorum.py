@@ -15,11 +15,9 @@ from kipctl.protocol.message import (
     Request,
     Response,
     UInt16,
-    message,
 )
 
 
-@message
 class ReplicaState(Message):
     """How far one voter or observer is; times are the leader's wall clock in ms, -1 unknown."""
 
@@ -30,7 +28,6 @@ class ReplicaState(Message):
     last_caught_up_timestamp: Annotated[Int64, Field("1+", ignorable=True)] = -1
 
 
-@message
 class QuorumPartition(Message):
     """The quorum of one partition; there is one, of the metadata log."""
 
@@ -44,7 +41,6 @@ class QuorumPartition(Message):
     observers: tuple[ReplicaState, ...] = ()
 
 
-@message
 class QuorumTopic(Message):
     """The topic of the answer, `__cluster_metadata`."""
 
@@ -52,7 +48,6 @@ class QuorumTopic(Message):
     partitions: tuple[QuorumPartition, ...] = ()
 
 
-@message
 class QuorumListener(Message):
     """A listener of a controller, by name; brokers' own listeners are not among them."""
 
@@ -61,13 +56,11 @@ class QuorumListener(Message):
     port: Annotated[UInt16, Field("2+")] = 0
 
 
-@message
 class QuorumNode(Message):
     node_id: Annotated[Int32, Field("2+")] = 0
     listeners: Annotated[tuple[QuorumListener, ...], Field("2+")] = ()
 
 
-@message
 class DescribeQuorumResponse(Response):
     """`nodes` are the voters (KIP-853); their listeners are the controllers'."""
 
@@ -77,18 +70,15 @@ class DescribeQuorumResponse(Response):
     nodes: Annotated[tuple[QuorumNode, ...], Field("2+")] = ()
 
 
-@message
 class QuorumPartitionAsked(Message):
     partition_index: Int32 = 0
 
 
-@message
 class QuorumTopicAsked(Message):
     topic_name: str = ""
     partitions: tuple[QuorumPartitionAsked, ...] = ()
 
 
-@message
 class DescribeQuorumRequest(Request[DescribeQuorumResponse]):
     """Ask for `__cluster_metadata`, partition 0: a broker forwards it to the active controller."""
 

@@ -3,27 +3,16 @@
 from uuid import UUID
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    ZERO_UUID,
-    Api,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import ZERO_UUID, Api, Int16, Int32, Message, Request, Response
 
 
-@message
 class Cursor(Message):
-    """The first partition that is still to be told."""
+    """The first partition of the next answer."""
 
     topic_name: str = ""
     partition_index: Int32 = 0
 
 
-@message
 class DescribeTopicPartitionsResponsePartition(Message):
     """A partition. A replica that left the ISR when it was too small may be an eligible leader.
 
@@ -41,7 +30,6 @@ class DescribeTopicPartitionsResponsePartition(Message):
     offline_replicas: tuple[Int32, ...] = ()
 
 
-@message
 class DescribeTopicPartitionsResponseTopic(Message):
     error_code: Int16 = 0
     name: str | None = ""
@@ -51,7 +39,6 @@ class DescribeTopicPartitionsResponseTopic(Message):
     topic_authorized_operations: Int32 = -(2**31)
 
 
-@message
 class DescribeTopicPartitionsResponse(Response):
     """`next_cursor` is where the next request goes on; None at the end."""
 
@@ -60,12 +47,10 @@ class DescribeTopicPartitionsResponse(Response):
     next_cursor: Cursor | None = None
 
 
-@message
 class TopicRequest(Message):
     name: str = ""
 
 
-@message
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse]):
     """An answer has so many partitions at most, 2,000 unless the broker allows more."""
 

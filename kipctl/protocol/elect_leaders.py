@@ -4,17 +4,7 @@ from enum import IntEnum
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int8, Int16, Int32, Message, Request, Response
 
 
 class ElectionType(IntEnum):
@@ -24,7 +14,6 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-@message
 class PartitionResult(Message):
     """What came of one partition; error 84 is that no election was needed."""
 
@@ -33,13 +22,11 @@ class PartitionResult(Message):
     error_message: str | None = ""
 
 
-@message
 class ReplicaElectionResult(Message):
     topic: str = ""
     partition_result: tuple[PartitionResult, ...] = ()
 
 
-@message
 class ElectLeadersResponse(Response):
     """The controller has elected; brokers hear of it after that."""
 
@@ -48,13 +35,11 @@ class ElectLeadersResponse(Response):
     replica_election_results: tuple[ReplicaElectionResult, ...] = ()
 
 
-@message
 class TopicPartitions(Message):
     topic: str = ""
     partitions: tuple[Int32, ...] = ()
 
 
-@message
 class ElectLeadersRequest(Request[ElectLeadersResponse]):
     """`topic_partitions` None asks for all, and gets only those that an election was held for."""
 

@@ -15,7 +15,6 @@ from kipctl.protocol.message import (
     Message,
     Request,
     Response,
-    message,
 )
 from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
 
@@ -25,7 +24,6 @@ UNKNOWN_HIGH_WATERMARK = (1 << 63) - 1
 """The high watermark of a follower that does not send its own."""
 
 
-@message
 class EpochEndOffset(Message):
     """Where the reader's log left the leader's: the epoch before, and its end (KIP-595)."""
 
@@ -33,7 +31,6 @@ class EpochEndOffset(Message):
     end_offset: Annotated[Int64, Field("12+")] = -1
 
 
-@message
 class SnapshotId(Message):
     """The snapshot to fetch instead; of the metadata log only."""
 
@@ -41,7 +38,6 @@ class SnapshotId(Message):
     epoch: Int32 = -1
 
 
-@message
 class AbortedTransaction(Message):
     """Records of `producer_id` from `first_offset` on were aborted."""
 
@@ -49,7 +45,6 @@ class AbortedTransaction(Message):
     first_offset: Annotated[Int64, Field("4+")] = 0
 
 
-@message
 class PartitionData(Message):
     """What was read of one partition.
 
@@ -73,7 +68,6 @@ class PartitionData(Message):
     records: bytes | None = None
 
 
-@message
 class FetchableTopicResponse(Message):
     """A topic, by name up to version 12, by id from 13; partitions come in any order."""
 
@@ -82,7 +76,6 @@ class FetchableTopicResponse(Message):
     partitions: tuple[PartitionData, ...] = ()
 
 
-@message
 class FetchResponse(Response):
     """In a fetch session, only partitions with news are in `responses` (KIP-227)."""
 
@@ -93,7 +86,6 @@ class FetchResponse(Response):
     node_endpoints: Annotated[tuple[NodeEndpoint, ...], Field("16+", tag=0)] = ()
 
 
-@message
 class ReplicaState(Message):
     """The follower that asks, or -1 for a consumer."""
 
@@ -101,7 +93,6 @@ class ReplicaState(Message):
     replica_epoch: Annotated[Int64, Field("15+")] = -1
 
 
-@message
 class FetchPartition(Message):
     """A partition to read from `fetch_offset` on.
 
@@ -119,21 +110,18 @@ class FetchPartition(Message):
     high_watermark: Annotated[Int64, Field("18+", tag=1, ignorable=True)] = UNKNOWN_HIGH_WATERMARK
 
 
-@message
 class FetchTopic(Message):
     topic: Annotated[str, Field("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, Field("13+", ignorable=True)] = ZERO_UUID
     partitions: tuple[FetchPartition, ...] = ()
 
 
-@message
 class ForgottenTopic(Message):
     topic: Annotated[str, Field("7-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, Field("13+", ignorable=True)] = ZERO_UUID
     partitions: Annotated[tuple[Int32, ...], Field("7+")] = ()
 
 
-@message
 class FetchRequest(Request[FetchResponse]):
     """Wait up to `max_wait_ms` for `min_bytes`; read at most about `max_bytes`.
 

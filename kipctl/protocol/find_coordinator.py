@@ -3,24 +3,13 @@
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int8,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int8, Int16, Int32, Message, Request, Response
 
 GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 
 
-@message
 class Coordinator(Message):
     """The coordinator of one key, or the error; then `node_id` is -1."""
 
@@ -32,7 +21,6 @@ class Coordinator(Message):
     error_message: Annotated[str | None, Field("4+", ignorable=True)] = ""
 
 
-@message
 class FindCoordinatorResponse(Response):
     """One coordinator up to version 3; from 4, one for each key, in `coordinators` (KIP-699)."""
 
@@ -45,7 +33,6 @@ class FindCoordinatorResponse(Response):
     coordinators: Annotated[tuple[Coordinator, ...], Field("4+")] = ()
 
 
-@message
 class FindCoordinatorRequest(Request[FindCoordinatorResponse]):
     """`key_type` is `GROUP`, `TRANSACTION` or `SHARE` (version 6); `key` is for versions to 3."""
 

@@ -6,7 +6,7 @@ A broker's logger levels are changed by the broker that is asked, and by no othe
 from enum import IntEnum
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import Api, Int8, Int16, Int32, Message, Request, Response, message
+from kipctl.protocol.message import Api, Int8, Int16, Int32, Message, Request, Response
 
 
 class ConfigOperation(IntEnum):
@@ -18,7 +18,6 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
-@message
 class AlterConfigsResourceResponse(Message):
     """What came of one resource: all of its configs are changed, or none."""
 
@@ -28,7 +27,6 @@ class AlterConfigsResourceResponse(Message):
     resource_name: str = ""
 
 
-@message
 class IncrementalAlterConfigsResponse(Response):
     """One answer for each resource; one may have failed and another not."""
 
@@ -36,7 +34,6 @@ class IncrementalAlterConfigsResponse(Response):
     responses: tuple[AlterConfigsResourceResponse, ...] = ()
 
 
-@message
 class AlterableConfig(Message):
     """One config; `value` is not looked at by DELETE."""
 
@@ -45,7 +42,6 @@ class AlterableConfig(Message):
     value: str | None = ""
 
 
-@message
 class AlterConfigsResource(Message):
     """A resource to change; its type is a `ResourceType`."""
 
@@ -54,7 +50,6 @@ class AlterConfigsResource(Message):
     configs: tuple[AlterableConfig, ...] = ()
 
 
-@message
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse]):
     """`validate_only` asks what would come of it."""
 

@@ -3,10 +3,9 @@
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import Api, Field, Int16, Int32, Int64, Request, Response, message
+from kipctl.protocol.message import Api, Field, Int16, Int32, Int64, Request, Response
 
 
-@message
 class InitProducerIdResponse(Response):
     """A new producer id, or the asked one with its next epoch."""
 
@@ -18,7 +17,6 @@ class InitProducerIdResponse(Response):
     ongoing_txn_producer_epoch: Annotated[Int16, Field("6+")] = -1
 
 
-@message
 class InitProducerIdRequest(Request[InitProducerIdResponse]):
     """`transactional_id` None is for a producer that is idempotent only.
 

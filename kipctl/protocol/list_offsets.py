@@ -13,7 +13,6 @@ from kipctl.protocol.message import (
     Message,
     Request,
     Response,
-    message,
 )
 
 LATEST_TIMESTAMP = -1
@@ -23,7 +22,6 @@ DEBUGGING_REPLICA_ID = -2
 """Asks any replica, and for its log end instead of the high watermark."""
 
 
-@message
 class ListOffsetsPartitionResponse(Message):
     """An offset and the timestamp of its record; -1 where there is none."""
 
@@ -34,19 +32,16 @@ class ListOffsetsPartitionResponse(Message):
     leader_epoch: Annotated[Int32, Field("4+")] = -1
 
 
-@message
 class ListOffsetsTopicResponse(Message):
     name: str = ""
     partitions: tuple[ListOffsetsPartitionResponse, ...] = ()
 
 
-@message
 class ListOffsetsResponse(Response):
     throttle_time_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
     topics: tuple[ListOffsetsTopicResponse, ...] = ()
 
 
-@message
 class ListOffsetsPartition(Message):
     """A partition to ask for: `timestamp` in ms, or `LATEST_TIMESTAMP`, `EARLIEST_TIMESTAMP`."""
 
@@ -55,13 +50,11 @@ class ListOffsetsPartition(Message):
     timestamp: Int64 = 0
 
 
-@message
 class ListOffsetsTopic(Message):
     name: str = ""
     partitions: tuple[ListOffsetsPartition, ...] = ()
 
 
-@message
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
     """`isolation_level` 0 reads all records, 1 those of committed transactions only."""
 

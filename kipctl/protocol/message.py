@@ -70,23 +70,24 @@ def _version_range(text: str) -> range:
     return range(int(first), 1 << 15 if open_end else int(last or first) + 1)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Message:
-    """A struct of the protocol.
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+class _MessageClass(type):
+    """Makes every class of messages a dataclass, frozen and with slots."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+        made: type[Any] = super().__new__(cls, name, bases, namespace)
+        if "__slots__" in namespace:  # `dataclass` makes the class once more, with slots
+            return made
+        return dataclasses.dataclass(frozen=True, slots=True)(made)
+
+
+class Message(metaclass=_MessageClass):
+    """A struct of the protocol: a frozen dataclass, as all that derives from it.
 
     `unknown_tags` are tagged fields that this version does not name: kept as read, written back.
     """
 
     unknown_tags: tuple[tuple[int, bytes], ...] = dataclasses.field(default=(), kw_only=True)
-
-
-_Class = TypeVar("_Class")
-
-
-@dataclass_transform(frozen_default=True)
-def message(cls: type[_Class]) -> type[_Class]:
-    """Declare a message class: `@dataclass(frozen=True, slots=True)`."""
-    return dataclasses.dataclass(frozen=True, slots=True)(cls)
 
 
 class Api(NamedTuple):

@@ -1,26 +1,16 @@
 """Metadata: brokers, topics, and who leads and holds each partition (API 3)."""
 
+from collections.abc import Iterable
 from typing import Annotated
 from uuid import UUID
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import (
-    ZERO_UUID,
-    Api,
-    Field,
-    Int16,
-    Int32,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import ZERO_UUID, Api, Field, Int16, Int32, Message, Request, Response
 
 OPERATIONS_NOT_ASKED = -(1 << 31)
 """The value of the authorized operations bit fields when they were not asked for."""
 
 
-@message
 class MetadataResponseBroker(Message):
     """A broker that is alive, at its endpoint on the listener that was asked."""
 
@@ -30,7 +20,6 @@ class MetadataResponseBroker(Message):
     rack: Annotated[str | None, Field("1+", ignorable=True)] = None
 
 
-@message
 class MetadataResponsePartition(Message):
     """A partition; `leader_id` is -1 while it has no leader."""
 
@@ -43,7 +32,6 @@ class MetadataResponsePartition(Message):
     offline_replicas: Annotated[tuple[Int32, ...], Field("5+", ignorable=True)] = ()
 
 
-@message
 class MetadataResponseTopic(Message):
     """A topic; of name and id, the one that was not asked for may be missing on error."""
 
@@ -55,7 +43,6 @@ class MetadataResponseTopic(Message):
     topic_authorized_operations: Annotated[Int32, Field("8+")] = OPERATIONS_NOT_ASKED
 
 
-@message
 class MetadataResponse(Response):
     """What the asked broker knows; it may be behind the controller."""
 
@@ -68,7 +55,6 @@ class MetadataResponse(Response):
     error_code: Annotated[Int16, Field("13+", ignorable=True)] = 0
 
 
-@message
 class MetadataRequestTopic(Message):
     """A topic by name or, from version 12, by id (`name` null)."""
 
@@ -76,7 +62,6 @@ class MetadataRequestTopic(Message):
     name: Annotated[str | None, Field(nullable="10+")] = ""
 
 
-@message
 class MetadataRequest(Request[MetadataResponse]):
     """`topics`: None asks for all topics, () for none (in version 0, () asks for all)."""
 
@@ -86,3 +71,9 @@ class MetadataRequest(Request[MetadataResponse]):
     allow_auto_topic_creation: Annotated[bool, Field("4+")] = True
     include_cluster_authorized_operations: Annotated[bool, Field("8-10")] = False
     include_topic_authorized_operations: Annotated[bool, Field("8+")] = False
+
+
+def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
+    """For Metadata of these topics, or of all (None); it creates none."""
+    named = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False)

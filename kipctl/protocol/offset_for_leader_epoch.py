@@ -4,20 +4,9 @@ from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID
-from kipctl.protocol.message import (
-    Api,
-    Field,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Request,
-    Response,
-    message,
-)
+from kipctl.protocol.message import Api, Field, Int16, Int32, Int64, Message, Request, Response
 
 
-@message
 class EpochEndOffset(Message):
     """The largest epoch up to the one asked for, and its end offset; -1 where there is none."""
 
@@ -27,13 +16,11 @@ class EpochEndOffset(Message):
     end_offset: Int64 = -1
 
 
-@message
 class OffsetForLeaderTopicResult(Message):
     topic: str = ""
     partitions: tuple[EpochEndOffset, ...] = ()
 
 
-@message
 class OffsetForLeaderEpochResponse(Response):
     """Only leaders answer; followers say NOT_LEADER_OR_FOLLOWER."""
 
@@ -41,20 +28,17 @@ class OffsetForLeaderEpochResponse(Response):
     topics: tuple[OffsetForLeaderTopicResult, ...] = ()
 
 
-@message
 class OffsetForLeaderPartition(Message):
     partition: Int32 = 0
     current_leader_epoch: Annotated[Int32, Field("2+", ignorable=True)] = -1
     leader_epoch: Int32 = 0
 
 
-@message
 class OffsetForLeaderTopic(Message):
     topic: str = ""
     partitions: tuple[OffsetForLeaderPartition, ...] = ()
 
 
-@message
 class OffsetForLeaderEpochRequest(Request[OffsetForLeaderEpochResponse]):
     """`replica_id` -1 is a consumer, which sees no offset beyond the high watermark."""
 

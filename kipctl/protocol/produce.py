@@ -14,11 +14,9 @@ from kipctl.protocol.message import (
     Message,
     Request,
     Response,
-    message,
 )
 
 
-@message
 class BatchIndexAndErrorMessage(Message):
     """A record that made the broker refuse its batch, by its index there."""
 
@@ -26,7 +24,6 @@ class BatchIndexAndErrorMessage(Message):
     batch_index_error_message: Annotated[str | None, Field("8+")] = None
 
 
-@message
 class LeaderIdAndEpoch(Message):
     """The hint: the leader that the answering broker knows, or -1."""
 
@@ -34,7 +31,6 @@ class LeaderIdAndEpoch(Message):
     leader_epoch: Annotated[Int32, Field("10+")] = -1
 
 
-@message
 class PartitionProduceResponse(Message):
     """What became of one partition's batch; `base_offset` is -1 unless it was appended."""
 
@@ -50,7 +46,6 @@ class PartitionProduceResponse(Message):
     current_leader: Annotated[LeaderIdAndEpoch, Field("10+", tag=0)] = LeaderIdAndEpoch()
 
 
-@message
 class TopicProduceResponse(Message):
     """A topic, by name up to version 12, by id from 13; partitions come in any order."""
 
@@ -59,7 +54,6 @@ class TopicProduceResponse(Message):
     partition_responses: tuple[PartitionProduceResponse, ...] = ()
 
 
-@message
 class NodeEndpoint(Message):
     """Where a hinted leader listens, on the listener that was asked. Share groups have it too."""
 
@@ -69,7 +63,6 @@ class NodeEndpoint(Message):
     rack: str | None = None
 
 
-@message
 class ProduceResponse(Response):
     """There is none at all for acks=0."""
 
@@ -78,7 +71,6 @@ class ProduceResponse(Response):
     node_endpoints: Annotated[tuple[NodeEndpoint, ...], Field("10+", tag=0)] = ()
 
 
-@message
 class PartitionProduceData(Message):
     """One partition's record batch, as bytes (see `records`)."""
 
@@ -86,14 +78,12 @@ class PartitionProduceData(Message):
     records: bytes | None = None
 
 
-@message
 class TopicProduceData(Message):
     name: Annotated[str, Field("0-12", ignorable=True)] = ""
     topic_id: Annotated[UUID, Field("13+", ignorable=True)] = ZERO_UUID
     partition_data: tuple[PartitionProduceData, ...] = ()
 
 
-@message
 class ProduceRequest(Request[ProduceResponse]):
     """`acks` is 0, 1 or -1 (all in sync); `timeout_ms` is how long the broker waits for them."""
 

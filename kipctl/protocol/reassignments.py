@@ -6,23 +6,20 @@ The topics of an answer may all have failed while its own error code is 0.
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import Api, Field, Int16, Int32, Message, Request, Response, message
+from kipctl.protocol.message import Api, Field, Int16, Int32, Message, Request, Response
 
 
-@message
 class ReassignablePartitionResponse(Message):
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: str | None = ""
 
 
-@message
 class ReassignableTopicResponse(Message):
     name: str = ""
     partitions: tuple[ReassignablePartitionResponse, ...] = ()
 
 
-@message
 class AlterPartitionReassignmentsResponse(Response):
     """The controller has accepted or refused; it has moved nothing yet."""
 
@@ -33,7 +30,6 @@ class AlterPartitionReassignmentsResponse(Response):
     responses: tuple[ReassignableTopicResponse, ...] = ()
 
 
-@message
 class ReassignablePartition(Message):
     """The replicas a partition shall have, the preferred leader first; None cancels."""
 
@@ -41,13 +37,11 @@ class ReassignablePartition(Message):
     replicas: tuple[Int32, ...] | None = None
 
 
-@message
 class ReassignableTopic(Message):
     name: str = ""
     partitions: tuple[ReassignablePartition, ...] = ()
 
 
-@message
 class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResponse]):
     """Version 0 always allows a change of the replication factor.
 
@@ -62,7 +56,6 @@ class AlterPartitionReassignmentsRequest(Request[AlterPartitionReassignmentsResp
     topics: tuple[ReassignableTopic, ...] = ()
 
 
-@message
 class OngoingPartitionReassignment(Message):
     """A partition on its way: `replicas` are the old and the new ones together."""
 
@@ -72,13 +65,11 @@ class OngoingPartitionReassignment(Message):
     removing_replicas: tuple[Int32, ...] = ()
 
 
-@message
 class OngoingTopicReassignment(Message):
     name: str = ""
     partitions: tuple[OngoingPartitionReassignment, ...] = ()
 
 
-@message
 class ListPartitionReassignmentsResponse(Response):
     """Partitions that are not being reassigned are left out."""
 
@@ -88,13 +79,11 @@ class ListPartitionReassignmentsResponse(Response):
     topics: tuple[OngoingTopicReassignment, ...] = ()
 
 
-@message
 class ListPartitionReassignmentsTopics(Message):
     name: str = ""
     partition_indexes: tuple[Int32, ...] = ()
 
 
-@message
 class ListPartitionReassignmentsRequest(Request[ListPartitionReassignmentsResponse]):
     """`topics` None asks for all."""
 

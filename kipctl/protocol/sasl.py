@@ -3,23 +3,20 @@
 from typing import Annotated
 
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.message import Api, Field, Int16, Int64, Request, Response, message
+from kipctl.protocol.message import Api, Field, Int16, Int64, Request, Response
 
 
-@message
 class SaslHandshakeResponse(Response):
     error_code: Int16 = 0
     mechanisms: tuple[str, ...] = ()
 
 
-@message
 class SaslHandshakeRequest(Request[SaslHandshakeResponse]):
     api = Api(ApiKey.SASL_HANDSHAKE, versions=(0, 1), flexible_since=32767)
 
     mechanism: str = ""
 
 
-@message
 class SaslAuthenticateResponse(Response):
     """The broker's next word. The session ends after `session_lifetime_ms`, if that is above 0
     (KIP-368).
@@ -31,7 +28,6 @@ class SaslAuthenticateResponse(Response):
     session_lifetime_ms: Annotated[Int64, Field("1+", ignorable=True)] = 0
 
 
-@message
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse]):
     api = Api(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), flexible_since=2)
 

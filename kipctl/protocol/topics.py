@@ -14,11 +14,9 @@ from kipctl.protocol.message import (
     Message,
     Request,
     Response,
-    message,
 )
 
 
-@message
 class CreatableTopicConfigs(Message):
     name: str = ""
     value: str | None = None
@@ -27,7 +25,6 @@ class CreatableTopicConfigs(Message):
     is_sensitive: bool = False
 
 
-@message
 class CreatableTopicResult(Message):
     name: str = ""
     topic_id: Annotated[UUID, Field("7+", ignorable=True)] = ZERO_UUID
@@ -41,25 +38,21 @@ class CreatableTopicResult(Message):
     ] = ()
 
 
-@message
 class CreateTopicsResponse(Response):
     throttle_time_ms: Annotated[Int32, Field(ignorable=True)] = 0
     topics: tuple[CreatableTopicResult, ...] = ()
 
 
-@message
 class CreatableReplicaAssignment(Message):
     partition_index: Int32 = 0
     broker_ids: tuple[Int32, ...] = ()
 
 
-@message
 class CreatableTopicConfig(Message):
     name: str = ""
     value: str | None = None
 
 
-@message
 class CreatableTopic(Message):
     """A topic to make; numbers are -1 where the assignments say where its replicas are."""
 
@@ -70,7 +63,6 @@ class CreatableTopic(Message):
     configs: tuple[CreatableTopicConfig, ...] = ()
 
 
-@message
 class CreateTopicsRequest(Request[CreateTopicsResponse]):
     api = Api(ApiKey.CREATE_TOPICS, versions=(2, 7), flexible_since=5)
 
@@ -79,7 +71,6 @@ class CreateTopicsRequest(Request[CreateTopicsResponse]):
     validate_only: bool = False
 
 
-@message
 class DeletableTopicResult(Message):
     name: Annotated[str | None, Field(nullable="6+")] = ""
     topic_id: Annotated[UUID, Field("6+", ignorable=True)] = ZERO_UUID
@@ -87,19 +78,16 @@ class DeletableTopicResult(Message):
     error_message: Annotated[str | None, Field("5+", ignorable=True)] = None
 
 
-@message
 class DeleteTopicsResponse(Response):
     throttle_time_ms: Annotated[Int32, Field(ignorable=True)] = 0
     responses: tuple[DeletableTopicResult, ...] = ()
 
 
-@message
 class DeleteTopicState(Message):
     name: str | None = None
     topic_id: UUID = ZERO_UUID
 
 
-@message
 class DeleteTopicsRequest(Request[DeleteTopicsResponse]):
     api = Api(ApiKey.DELETE_TOPICS, versions=(1, 6), flexible_since=4)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Report:
-    from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
+    from kipctl.cluster.inspect.leader_hint_check import Verdict
 
     _, brokers = listing(
         "Hints",
@@ -40,14 +40,14 @@ def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Re
                 _range(one.fetch),
                 _range(one.metadata),
                 str(one.asked) if one.asked else None,
-                one.hint.leader if one.hint else None,
+                one.hint.leader_id if one.hint else None,
                 one.hint.leader_epoch if one.hint else None,
-                one.hint.endpoint if one.hint else None,
+                one.hint.address if one.hint else None,
                 str(one.verdict),
                 one.detail or None,
                 str(one.fetched.asked) if one.fetched.asked else None,
                 one.fetched.error,
-                one.fetched.hint.leader if one.fetched.hint else None,
+                one.fetched.hint.leader_id if one.fetched.hint else None,
                 str(one.fetched.verdict),
                 one.fetched.detail or None,
             )
@@ -95,9 +95,9 @@ def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:
                     one.broker.rack,
                     f"{api} {_range(versions) or '-'}",
                     str(asked) if asked else None,
-                    hint.leader if hint else None,
+                    hint.leader_id if hint else None,
                     hint.leader_epoch if hint else None,
-                    hint.endpoint if hint else None,
+                    hint.address if hint else None,
                     f"{verdict}: {detail}" if detail else str(verdict),
                 )
             )

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
 from kipctl.cluster.moves.pacing import Pace
-from kipctl.cluster.moves.plan import Move, Plan
+from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
 from kipctl.cluster.moves.plan_result import demand_all_done
-from kipctl.cluster.moves.planners.preferred_leaders import ELECTION_ONLY, leaders_off
+from kipctl.cluster.moves.planners.preferred_leaders import leaders_off
 from kipctl.cluster.moves.reassign import Progress, topic_ids
 from kipctl.cluster.moves.rollback import ALREADY_BACK, DELETED, plan_rollback
 from kipctl.cluster.moves.safety_checks import survey
@@ -41,7 +41,7 @@ class LeaderMover:
         what fails the first is told: whether leaders are left is to be looked at. Raises what
         `rotate_leaders` does.
         """
-        plan = survey(self.cluster, lambda now: plan_leaders_off(now, broker)).plan
+        plan = survey(self.cluster, lambda now: leaders_off(now, [broker])).plan
         moved = 0
         for part in plan.batches(self.batch):
             before_each()
@@ -106,22 +106,6 @@ def entries_of(journal: Journal, origin: Origin, since: str) -> Iterator[Entry]:
             return
         if entry.origin == origin and not entry.undoes and entry.may_be_undone:
             yield entry
-
-
-def plan_leaders_off(now: Snapshot, broker: int) -> Plan:
-    """The moves that let no partition be led by the broker, where others are in sync.
-
-    With those whose preferred leader is another one already as moves to the order that they have:
-    an election alone moves them. A pure function.
-    """
-    plan = leaders_off(now, [broker])
-    known = now.by_id
-    elect_only = [known[one.id] for one in plan.skipped if one.reason == ELECTION_ONLY]
-    electing = (
-        Move(p.id, p.replicas, p.replicas, p.leader) for p in elect_only if p.leader == broker
-    )
-    moves = sorted((*plan.moves, *electing), key=lambda move: move.id)
-    return Plan(tuple(moves), tuple(one for one in plan.skipped if one.reason != ELECTION_ONLY))
 
 
 def movable_leaders(now: Snapshot, broker: int) -> int:

@@ -4,7 +4,6 @@ import socket
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kipctl.cluster.moves.wait_conditions import Condition, read_state, unmet
 from kipctl.cluster.snapshot import Broker, Snapshot
@@ -26,24 +25,6 @@ _CONNECT_S = 2.0
 SILENT_S = 2.0
 """A controller that fetches nothing for so long is away: it asks twice a second at least
 (MAX_FETCH_WAIT_MS of Kafka's raft client)."""
-
-
-class NodeWatch(Protocol):
-    """A look at the node in hand."""
-
-    was_away: bool
-
-    def forget(self) -> None:
-        """Another node is in hand, or another restart of it."""
-        ...
-
-    def is_up(self, node: int) -> bool:
-        """Whether it runs, as far as that can be seen."""
-        ...
-
-    def mark(self, node: int) -> ProcessMark:
-        """What only this life of its process tells. Raises UnreachableError, TimedOutError."""
-        ...
 
 
 @dataclass(slots=True)
@@ -138,7 +119,7 @@ class ClusterWatch:
         except KipctlError:
             return None
 
-    def controller(self, place: Address | None) -> NodeWatch:
+    def controller(self, place: Address | None) -> "ControllerWatch":
         """A watch of a controller that is no broker; None: where it listens is not known."""
         return ControllerWatch(self.cluster, self.exporters, place)
 
@@ -239,3 +220,7 @@ class ControllerWatch:
         if silent_ms is not None or now - self._silent_since > SILENT_S:
             self.was_away = True
         return False
+
+
+NodeWatch = ClusterWatch | ControllerWatch
+"""A look at the node in hand."""

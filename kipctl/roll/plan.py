@@ -44,7 +44,33 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Risk:
+class Node:
+    """A broker, or a controller that is none, as its `role` says, and where it listens."""
+
+    broker: int
+    host: str
+    port: int
+    rack: str | None
+    role: str
+
+    @property
+    def is_controller_only(self) -> bool:
+        """Whether it is a controller, and no broker."""
+        return self.role in (CONTROLLER, ACTIVE_CONTROLLER)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether it is a controller, be it a broker too."""
+        return self.role.endswith(CONTROLLER)
+
+    @property
+    def name(self) -> str:
+        """`broker 3`, or `controller 101`."""
+        return f"{'controller' if self.is_controller_only else 'broker'} {self.broker}"
+
+
+@dataclass(frozen=True, slots=True)
+class Risk(Node):
     """What the restart of a node, a broker above all, does while it is away.
 
     `lost` have no other replica in sync: nobody can read or write them. `below` have fewer in sync
@@ -55,11 +81,6 @@ class Risk:
     meanwhile.
     """
 
-    broker: int
-    host: str
-    port: int
-    rack: str | None
-    role: str
     replicas: int
     leaders: int
     lost: tuple[PartitionId, ...] = ()
@@ -73,11 +94,6 @@ class Risk:
         """Whether clients cannot write, or read, some partitions meanwhile, or may not be able, or
         nobody can lead."""
         return bool(self.lost or self.below or self.unknown or self.no_quorum)
-
-    @property
-    def is_controller_only(self) -> bool:
-        """Whether it is a controller, and no broker."""
-        return is_controller_only(self.role)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON: counts, and some of the partitions."""
@@ -119,16 +135,6 @@ class RollPlan:
             "not_known": list(self.not_known),
             "controllers_left_alone": list(self.controllers_only),
         }
-
-
-def is_controller_only(role: str) -> bool:
-    """Whether that is the role of a controller that is no broker."""
-    return role in (CONTROLLER, ACTIVE_CONTROLLER)
-
-
-def is_voter(role: str) -> bool:
-    """Whether it is that of a controller, be it a broker too."""
-    return role.endswith(CONTROLLER)
 
 
 def plan_roll(
@@ -224,21 +230,16 @@ def demand_safe(plan: RollPlan, *, force: bool) -> None:
         kind = "nodes" if any(step.is_controller_only for step in plan.steps) else "brokers"
         raise RefusedError(
             f"Restarting {len(harmful)} of {len(plan.steps)} {kind} {what}:"
-            f" {node_name(one.broker, one.role)}: {describe_risk(one)}.",
+            f" {one.name}: {describe_risk(one)}.",
             "See all: kipctl roll --dry-run. Add replicas, or insist with --force.",
         )
     if doubtful := [step for step in plan.steps if step.is_harmful]:
         one = doubtful[0]
         raise RefusedError(
             f"Whether restarting {len(doubtful)} of {len(plan.steps)} brokers stops partitions is"
-            f" not known: {node_name(one.broker, one.role)}: {describe_risk(one)}.",
+            f" not known: {one.name}: {describe_risk(one)}.",
             "It takes the right to DescribeConfigs of topics. Repeat it, or insist with --force.",
         )
-
-
-def node_name(node: int, role: str) -> str:
-    """`broker 3`, or `controller 101`."""
-    return f"{'controller' if is_controller_only(role) else 'broker'} {node}"
 
 
 def describe_risk(risk: Risk) -> str:
@@ -310,7 +311,7 @@ def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
         )
     if facts.moving:
         yield (f"{len(facts.moving):,} partitions are being reassigned, such as {facts.moving[0]}")
-    if facts.quorum and any(is_voter(step.role) for step in steps):
+    if facts.quorum and any(step.is_voter for step in steps):
         unmet = quorum_problem(facts.quorum)
         if unmet:
             yield unmet

@@ -13,7 +13,6 @@ Kafka does not show a broker's epoch to its clients. These live no longer than t
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 BLOCK = 1000
 _SAME_START_S = 1.0
@@ -31,14 +30,6 @@ class ProcessMark:
     producer_id: int | None = None
     started_at: float | None = None
     led_epoch: int | None = None
-
-    def as_document(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "producer_id": self.producer_id,
-            "started_at": self.started_at,
-            "led_epoch": self.led_epoch,
-        }
 
 
 class ProcessLife(StrEnum):

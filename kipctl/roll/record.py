@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -19,7 +19,7 @@ from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.errors import UsageError
 from kipctl.process import Process
 from kipctl.roll.next_step import Phase
-from kipctl.roll.plan import Risk, is_controller_only, is_voter, node_name
+from kipctl.roll.plan import Node
 from kipctl.roll.process_identity import ProcessMark
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
@@ -63,8 +63,8 @@ class RollOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One node of a roll: a broker, or, as its `role` says, a controller that is none.
+class Step(Node):
+    """One node of a roll, and how far it has come.
 
     `since` is the newest entry of the journal of changes from before its leaders moved: later ones
     of this roll are this step's. `mark` is of before its restart, `process` the command that
@@ -74,10 +74,6 @@ class Step:
     was no canary.
     """
 
-    broker: int
-    host: str
-    port: int
-    rack: str | None
     phase: Phase = Phase.WAITING
     since: str = ""
     mark: ProcessMark = field(default_factory=ProcessMark)
@@ -87,23 +83,7 @@ class Step:
     moved: int = 0
     brought_back: int = 0
     at: Mapping[str, str] = field(default_factory=dict)
-    role: str = "broker"
     waits_s: tuple[float, ...] | None = None
-
-    @property
-    def name(self) -> str:
-        """`broker 3`, or `controller 101`."""
-        return node_name(self.broker, self.role)
-
-    @property
-    def is_controller_only(self) -> bool:
-        """Whether it is a controller that is no broker."""
-        return is_controller_only(self.role)
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether it is a controller, be it a broker too."""
-        return is_voter(self.role)
 
     def begin(self, phase: Phase, **known: Any) -> "Step":
         """The step in this phase; the time of its first beginning is kept."""
@@ -135,7 +115,7 @@ class Step:
             "rack": self.rack,
             "phase": str(self.phase),
             "since": self.since,
-            "mark": self.mark.as_document(),
+            "mark": asdict(self.mark),
             "process": self.process and [self.process.pid, self.process.started],
             "output": self.output,
             "seen_by": self.seen_by,
@@ -199,7 +179,6 @@ class RollRecord:
 
     def as_document(self) -> dict[str, Any]:
         """What the file holds."""
-        how = self.how
         return {
             "schema": SCHEMA,
             "id": self.id,
@@ -209,7 +188,7 @@ class RollRecord:
             "host": self.origin.host,
             "state": str(self.state),
             "why": self.why,
-            "how": {name: getattr(how, name) for name in RollOptions.__dataclass_fields__},
+            "how": asdict(self.how),
             "steps": [step.as_document() for step in self.steps],
         }
 
@@ -222,7 +201,7 @@ class Rolls:
     cluster_id: str
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
-    def begin(self, origin: Origin, how: RollOptions, order: Iterable[Risk]) -> RollRecord:
+    def begin(self, origin: Origin, how: RollOptions, order: Iterable[Node]) -> RollRecord:
         """Write a new one down. Raises UsageError when that cannot be done."""
         with _writing(self.folder):
             made = not self.folder.exists()
@@ -230,9 +209,7 @@ class Rolls:
             if made:
                 sync_folder(self.folder.parent)
         now = datetime.now(UTC).strftime(_ID)
-        steps = tuple(
-            Step(one.broker, one.host, one.port, one.rack, role=one.role) for one in order
-        )
+        steps = tuple(Step(one.broker, one.host, one.port, one.rack, one.role) for one in order)
         path = self.folder / f"{now}{_ENDING}"
         return RollRecord(path, now, self.cluster_id, origin, how, steps).written()
 
@@ -281,22 +258,22 @@ def read_roll(path: Path) -> RollRecord:
 
 def _step(one: Mapping[str, Any]) -> Step:
     process = one["process"]
-    mark, waits = one["mark"], one["waits_seconds"]
+    waits = one["waits_seconds"]
     return Step(
         int(one["broker"]),
         str(one["host"]),
         int(one["port"]),
         None if one["rack"] is None else str(one["rack"]),
+        str(one["role"]),
         Phase(one["phase"]),
         str(one["since"]),
-        ProcessMark(mark["producer_id"], mark["started_at"], mark["led_epoch"]),
+        ProcessMark(**one["mark"]),
         None if process is None else Process(int(process[0]), str(process[1])),
         str(one["output"]),
         str(one["seen_by"]),
         int(one["leaders_moved_off"]),
         int(one["leaders_brought_back"]),
         {str(phase): str(at) for phase, at in one["at"].items()},
-        str(one["role"]),
         None if waits is None else tuple(map(float, waits)),
     )
 

@@ -184,7 +184,7 @@ class RunningCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandOfDeadKipctl:
-    """A command that a kipctl that is gone has called; how it ended nobody knows."""
+    """A command that a kipctl that has ended called; how the command ended is not known."""
 
     called: Process
 

@@ -17,16 +17,15 @@ from kipctl.protocol.api_versions import (
 )
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from kipctl.protocol.draft_hints import with_endpoints
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.fetch import FetchRequest, FetchResponse
 from kipctl.protocol.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kipctl.protocol.leader_hints import with_endpoints
 from kipctl.protocol.message import Request, decode, encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.primitives import Reader
 from kipctl.protocol.produce import ProduceRequest, ProduceResponse
-from kipctl.protocol.share_acknowledge import ShareAcknowledgeRequest
-from kipctl.protocol.share_fetch import ShareFetchRequest
+from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
 from kipctl.tap.frames import body_at
 
 Translate = Callable[[str, int], tuple[str, int]]

@@ -21,7 +21,7 @@ class Decision(IntEnum):
     NOT_APPLICABLE = 6
     """The error is not about the leader: a disconnect, a timeout."""
     DRAFT = 7
-    """In the form of the KIP's early draft (`kipctl.protocol.draft_hints`), which no client reads;
+    """In the form of the KIP's early draft (`kipctl.protocol.leader_hints`), which no client reads;
     it does not count among the hints that were there."""
 
 

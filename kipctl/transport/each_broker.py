@@ -1,4 +1,4 @@
-"""Many brokers asked at once, with a deadline for all of them: those that hang hold up nobody."""
+"""Many brokers asked at once, with one deadline: a broker that hangs does not delay the others."""
 
 import threading
 import time

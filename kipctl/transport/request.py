@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Self, TypeVar, cast
 
-from kipctl import __version__
 from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
-from kipctl.protocol.api_versions import ApiVersionsRequest, version_to_fall_back_to
+from kipctl.protocol.api_versions import own_api_versions_request, version_to_fall_back_to
 from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.protocol.message import R, Request, Response
 from kipctl.protocol.metadata import (
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
+    metadata_request,
 )
 from kipctl.protocol.primitives import INT32, MalformedFrame
 from kipctl.protocol.produce import ProduceRequest
@@ -162,9 +161,7 @@ class BrokerConnection:
         self._negotiate()
 
     def _negotiate(self) -> None:
-        request = ApiVersionsRequest(
-            client_software_name="kipctl", client_software_version=__version__
-        )
+        request = own_api_versions_request()
         version = highest = _NEGOTIATION_VERSION
         response = self._exchange(request, version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -306,12 +303,7 @@ class Cluster:
 
         Creates no topic. Raises `UnreachableError` when no broker answers.
         """
-        request = MetadataRequest(
-            topics=None
-            if topics is None
-            else tuple(MetadataRequestTopic(name=topic) for topic in topics),
-            allow_auto_topic_creation=False,
-        )
+        request = metadata_request(topics)
         response = self._from_any(lambda connection: connection.request(request))
         if response.error_code:
             raise RefusedError(

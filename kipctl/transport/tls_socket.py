@@ -27,7 +27,7 @@ class TlsSocket:
         self._ciphertext = memoryview(b"")
         """What the plain socket has not taken yet."""
         self._taken = 0
-        """Bytes that are encrypted in `_ciphertext`, of which the caller has not been told."""
+        """Bytes that are encrypted in `_ciphertext`, that the caller does not know of yet."""
 
     def handshake(self) -> bool:
         """Go on with the handshake; whether it is done. Raises OSError, ssl.SSLError is one."""
@@ -126,7 +126,7 @@ class TlsSocket:
         return True
 
     def _outgoing_alert(self) -> None:
-        """The broker is told why, as far as that goes."""
+        """Tell the broker why, if the connection still allows it."""
         try:
             self.flush()
         except OSError:

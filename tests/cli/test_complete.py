@@ -13,7 +13,7 @@ import pytest
 from kipctl.cli.complete import offered, values_of
 from kipctl.cli.environment import Environment
 from kipctl.cli.generate import generated_files
-from kipctl.cluster.topics import await_topic, create_topic, delete_topic
+from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
@@ -133,7 +133,7 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
     monkeypatch.setattr("kipctl.cli.complete.PATIENCE_S", 60.0)
     environment = at(tmp_path, lab.bootstrap_server)
     ids = sorted(str(node.id) for node in lab.nodes if node.id < 100)
-    create_topic(lab.bootstrap_server, "complete-me", 1, 1)
+    create_topics(lab.bootstrap_server, ["complete-me"], 1, 1)
     try:
         with Cluster(Access(lab.bootstrap_server)) as cluster:
             await_topic(cluster, "complete-me", 1)
@@ -149,4 +149,4 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
                 line = f"kipctl reassign {named} {ending}"
                 assert offered(word, line, environment) == values, line
     finally:
-        delete_topic(lab.bootstrap_server, "complete-me")
+        delete_topics(lab.bootstrap_server, ["complete-me"])

@@ -20,7 +20,7 @@ from kipctl.cluster.snapshot import (
     select,
     take_snapshot,
 )
-from kipctl.cluster.topics import await_topic, create_topic, delete_topic
+from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.errors import ExitStatus, UsageError, did_you_mean
 from kipctl.lab.cluster import Lab
 from kipctl.trace.stored_runs import runs_folder
@@ -132,11 +132,11 @@ def test_a_rack_and_a_broker() -> None:
 def test_a_lab_and_a_topic_that_is_asked_for_by_its_name_alone(lab: Lab) -> None:
     with pytest.raises(UsageError, match=re.escape(f"Did you mean {lab.name!r}?")):
         Lab.load(f"{lab.name}s")
-    create_topic(lab.bootstrap_server, "misspelt-often", 1, 1)
+    create_topics(lab.bootstrap_server, ["misspelt-often"], 1, 1)
     try:
         with Cluster(Access(lab.bootstrap_server)) as cluster:
             await_topic(cluster, "misspelt-often", 1)
             with pytest.raises(UsageError, match=r"Did you mean 'misspelt-often'\?"):
                 take_snapshot(cluster, ["mispelt-often"])
     finally:
-        delete_topic(lab.bootstrap_server, "misspelt-often")
+        delete_topics(lab.bootstrap_server, ["misspelt-often"])

@@ -1,10 +1,11 @@
 """Small clusters for planners: written out for tables, and made up for properties."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from kipctl.cluster.moves.plan import Plan
+from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.planners.placement import PlanInputs
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
 
@@ -106,3 +107,25 @@ def known_of(draw: st.DrawFn, snapshot: Snapshot) -> PlanInputs:
         chosen = frozenset(p.id for p in snapshot.partitions if draw(st.booleans()))
     min_insync = {"t": draw(st.integers(1, 3))} if draw(st.booleans()) else {}
     return PlanInputs(sizes, min_insync, chosen)
+
+
+def after_moves(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
+    """The cluster after these moves and an election: what was copied is in sync."""
+    after = {move.id: move.after for move in moves}
+
+    def moved(partition: Partition) -> Partition:
+        replicas = after[partition.id]
+        new = [replica for replica in replicas if replica not in partition.replicas]
+        isr = tuple(r for r in replicas if r in partition.isr or r in new)
+        return replace(
+            partition,
+            replicas=replicas,
+            isr=isr,
+            offline=tuple(r for r in partition.offline if r in replicas),
+            leader=replicas[0] if replicas[0] in isr else partition.leader,
+        )
+
+    return replace(
+        snapshot,
+        partitions=tuple(moved(p) if p.id in after else p for p in snapshot.partitions),
+    )

@@ -132,14 +132,14 @@ def test_what_spoils_it_is_said() -> None:
         (
             20,
             [run_of(2, 240, [4.0]), run_of(8, 240, [4.0])],
-            "batches of 20: 60 leaders moved in 4.0 s (2.0 to 8.0 by run); clients waited 4.0 ms"
+            "Batches of 20: 60 leaders moved in 4.0 s (2.0 to 8.0 by run); clients waited 4.0 ms"
             " for a moved leader (p50, 4.0 to 4.0 by run), records took 240 ms (p99), and 500 in a"
             " rotation over 100 ms.",
         ),
         (
             60,
             [run_of(0, 40)],
-            "all at once: 60 leaders moved in 0.0 s; clients met no moved leader in some run.",
+            "All at once: 60 leaders moved in 0.0 s; clients met no moved leader in some run.",
         ),
     ],
 )

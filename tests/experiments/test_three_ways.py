@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.experiments.arms.figures import figures
 from kipctl.lab.cluster import Lab
 from kipctl.measure.moves import MOVE_COLUMNS, moves
@@ -112,7 +112,7 @@ def test_counts_are_equal_and_latencies_agree(
     clocks or the bookkeeping had wrong would be in all of them.
     """
     lab = make_lab(request_log=True)
-    create_topic(lab.bootstrap_server, "seen", PARTITIONS, 3)
+    create_topics(lab.bootstrap_server, ["seen"], PARTITIONS, 3)
     with Cluster(lab.bootstrap_server) as cluster:
         await_topic(cluster, "seen", PARTITIONS)
     plan = TapPlan(TapSpec(access=lab.access), tmp_path / "tap")

@@ -58,7 +58,8 @@ def demand_ended(one: World, way: str, before: State, planned: State) -> None:
     if not one.journal.count():
         assert one.state == before, one.log
         return
-    if way == "--rollback" and one.journal.last() is None:  # it was over before it was killed
+    is_over = one.journal.last_change()[0] is None
+    if way == "--rollback" and is_over:  # it was over before it was killed
         assert one.state == before, one.log
         demand_over(one)
         return

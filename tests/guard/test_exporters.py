@@ -72,7 +72,7 @@ def exporters() -> Iterator[list[Exporter]]:
 )
 def test_the_worst_of_all_samples_counts(guard: str, value: float | None) -> None:
     text = TEXT % (1, 100)
-    answers = {"u": ExporterAnswer("u", 1, samples_in(text, "u"))}
+    answers = {"u": ExporterAnswer(1, samples_in(text, "u"))}
     assert worst_value(parse_guard(guard), answers) == value
     silent = {**answers, "v": UnreachableError("gone")}
     assert worst_value(parse_guard(guard), silent) is None

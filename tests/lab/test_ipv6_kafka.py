@@ -17,7 +17,7 @@ from kipctl.cli.environment import Environment
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
-from kipctl.cluster.topics import await_topic, create_topic, delete_topic
+from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
@@ -44,11 +44,11 @@ def lab_there(guard: None) -> Iterator[Lab]:
 
 @pytest.fixture
 def topic(lab_there: Lab) -> Iterator[str]:
-    create_topic(lab_there.access, TOPIC, 2, 2)
+    create_topics(lab_there.access, [TOPIC], 2, 2)
     with Cluster(lab_there.access) as cluster:
         await_topic(cluster, TOPIC, 2)
     yield TOPIC
-    delete_topic(lab_there.access, TOPIC)
+    delete_topics(lab_there.access, [TOPIC])
 
 
 def document(lab: Lab, *words: str, state: Path) -> dict[str, Any]:

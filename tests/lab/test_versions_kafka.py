@@ -10,8 +10,8 @@ from versions import ENDS, OK, PARTITIONS, STEPS, TOPIC, Place, outcomes
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.inspect.leader_hint_verdicts import Verdict
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.inspect.leader_hint_check import Verdict
+from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.protocol.api import ApiKey
@@ -47,7 +47,7 @@ def test_a_cluster_in_the_middle_of_its_upgrade(make_lab: MakeLab, tmp_path: Pat
     )
     assert f"Upgraded: node 2 Kafka {NEW}" in environment.stdout.getvalue()
     assert [lab.kafka_version_of(node.id) for node in lab.nodes] == [OLD, NEW, OLD]
-    create_topic(lab.access, TOPIC, PARTITIONS, 2)
+    create_topics(lab.access, [TOPIC], PARTITIONS, 2)
     with Cluster(lab.access) as cluster:
         await_topic(cluster, TOPIC, PARTITIONS)
         spoken = {node: cluster.broker(node).api_versions for node in (1, 2)}

@@ -20,7 +20,7 @@ from rows import read_back
 
 from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
-from kipctl.cluster.topics import LATEST, delete_topic, offsets
+from kipctl.cluster.topics import LATEST, delete_topics, offsets
 from kipctl.lab.cluster import Lab
 from kipctl.probe.consume import positions
 from kipctl.probe.consume.config import ConsumerConfig
@@ -46,7 +46,7 @@ SOON_OUT_OF_SYNC = (("replica.lag.time.max.ms", "3000"),)
 def on_lab(lab: Lab) -> Iterator[Lab]:
     """The session's lab, whose topic is removed afterwards."""
     yield lab
-    delete_topic(lab.bootstrap_server, TOPIC)
+    delete_topics(lab.bootstrap_server, [TOPIC])
 
 
 def assert_read_once_and_in_order(lab: Lab, ran: ReadRan, written: Written) -> None:

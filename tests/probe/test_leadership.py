@@ -3,8 +3,9 @@
 import pytest
 
 from kipctl.probe.backoff import Attempts, Backoff, retry_backoff
-from kipctl.probe.hints import Hint
 from kipctl.probe.leadership import Leader, LeaderDiscovery, Leadership, Node
+from kipctl.protocol.leader_hints import LeaderHint
+from kipctl.protocol.produce import NodeEndpoint
 from kipctl.trace.codes import Decision
 from kipctl.transport.access import parse_bootstrap_servers
 
@@ -22,30 +23,36 @@ def leadership(discovery: LeaderDiscovery = KIP951, leader: Leader = LED_BY_ONE)
     return known
 
 
+def a_hint(leader: Leader, at: Node | None = None) -> LeaderHint:
+    """A hint at this leader, which listens there."""
+    endpoint = NodeEndpoint(at.id, at.host, at.port, at.rack) if at else None
+    return LeaderHint(leader.id, leader.epoch, endpoint)
+
+
 @pytest.mark.parametrize(
     ("hint", "decision", "leader"),
     [
-        (Hint(Leader(2, 6), TWO), Decision.FOLLOWED, Leader(2, 6)),
+        (a_hint(Leader(2, 6), TWO), Decision.FOLLOWED, Leader(2, 6)),
         # An endpoint may be missing when the node is known.
-        (Hint(Leader(2, 6)), Decision.FOLLOWED, Leader(2, 6)),
-        (Hint(Leader(2, 900)), Decision.FOLLOWED, Leader(2, 900)),
+        (a_hint(Leader(2, 6)), Decision.FOLLOWED, Leader(2, 6)),
+        (a_hint(Leader(2, 900)), Decision.FOLLOWED, Leader(2, 900)),
         # The same leader in a newer epoch: elected again.
-        (Hint(Leader(1, 6), ONE), Decision.FOLLOWED, Leader(1, 6)),
+        (a_hint(Leader(1, 6), ONE), Decision.FOLLOWED, Leader(1, 6)),
         # A node of which Metadata never told is reached by its endpoint.
-        (Hint(Leader(3, 6), THREE), Decision.FOLLOWED, Leader(3, 6)),
-        (Hint(Leader(1, 5)), Decision.KNOWN, Leader(1, 5)),
-        (Hint(Leader(2, 5), TWO), Decision.STALE, Leader(1, 5)),
-        (Hint(Leader(2, 4), TWO), Decision.STALE, Leader(1, 5)),
-        (Hint(Leader(3, 6)), Decision.UNKNOWN_NODE, Leader(1, 5)),
+        (a_hint(Leader(3, 6), THREE), Decision.FOLLOWED, Leader(3, 6)),
+        (a_hint(Leader(1, 5)), Decision.KNOWN, Leader(1, 5)),
+        (a_hint(Leader(2, 5), TWO), Decision.STALE, Leader(1, 5)),
+        (a_hint(Leader(2, 4), TWO), Decision.STALE, Leader(1, 5)),
+        (a_hint(Leader(3, 6)), Decision.UNKNOWN_NODE, Leader(1, 5)),
         # The endpoint of another node does not help.
-        (Hint(Leader(3, 6), TWO), Decision.UNKNOWN_NODE, Leader(1, 5)),
-        (Hint(Leader(-1, 6)), Decision.ABSENT, Leader(1, 5)),
-        (Hint(Leader(2, -1), TWO), Decision.ABSENT, Leader(1, 5)),
-        (Hint(Leader(-1, -1)), Decision.ABSENT, Leader(1, 5)),
+        (a_hint(Leader(3, 6), TWO), Decision.UNKNOWN_NODE, Leader(1, 5)),
+        (a_hint(Leader(-1, 6)), Decision.ABSENT, Leader(1, 5)),
+        (a_hint(Leader(2, -1), TWO), Decision.ABSENT, Leader(1, 5)),
+        (a_hint(Leader(-1, -1)), Decision.ABSENT, Leader(1, 5)),
     ],
 )
 def test_a_hint_is_followed_only_to_a_newer_epoch_at_a_node_that_can_be_reached(
-    hint: Hint, decision: Decision, leader: Leader
+    hint: LeaderHint, decision: Decision, leader: Leader
 ) -> None:
     known = leadership()
     assert known.apply_hint(P, hint) is decision
@@ -56,9 +63,9 @@ def test_a_hint_is_followed_only_to_a_newer_epoch_at_a_node_that_can_be_reached(
 @pytest.mark.parametrize("discovery", [REFRESH, BASELINE])
 def test_only_kip951_looks_at_hints(discovery: LeaderDiscovery) -> None:
     known = leadership(discovery)
-    assert known.apply_hint(P, Hint(Leader(3, 6), THREE)) is Decision.IGNORED
-    assert known.apply_hint(P, Hint(Leader(2, 1))) is Decision.IGNORED
-    assert known.apply_hint(P, Hint(Leader(-1, -1))) is Decision.ABSENT
+    assert known.apply_hint(P, a_hint(Leader(3, 6), THREE)) is Decision.IGNORED
+    assert known.apply_hint(P, a_hint(Leader(2, 1))) is Decision.IGNORED
+    assert known.apply_hint(P, a_hint(Leader(-1, -1))) is Decision.ABSENT
     assert known.leader(P) == Leader(1, 5)
     assert set(known.nodes) == {1, 2}
 
@@ -67,25 +74,25 @@ def test_a_hint_is_followed_where_no_leader_or_no_epoch_is_known_yet() -> None:
     known = leadership()
     assert known.leader(Q) is None
     assert known.epoch(Q) == -1
-    assert known.apply_hint(Q, Hint(Leader(2, 0))) is Decision.FOLLOWED
+    assert known.apply_hint(Q, a_hint(Leader(2, 0))) is Decision.FOLLOWED
     assert known.leader(Q) == Leader(2, 0)
     old_metadata = leadership(leader=Leader(1, -1))
-    assert old_metadata.apply_hint(P, Hint(Leader(2, 0))) is Decision.FOLLOWED
+    assert old_metadata.apply_hint(P, a_hint(Leader(2, 0))) is Decision.FOLLOWED
 
 
 def test_the_endpoint_of_a_hint_overrides_the_node_known_and_others_stay() -> None:
     known = leadership()
-    known.apply_hint(P, Hint(Leader(2, 6), TWO_ELSEWHERE))
+    known.apply_hint(P, a_hint(Leader(2, 6), TWO_ELSEWHERE))
     assert known.nodes == {1: ONE, 2: TWO_ELSEWHERE}
     elsewhere = Node(1, ONE.host, ONE.port, "another-rack")
-    known.apply_hint(P, Hint(Leader(1, 7), elsewhere))
-    assert known.nodes[1] is elsewhere
+    known.apply_hint(P, a_hint(Leader(1, 7), elsewhere))
+    assert known.nodes[1] == elsewhere
 
 
 @pytest.mark.parametrize(
-    "hint", [Hint(Leader(2, 5), TWO_ELSEWHERE), Hint(Leader(3, 6), TWO_ELSEWHERE)]
+    "hint", [a_hint(Leader(2, 5), TWO_ELSEWHERE), a_hint(Leader(3, 6), TWO_ELSEWHERE)]
 )
-def test_the_endpoint_of_a_hint_that_is_not_followed_overrides_nothing(hint: Hint) -> None:
+def test_the_endpoint_of_a_hint_that_is_not_followed_overrides_nothing(hint: LeaderHint) -> None:
     known = leadership()
     known.apply_hint(P, hint)
     assert known.nodes == {1: ONE, 2: TWO}
@@ -114,7 +121,7 @@ def test_metadata_older_than_the_epoch_known_changes_nothing(offered: Leader, ta
 
 def test_metadata_that_was_overtaken_by_a_hint_never_undoes_it() -> None:
     known = leadership()
-    known.apply_hint(P, Hint(Leader(3, 6), THREE))
+    known.apply_hint(P, a_hint(Leader(3, 6), THREE))
     assert known.apply_metadata([ONE, TWO], {P: Leader(1, 5)}) == []
     assert known.leader(P) == Leader(3, 6)
     assert known.nodes[3] == THREE
@@ -261,8 +268,8 @@ def test_each_arm_has_the_backoff_of_its_time(
 
 def test_an_endpoint_is_written_as_it_can_be_read_again() -> None:
     for host, written in (("::1", "[::1]:9092"), ("b1.example", "b1.example:9092")):
-        hint = Hint(Leader(1, 6), Node(1, host, 9092))
-        assert hint.leader_and_address == (1, 6, written)
+        hint = a_hint(Leader(1, 6), Node(1, host, 9092))
+        assert hint.address == written
         assert str(*parse_bootstrap_servers(written)) == written
 
 

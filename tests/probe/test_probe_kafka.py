@@ -11,7 +11,7 @@ from fake_run import BASELINE, KIP951, REFRESH, Ran, read_ran
 
 from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
-from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
+from kipctl.cluster.topics import LATEST, await_topic, create_topics, delete_topics, offsets
 from kipctl.errors import RefusedError
 from kipctl.lab.cluster import Lab
 from kipctl.measure.running_probe import running_probe
@@ -36,10 +36,10 @@ UNTIL_STOPPED = 10**7
 def cluster(lab: Lab) -> Iterator[Cluster]:
     """The session's cluster, with the topic that the tests write to."""
     with Cluster(lab.bootstrap_server) as connected:
-        create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 3)
+        create_topics(lab.bootstrap_server, [TOPIC], PARTITIONS, 3)
         await_topic(connected, TOPIC, PARTITIONS)
         yield connected
-        delete_topic(lab.bootstrap_server, TOPIC)
+        delete_topics(lab.bootstrap_server, [TOPIC])
 
 
 def spec_for(
@@ -148,7 +148,7 @@ def test_idempotent_records_are_in_the_log_exactly_once_through_a_broker_killed(
         lab.start(2)
 
     with Cluster(lab.bootstrap_server) as cluster:
-        create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 3)
+        create_topics(lab.bootstrap_server, [TOPIC], PARTITIONS, 3)
         await_topic(cluster, TOPIC, PARTITIONS)
         ran = measured_during(spec_for(lab, throughput=1000), tmp_path, cluster, kill_and_start)
         assert ran.outcome.failed == 0

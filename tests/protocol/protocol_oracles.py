@@ -40,8 +40,7 @@ from kipctl.protocol.reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
-from kipctl.protocol.share_acknowledge import ShareAcknowledgeRequest
-from kipctl.protocol.share_fetch import ShareFetchRequest
+from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
 from kipctl.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
 
 # What kipctl speaks, written out: request class -> lowest and highest version.

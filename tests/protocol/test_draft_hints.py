@@ -5,14 +5,14 @@ from uuid import UUID
 
 import pytest
 
-from kipctl.protocol.draft_hints import (
-    DraftHint,
+from kipctl.protocol.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kipctl.protocol.fetch_frames import read_fetch
+from kipctl.protocol.leader_hints import (
+    LeaderHint,
     drafted_in_fetch,
     drafted_in_produce,
     with_endpoints,
 )
-from kipctl.protocol.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from kipctl.protocol.fetch_frames import read_fetch
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
@@ -41,12 +41,12 @@ def in_produce(response, version=9):
 
 
 def test_the_tags_of_version_10_on_version_9_are_a_draft_hint():
-    assert in_produce(drafted()) == DraftHint(2, 9, AT)
+    assert in_produce(drafted()) == LeaderHint(2, 9, AT, is_draft=True)
 
 
 def test_a_draft_may_name_a_leader_without_saying_where_it_listens():
-    assert in_produce(drafted(endpoints=())) == DraftHint(2, 9, None)
-    assert in_produce(drafted(endpoints=(OTHER,))) == DraftHint(2, 9, None)
+    assert in_produce(drafted(endpoints=())) == LeaderHint(2, 9, None, is_draft=True)
+    assert in_produce(drafted(endpoints=(OTHER,))) == LeaderHint(2, 9, None, is_draft=True)
 
 
 def test_what_is_no_draft_hint_in_produce():
@@ -66,7 +66,7 @@ def test_a_tag_that_holds_something_else_is_no_hint(content):
 @pytest.mark.parametrize("content", [b"", b"\x05", b"\xff\xff\xff\xff\x0f", b"\x02text", b"\x01x"])
 def test_endpoints_that_are_something_else_name_nothing(content):
     leader = ((0, b"\0\0\0\2\0\0\0\x09\0"),)
-    assert drafted_in_produce(9, leader, ((0, content),)) == DraftHint(2, 9, None)
+    assert drafted_in_produce(9, leader, ((0, content),)) == LeaderHint(2, 9, None, is_draft=True)
     assert drafted_in_fetch(12, (2, 9), ((0, content),)) is None
 
 
@@ -87,7 +87,7 @@ def fetched(version, endpoints):
 def test_only_fetch_12_to_15_can_be_drafts_and_only_with_endpoints(version):
     answer = fetched(version, (OTHER, AT))
     found = drafted_in_fetch(version, answer.partitions[0].leader, answer.unknown_tags)
-    assert found == (DraftHint(2, 9, AT) if version < 16 else None)
+    assert found == (LeaderHint(2, 9, AT, is_draft=True) if version < 16 else None)
     answer = fetched(version, ())
     assert answer.partitions[0].leader == (2, 9)  # so it is with any Kafka since 2.7 (KIP-595)
     assert drafted_in_fetch(version, answer.partitions[0].leader, answer.unknown_tags) is None

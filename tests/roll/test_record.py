@@ -62,7 +62,7 @@ def test_it_is_its_owners_alone_and_in_the_state_folder(kept: Rolls, tmp_path: P
 
 
 def test_a_step_keeps_when_it_first_got_somewhere() -> None:
-    step = Step(1, "h", 9, None)
+    step = Step(1, "h", 9, None, "broker")
     first = step.begin(Phase.LEADERS_OFF)
     again = first.begin(Phase.RESTARTING).begin(Phase.LEADERS_OFF)
     assert again.phase is Phase.LEADERS_OFF

@@ -16,8 +16,8 @@ from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import (
     LATEST,
     await_topic,
-    create_topic,
-    delete_topic,
+    create_topics,
+    delete_topics,
     offsets,
 )
 from kipctl.lab.cluster import Lab
@@ -61,7 +61,7 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     """A topic with records of another client, unevenly spread."""
-    create_topic(lab.bootstrap_server, TOPIC, PARTITIONS, 3)
+    create_topics(lab.bootstrap_server, [TOPIC], PARTITIONS, 3)
     await_topic(cluster, TOPIC, PARTITIONS)
     producer = Producer({"bootstrap.servers": lab.bootstrap_server, "compression.type": "lz4"})
     for number in range(RECORDS):
@@ -69,7 +69,7 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
         producer.poll(0)
     assert producer.flush(60) == 0
     yield TOPIC
-    delete_topic(lab.bootstrap_server, TOPIC)
+    delete_topics(lab.bootstrap_server, [TOPIC])
 
 
 def test_every_record_is_read_and_all_of_a_rack_from_it(lab: Lab, topic: str) -> None:

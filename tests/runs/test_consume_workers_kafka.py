@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from one_process import OneProcess
 
-from kipctl.cluster.topics import LATEST, await_topic, create_topic, delete_topic, offsets
+from kipctl.cluster.topics import LATEST, await_topic, create_topics, delete_topics, offsets
 from kipctl.lab.cluster import Lab
 from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.transport.request import Cluster
@@ -40,14 +40,14 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     """Of 5 partitions, which two workers share, with records of various batches."""
     name = "consume-workers-test"
-    create_topic(lab.bootstrap_server, name, PARTITIONS, 3)
+    create_topics(lab.bootstrap_server, [name], PARTITIONS, 3)
     await_topic(cluster, name, PARTITIONS)
     producer = Producer({"bootstrap.servers": lab.bootstrap_server, "linger.ms": 5})
     for number in range(RECORDS):
         producer.produce(name, VALUE, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
     yield name
-    delete_topic(lab.bootstrap_server, name)
+    delete_topics(lab.bootstrap_server, [name])
 
 
 def started(lab: Lab, words: str) -> subprocess.Popen[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from no_own_topics import await_no_own_topics
 
-from kipctl.cluster.topics import delete_topic
+from kipctl.cluster.topics import delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.trace.stored_runs import read_stored_run
@@ -127,6 +127,6 @@ def test_a_killed_kipctl_leaves_a_run_that_can_be_repaired(
     assert repaired.returncode == 0, repaired.stderr
     (left,) = set(re.findall(r"kipctl-perf-[\w-]+", repaired.stderr))
     assert f"Remove it: kafka-topics --delete --topic {left}" in repaired.stderr
-    delete_topic(lab.bootstrap_server, left)
+    delete_topics(lab.bootstrap_server, [left])
     is_a_run(tmp_path, "it failed: kipctl was killed")
     assert json.loads(repaired.stdout)["records"]["acknowledged"] > 0

@@ -22,8 +22,8 @@ from kipctl.cluster.topics import (
     LATEST,
     await_topic,
     await_topics,
-    create_topic,
-    delete_topic,
+    create_topics,
+    delete_topics,
     offsets,
     topic_ids,
     topics_named,
@@ -70,10 +70,10 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
-    create_topic(lab.bootstrap_server, "perf-test", 4, 3)
+    create_topics(lab.bootstrap_server, ["perf-test"], 4, 3)
     await_topic(cluster, "perf-test", 4)
     yield "perf-test"
-    delete_topic(lab.bootstrap_server, "perf-test")
+    delete_topics(lab.bootstrap_server, ["perf-test"])
 
 
 def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
@@ -290,7 +290,7 @@ def test_two_runs_at_the_same_time_have_a_topic_each(lab: Lab, cluster: Cluster)
     """And what a run that is gone has left is named, and stays."""
     spec = ProduceSpec(lab.access, OWN_TOPIC, num_records=10**6, throughput=100)
     left = f"kipctl-perf-{own_host()}-{2**22 + 1}-0a1b2c"  # no process has so high an id
-    create_topic(lab.bootstrap_server, left, 1, 1)
+    create_topics(lab.bootstrap_server, [left], 1, 1)
     await_topic(cluster, left, 1)
     try:
         with (
@@ -315,12 +315,12 @@ def test_two_runs_at_the_same_time_have_a_topic_each(lab: Lab, cluster: Cluster)
             probe.stop()
             assert probe.outcome().failed == 0
     finally:
-        delete_topic(lab.bootstrap_server, left)
+        delete_topics(lab.bootstrap_server, [left])
     await_no_own_topics(cluster)
 
 
 def test_a_topic_that_only_has_kipctls_name_is_left_as_it_is(lab: Lab, cluster: Cluster) -> None:
-    create_topic(lab.bootstrap_server, "kipctl-perf", 1, 1)
+    create_topics(lab.bootstrap_server, ["kipctl-perf"], 1, 1)
     before = await_topics(cluster, ["kipctl-perf"])
     try:
         words = "--num-records 10 --throughput -1 --record-size 10"
@@ -330,7 +330,7 @@ def test_a_topic_that_only_has_kipctls_name_is_left_as_it_is(lab: Lab, cluster: 
         assert topic_ids(cluster, ["kipctl-perf"]) == before
         assert sum(offsets(cluster, "kipctl-perf", LATEST).values()) == 10
     finally:
-        delete_topic(lab.bootstrap_server, "kipctl-perf")
+        delete_topics(lab.bootstrap_server, ["kipctl-perf"])
     await_no_own_topics(cluster)
 
 

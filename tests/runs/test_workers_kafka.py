@@ -20,8 +20,8 @@ from pyspark.sql import SparkSession
 from kipctl.cluster.topics import (
     LATEST,
     await_topic,
-    create_topic,
-    delete_topic,
+    create_topics,
+    delete_topics,
     offsets,
 )
 from kipctl.lab.cluster import Lab
@@ -46,10 +46,10 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 @pytest.fixture
 def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     """Of 5 partitions: two workers have 3 and 2."""
-    create_topic(lab.bootstrap_server, "workers-test", 5, 3)
+    create_topics(lab.bootstrap_server, ["workers-test"], 5, 3)
     await_topic(cluster, "workers-test", 5)
     yield "workers-test"
-    delete_topic(lab.bootstrap_server, "workers-test")
+    delete_topics(lab.bootstrap_server, ["workers-test"])
 
 
 @pytest.fixture(params=["local", "standalone"])

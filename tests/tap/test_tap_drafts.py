@@ -5,7 +5,6 @@ from uuid import UUID
 import pytest
 from one_connection import HOST, PORTS, TAP_PORTS, produced
 
-from kipctl.protocol.draft_hints import DraftHint, drafted_in_fetch, drafted_in_produce
 from kipctl.protocol.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -14,13 +13,14 @@ from kipctl.protocol.fetch import (
     FetchTopic,
     PartitionData,
 )
+from kipctl.protocol.leader_hints import LeaderHint, drafted_in_fetch, drafted_in_produce
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceRequest, ProduceResponse
 from kipctl.tap.rewrite import read_answer
 
 NOT_LEADER = 6
 PRODUCE, FETCH = 0, 1
-AT_TAP = DraftHint(2, 1, NodeEndpoint(2, "tap", PORTS[2] + TAP_PORTS))
+AT_TAP = LeaderHint(2, 1, NodeEndpoint(2, "tap", PORTS[2] + TAP_PORTS), is_draft=True)
 
 
 def test_in_answers_to_produce_9(wire) -> None:

@@ -53,7 +53,7 @@ from kipctl.protocol.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kipctl.protocol.share_fetch import (
+from kipctl.protocol.share_groups import (
     ShareFetchableTopicResponse,
     ShareFetchRequest,
     ShareFetchResponse,

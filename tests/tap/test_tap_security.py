@@ -17,7 +17,7 @@ from raw_peers import EXCHANGE, METADATA, Asked, RawBroker, RawClient
 from kipctl import java_properties
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topics import await_topic, create_topic
+from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.errors import UnreachableError
 from kipctl.lab.cluster import Lab
 from kipctl.tap.export import record_batches
@@ -291,7 +291,7 @@ def test_librdkafka_writes_and_reads_over_tls_what_plain_brokers_keep(
     lab: Lab, tls: TlsFiles, tmp_path: Path
 ) -> None:
     topic, values = "over-tls", [f"value-{number}".encode() * 50 for number in range(300)]
-    create_topic(lab.bootstrap_server, topic, 3, 1)
+    create_topics(lab.bootstrap_server, [topic], 3, 1)
     with Cluster(lab.bootstrap_server, timeout_s=30) as cluster:
         await_topic(cluster, topic, 3)
     spec = TapSpec(access=lab.access, tls=tls)

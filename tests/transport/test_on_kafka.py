@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from record_batches import Record, encode_batch
 
-from kipctl.cluster.topics import await_topic, create_topic, delete_topic
+from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.compression import Compression
@@ -57,11 +57,11 @@ def cluster(lab: Lab) -> Iterator[Cluster]:
 @pytest.fixture
 def topic(lab: Lab, cluster: Cluster) -> Iterator[MetadataResponseTopic]:
     """A topic of one partition on all brokers, once every broker knows it."""
-    create_topic(lab.bootstrap_server, TOPIC, 1, 3)
+    create_topics(lab.bootstrap_server, [TOPIC], 1, 3)
     await_topic(cluster, TOPIC, 1)
     (found,) = cluster.metadata([TOPIC]).topics
     yield found
-    delete_topic(lab.bootstrap_server, TOPIC)
+    delete_topics(lab.bootstrap_server, [TOPIC])
 
 
 def common(connection: BrokerConnection, request: type) -> range:

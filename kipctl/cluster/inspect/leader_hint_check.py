@@ -3,15 +3,19 @@
 A broker that does not lead a partition answers a Produce for it with NOT_LEADER_OR_FOLLOWER and,
 from version 10, names the leader it knows (KIP-951). The batch sent has a wrong CRC: a broker that
 has become the leader meanwhile can only refuse it. One that speaks no version with hints is asked
-in the last one before them, where an early draft of the KIP had them. What it answers to a Fetch is
-in `kipctl.cluster.inspect.leader_hints_in_fetch`.
+in the last one before them, where an early draft of the KIP had them.
+
+Then it is asked with a Fetch, which reads nothing. A broker without a replica answers
+NOT_LEADER_OR_FOLLOWER; one with a replica, the leader too, answers FENCED_LEADER_EPOCH to a client
+that says an older leader epoch than its own. Both name the leader from version 16 on. Where every
+broker has a replica of every partition, and none has ever moved (epoch 0), there is no such
+question.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
-from kipctl.cluster.inspect.leader_hint_verdicts import Hint, Verdict, compare_with_metadata
-from kipctl.cluster.inspect.leader_hints_in_fetch import FetchCheck, check_fetch
 from kipctl.cluster.snapshot import (
     NO_LEADER,
     Broker,
@@ -19,13 +23,21 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     from_metadata,
-    metadata_request,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.draft_hints import FIRST_PRODUCE_WITH_HINTS, drafted_in_produce
-from kipctl.protocol.error_codes import ErrorCode, error_name
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
+from kipctl.protocol.fetch import FetchPartition, FetchRequest, FetchTopic
+from kipctl.protocol.leader_hints import (
+    FIRST_FETCH_WITH_HINTS,
+    FIRST_PRODUCE_WITH_HINTS,
+    LeaderHint,
+    drafted_in_produce,
+    hint_in_produce,
+    leader_named,
+)
+from kipctl.protocol.metadata import metadata_request
 from kipctl.protocol.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -38,6 +50,33 @@ from kipctl.transport.request import BrokerConnection, Cluster
 DRAFT_VERSION = FIRST_PRODUCE_WITH_HINTS - 1
 LAST_VERSION_WITH_NAMES = 12
 PRODUCE_TIMEOUT_MS = 1000
+NO_QUESTION = "no partition that it would refuse to be read"
+
+
+class Verdict(StrEnum):
+    """What a broker did when it was asked as if it led."""
+
+    AGREES = "hint agrees with Metadata"
+    DIFFERS = "hint differs from Metadata"
+    NO_ENDPOINT = "hint without endpoint"
+    DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
+    NO_HINT = "no hint"
+    TOO_OLD = "too old for hints"
+    NOT_ASKED = "no partition is led elsewhere: not asked"
+    NO_RIGHT = "no right to write to the topic: not told"
+    UNEXPECTED = "answered otherwise"
+    UNREACHABLE = "does not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchCheck:
+    """What a broker answered to a Fetch; `error` is its error's name."""
+
+    verdict: Verdict
+    asked: PartitionId | None = None
+    error: str | None = None
+    hint: LeaderHint | None = None
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +89,7 @@ class BrokerHints:
     fetch: tuple[int, int] | None = None
     metadata: tuple[int, int] | None = None
     asked: PartitionId | None = None
-    hint: Hint | None = None
+    hint: LeaderHint | None = None
     detail: str = ""
     fetched: FetchCheck = field(default_factory=lambda: FetchCheck(Verdict.NOT_ASKED))
     """What it answered to a Fetch."""
@@ -66,7 +105,7 @@ def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) ->
     checked = _check_produce(connection, broker, partitions)
     if checked.fetch is None:
         return checked
-    return replace(checked, fetched=check_fetch(connection, broker.id, partitions, checked.fetch))
+    return replace(checked, fetched=_check_fetch(connection, broker.id, partitions, checked.fetch))
 
 
 def _check_produce(
@@ -87,11 +126,12 @@ def _check_produce(
         version = min(ranges[0][1], LAST_VERSION_WITH_NAMES)
         answer = connection.request(_unwritable(asked), version=version)
         if version == DRAFT_VERSION:
-            hint = _drafted(answer)
+            partition = answer.responses[0].partition_responses[0]
+            hint = drafted_in_produce(version, partition.unknown_tags, answer.unknown_tags)
             verdict = Verdict.DRAFT if hint else Verdict.TOO_OLD
             return BrokerHints(broker, verdict, *ranges, asked, hint)
         shown = from_metadata(connection.request(metadata_request([asked.topic])))
-        verdict, hint, detail = _judge(answer, shown, asked)
+        verdict, hint, detail = _judge(answer, version, shown, asked)
         return BrokerHints(broker, verdict, *ranges, asked, hint, detail)
     except KipctlError as error:
         return BrokerHints(broker, Verdict.UNREACHABLE, detail=error.what)
@@ -115,23 +155,79 @@ def _unwritable(partition_id: PartitionId) -> ProduceRequest:
     )
 
 
-def _drafted(answer: ProduceResponse) -> Hint | None:
-    """The hint of an answer in the version before hints, where no Kafka as released has one."""
-    partition = answer.responses[0].partition_responses[0]
-    draft = drafted_in_produce(DRAFT_VERSION, partition.unknown_tags, answer.unknown_tags)
-    if draft is None:
-        return None
-    at = draft.endpoint
-    return Hint(draft.leader_id, draft.leader_epoch, host_port(at.host, at.port) if at else None)
-
-
 def _judge(
-    answer: ProduceResponse, metadata: Snapshot, asked: PartitionId
-) -> tuple[Verdict, Hint | None, str]:
+    answer: ProduceResponse, version: int, metadata: Snapshot, asked: PartitionId
+) -> tuple[Verdict, LeaderHint | None, str]:
     """The verdict, the hint, and what is to be said about it."""
     partition = answer.responses[0].partition_responses[0]
     if partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return Verdict.NO_RIGHT, None, error_name(partition.error_code)
     if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return Verdict.UNEXPECTED, None, error_name(partition.error_code)
-    return compare_with_metadata(partition.current_leader, answer.node_endpoints, metadata, asked)
+    return _compare_with_metadata(hint_in_produce(partition, answer, version), metadata, asked)
+
+
+def _compare_with_metadata(
+    hint: LeaderHint, metadata: Snapshot, asked: PartitionId
+) -> tuple[Verdict, LeaderHint | None, str]:
+    """The verdict, the hint, and what is to be said about it."""
+    if hint.leader_id == NO_LEADER:
+        return Verdict.NO_HINT, None, ""
+    if hint.endpoint is None:
+        return Verdict.NO_ENDPOINT, hint, ""
+    known = metadata.by_id[asked]
+    brokers = {broker.id: host_port(broker.host, broker.port) for broker in metadata.brokers}
+    expected = known.leader, known.leader_epoch, brokers.get(known.leader)
+    if (hint.leader_id, hint.leader_epoch, hint.address) != expected:
+        return Verdict.DIFFERS, hint, "Metadata: {} epoch {} {}".format(*expected)
+    return Verdict.AGREES, hint, ""
+
+
+def _check_fetch(
+    connection: BrokerConnection,
+    broker: int,
+    partitions: Iterable[Partition],
+    versions: tuple[int, int],
+) -> FetchCheck:
+    """Ask a broker for a partition that it must refuse: see the module."""
+    if versions[1] < FIRST_FETCH_WITH_HINTS:
+        return FetchCheck(Verdict.TOO_OLD)
+    question = _question(broker, list(partitions))
+    if question is None:
+        return FetchCheck(Verdict.NOT_ASKED, detail=NO_QUESTION)
+    asked, epoch = question
+    try:
+        known = connection.request(metadata_request([asked.topic]))
+        request = FetchRequest(
+            topics=(
+                FetchTopic(
+                    topic=asked.topic,
+                    topic_id=known.topics[0].topic_id,
+                    partitions=(
+                        FetchPartition(partition=asked.partition, current_leader_epoch=epoch),
+                    ),
+                ),
+            ),
+        )
+        answer = connection.request(request)
+        if not answer.responses:
+            return FetchCheck(Verdict.UNEXPECTED, asked, error_name(answer.error_code))
+        partition = answer.responses[0].partitions[0]
+        error = error_name(partition.error_code)
+        if partition.error_code not in LEADER_ERRORS:
+            return FetchCheck(Verdict.UNEXPECTED, asked, error)
+        leader = partition.current_leader
+        named = leader_named(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
+        verdict, hint, detail = _compare_with_metadata(named, from_metadata(known), asked)
+        return FetchCheck(verdict, asked, error, hint, detail)
+    except KipctlError as failed:
+        return FetchCheck(Verdict.UNREACHABLE, asked, detail=failed.what)
+
+
+def _question(broker: int, partitions: list[Partition]) -> tuple[PartitionId, int] | None:
+    """A partition that the broker refuses to be read, and the leader epoch to say (-1: none)."""
+    led = [partition for partition in partitions if partition.leader != NO_LEADER]
+    for partition in led:  # a follower, or the leader, of one that has moved
+        if broker in partition.replicas and partition.leader_epoch > 0:
+            return partition.id, partition.leader_epoch - 1
+    return next(((one.id, -1) for one in led if broker not in one.replicas), None)

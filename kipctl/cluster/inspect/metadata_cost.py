@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from kipctl.cluster.snapshot import Broker, metadata_request
+from kipctl.cluster.snapshot import Broker
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
-from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.metadata import MetadataRequest, metadata_request
 from kipctl.protocol.primitives import INT32
 from kipctl.transport.access import Access
 from kipctl.transport.blocking_connection import BlockingConnection
@@ -42,7 +42,6 @@ def costs(
     brokers: Sequence[Broker],
     topic: str | None,
     silent: Mapping[int, KipctlError],
-    samples: int = SAMPLES,
 ) -> tuple[Cost, ...]:
     """Ask these brokers for one topic (if there is one) and for all, each several times.
 
@@ -59,18 +58,18 @@ def costs(
                 late = TimedOutError(f"The {_DEADLINE_S:g} s for all brokers were over.")
                 found.append(Cost(broker, asked, error=late))
             else:
-                found.append(_cost(cluster, broker, asked, samples))
+                found.append(_cost(cluster, broker, asked))
     return tuple(found)
 
 
-def _cost(cluster: Cluster, broker: Broker, asked: str | None, samples: int) -> Cost:
+def _cost(cluster: Cluster, broker: Broker, asked: str | None) -> Cost:
     request = metadata_request(None if asked is None else [asked])
     try:
         highest = cluster.broker(broker.id).api_versions[ApiKey.METADATA][1]
         version = min(highest, request.api.versions[1])
         frame = encode_request(request, version, 1, cluster.client_id)
         times_us, answer = _ask(
-            Address(broker.host, broker.port), cluster.access, frame, samples, cluster.timeout_s
+            Address(broker.host, broker.port), cluster.access, frame, cluster.timeout_s
         )
         _, response = decode_response(MetadataRequest, version, answer)
     except KipctlError as error:
@@ -87,14 +86,14 @@ def _cost(cluster: Cluster, broker: Broker, asked: str | None, samples: int) -> 
 
 
 def _ask(
-    address: Address, access: Access, frame: bytes, samples: int, timeout_s: float
+    address: Address, access: Access, frame: bytes, timeout_s: float
 ) -> tuple[tuple[int, ...], bytes]:
     """Send the same request again and again; the times in microseconds, and the last answer."""
     times_us = []
     answer = b""
     try:
         with closing(BlockingConnection(address, access, time.monotonic() + timeout_s)) as opened:
-            for _ in range(samples):
+            for _ in range(SAMPLES):
                 began_ns = time.perf_counter_ns()
                 answer = opened.exchange(frame, time.monotonic() + timeout_s)
                 times_us.append((time.perf_counter_ns() - began_ns) // 1000)

@@ -13,10 +13,10 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     from_metadata,
-    metadata_request,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.metadata import metadata_request
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 

@@ -57,7 +57,6 @@ class PartitionFacts:
 
     id: PartitionId
     leader: int
-    leader_epoch: int
     selector: str | None
     offset: int | None
     replicas: tuple[Replica, ...]
@@ -272,7 +271,7 @@ def _reason(
 
 
 def _unreported(facts: PartitionFacts) -> str:
-    """Replicas that may be in any rack: before Kafka 4.0, only live brokers have theirs told."""
+    """Replicas of unknown rack: before Kafka 4.0 brokers report those of live brokers only."""
     unreported = tuple(r for r in facts.replicas if r.rack is None and not r.online)
     return f"; the rack of {_brokers(unreported)}, offline, is not told" if unreported else ""
 

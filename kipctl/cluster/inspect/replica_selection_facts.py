@@ -5,7 +5,7 @@ Nothing is written and no offset committed. The Fetch asks at the high watermark
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -13,9 +13,11 @@ from kipctl.cluster.inspect.replica_selection import (
     NO_SELECTOR,
     Answer,
     Choice,
+    Flip,
     PartitionFacts,
     Replica,
     explain_choice,
+    flips,
 )
 from kipctl.cluster.log_offsets import offsets_request, reported_offsets
 from kipctl.cluster.snapshot import (
@@ -32,11 +34,7 @@ from kipctl.cluster.snapshot import (
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
-from kipctl.protocol.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    ResourceType,
-)
+from kipctl.protocol.describe_configs import ResourceType, configs_request
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.fetch import (
     NO_PREFERRED_READ_REPLICA,
@@ -71,6 +69,9 @@ SETTLE_S = 2.0
 before their first fetch it does not know where their logs end, and names none."""
 
 _POLL_S = 0.1
+_WATCH_POLL_S = 0.25
+_WATCH_SETTLE_S = 0.5
+"""Seconds: a change is reported soon, though its reason may not be known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,29 @@ def _observe(
     return Observation(tuple(sorted(known)), facts, tuple(choices), asked.silent)
 
 
+def watch(
+    cluster: Cluster,
+    wanted: Snapshot,
+    before: Sequence[Choice],
+    seconds: float | None,
+    ended: Callable[[float], bool],
+) -> Iterator[Flip]:
+    """Each change since `before`, for so many seconds (None: for ever), or until `ended`.
+
+    `ended` waits up to so many seconds for the user to end it, and tells whether that happened.
+    Raises UnreachableError when no broker answers any more, UsageError when a topic is gone.
+    """
+    ids = [p.id for p in wanted.partitions]
+    racks = list(dict.fromkeys(choice.rack for choice in before))
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    while (left_s := deadline - time.monotonic()) > 0 and not ended(min(_WATCH_POLL_S, left_s)):
+        now = observe(
+            cluster, take_snapshot(cluster, wanted.topics).only(ids), racks, _WATCH_SETTLE_S
+        ).choices
+        yield from flips(before, now)
+        before = now
+
+
 class _BrokerAnswers:
     """What brokers answered about partitions; one that fails is asked nothing more."""
 
@@ -261,7 +285,6 @@ class _BrokerAnswers:
         return PartitionFacts(
             id=partition.id,
             leader=leader,
-            leader_epoch=partition.leader_epoch,
             selector=self._selectors.get(leader),
             offset=offset,
             replicas=replicas,
@@ -326,16 +349,10 @@ class _BrokerAnswers:
         return Answer(None, self.silent[broker].what if broker in self.silent else "")
 
     def _selector(self, broker: int) -> str | None:
-        answer = self._ask(
-            broker,
-            DescribeConfigsRequest(
-                resources=(DescribeConfigsResource(ResourceType.BROKER, str(broker), (SELECTOR,)),)
-            ),
-        )
+        answer = self._ask(broker, configs_request(ResourceType.BROKER, [str(broker)], [SELECTOR]))
         for result in answer.results if answer else ():
-            for config in result.configs:
-                if config.name == SELECTOR:
-                    return config.value or NO_SELECTOR
+            if SELECTOR in result.values:
+                return result.values[SELECTOR] or NO_SELECTOR
         return None
 
     def _offsets(

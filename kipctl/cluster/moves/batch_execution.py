@@ -108,8 +108,7 @@ class Execution:
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
-        throttle = self.pace.throttle
-        self.copying = CopyTracker(self.cluster, self.plan, throttle, self.progress)
+        self.copying = CopyTracker(self.cluster, self.plan, self.pace.throttle, self.progress)
 
     @property
     def next_step(self) -> str:
@@ -193,14 +192,11 @@ class Execution:
         """Wait for what was submitted before, and elect its leaders."""
         self.accepted += under_way.moves
         self.is_changed = self.is_sent = True
-        throttle, progress = self.pace.throttle, self.progress
-        copying = CopyTracker(self.cluster, under_way, throttle, progress)
+        copying = CopyTracker(self.cluster, under_way, self.pace.throttle, self.progress)
         copying.begin(is_under_way=True)
         self._warn_if_sizes_unknown(copying)
         copying.submitted(under_way)
-        with self._stall_deadline(copying) as later:
-            target, deadline, look = under_way.target, self.deadline(), self._on_poll(copying)
-            await_finished(self.cluster, target, deadline, progress, look, later)
+        self._await_finished(under_way.target, copying)
         self.finished_us = now_us()
         if self.elects:
             self.elect_in_place(under_way.preferred_leaders, self.deadline())
@@ -374,7 +370,7 @@ class Execution:
         self._wait_for_guard(anew=self.plan.copies_data)
         deadline = self.deadline()
         self.progress(f"Electing the preferred leaders of {counted(len(expected), 'partition')}")
-        with self._partly_done_if_refused():
+        try:
             self.elections.append(
                 elect_preferred(
                     self.cluster,
@@ -385,13 +381,7 @@ class Execution:
                     guard=NeverPauses(self.guard),
                 )
             )
-
-    @contextmanager
-    def _partly_done_if_refused(self) -> Iterator[None]:
-        """An election that is refused (Kafka 3.0 has none in KRaft) leaves replicas that moved."""
-        try:
-            yield
-        except RefusedError as refused:
+        except RefusedError as refused:  # Kafka 3.0 has no elections in KRaft
             if not self.accepted:
                 raise
             raise PartlyDoneError(

@@ -7,8 +7,8 @@ may have changed.
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
+from kipctl.cluster.moves.election_batches import in_batches
 from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.plan import Plan, plan_to
 from kipctl.cluster.moves.reassign import (
@@ -72,7 +72,7 @@ def starting_entries(
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """What is to be cancelled, and what is left alone; `started` has the entries of the former."""
+    """What is cancelled and what is not; `started` has the entries of the former."""
 
     stop: tuple[Reassignment, ...]
     left_alone: tuple[Reassignment, ...]
@@ -132,7 +132,7 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
     originals = {one.id: one.original for one in chosen.stop if one.id not in left_out}
     done: set[PartitionId] = set()
     try:
-        for batch in _batches(originals):
+        for batch in in_batches(originals, _AT_ONCE):
             refused = submit(
                 cluster,
                 dict.fromkeys(batch),
@@ -205,12 +205,6 @@ def is_as_before(entry: Entry, now: Snapshot) -> bool:
 def _look(cluster: Cluster, partitions: Iterable[PartitionId], deadline: float) -> Snapshot:
     topics = sorted({partition_id.topic for partition_id in partitions})
     return retry_until(lambda: refresh_snapshot(cluster, topics), deadline)
-
-
-def _batches(partitions: Iterable[PartitionId]) -> Iterable[tuple[PartitionId, ...]]:
-    left = iter(sorted(partitions))
-    while batch := tuple(islice(left, _AT_ONCE)):
-        yield batch
 
 
 def _await_replicas(

@@ -212,7 +212,7 @@ class CopyTracker:
             self.progress(ProgressText(text, last.copied, last.whole, says_time_left=True))
 
     def outcome(self, seconds: float) -> CopyResult:
-        """What it came to."""
+        """The bytes expected and copied."""
         return CopyResult(self.expected_bytes, self.seen[-1].copied, seconds)
 
     def _ask(self, moves: Iterable[Move], *, with_new: bool = True) -> None:

@@ -87,7 +87,7 @@ def elect_preferred(
     run = _Batches(len(expected))
     run.brokers = tuple(broker.id for broker in sample_brokers(before.brokers))
     with run.progress_in_errors():
-        for part in _in_batches(expected, batch):
+        for part in in_batches(expected, batch):
             if run.asked and between_s:
                 guard.sleep(between_s)
             guard.demand_quiet()
@@ -111,7 +111,7 @@ def elect_unclean(
     chosen = tuple(partitions)
     run = _Batches(len(chosen))
     with run.progress_in_errors():
-        for part in _in_batches(chosen, batch):
+        for part in in_batches(chosen, batch):
             deadline = time.monotonic() + timeout_s
             run.asked += len(part)
             outcomes = run.answered(elect(cluster, ElectionType.UNCLEAN, part, deadline))
@@ -174,7 +174,7 @@ class _Batches:
 
     @contextmanager
     def progress_in_errors(self) -> Iterator[None]:
-        """Add how far it came to what stops it."""
+        """Add the progress to the error that stops the elections."""
         try:
             yield
         except KeyboardInterrupt as interrupted:
@@ -198,8 +198,8 @@ class _Batches:
             raise
 
 
-def _in_batches(partitions: Iterable[PartitionId], size: int) -> Iterator[tuple[PartitionId, ...]]:
-    """In the order of topics, so that a batch has few of them."""
+def in_batches(partitions: Iterable[PartitionId], size: int) -> Iterator[tuple[PartitionId, ...]]:
+    """So many at a time, in the order of topics, so that a batch has few of them."""
     ordered = tuple(sorted(partitions))
     for start in range(0, len(ordered), size):
         yield ordered[start : start + size]

@@ -154,10 +154,6 @@ class Journal:
                 if entry.is_unfinished:
                     yield entry
 
-    def last(self) -> Entry | None:
-        """The newest that a rollback may undo."""
-        return self.last_change()[0]
-
     def count(self) -> int:
         """How many entries there are, damaged ones too."""
         return len(self._paths())

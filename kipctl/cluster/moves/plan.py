@@ -1,4 +1,4 @@
-"""What a plan is: which partitions get which replicas, and which are left alone, and why.
+"""What a plan is: which partitions get which replicas, and which are skipped, and why.
 
 The planners make one; so do a given assignment and the way back (`plan_to`). Pure rules.
 """
@@ -51,7 +51,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The moves, sorted by partition, and what is left alone."""
+    """The moves, sorted by partition, and the partitions that are skipped."""
 
     moves: tuple[Move, ...]
     skipped: tuple[Skipped, ...] = ()
@@ -82,7 +82,7 @@ class Plan:
         return replace(self, moves=tuple(m for m in self.moves if m.id not in left_out))
 
     def skipping(self, reasons: Mapping[PartitionId, str]) -> "Plan":
-        """The plan less the moves of these partitions, which are among what is left alone."""
+        """The plan less the moves of these partitions, which are skipped."""
         skipped = tuple(Skipped(m.id, reasons[m.id]) for m in self.moves if m.id in reasons)
         return replace(self.without(reasons), skipped=(*self.skipped, *skipped))
 
@@ -93,7 +93,7 @@ class Plan:
 
 
 def sorted_plan(steps: Iterable[Move | Skipped]) -> Plan:
-    """The plan of moves and of what is left alone, in whatever order they come."""
+    """The plan of these moves and skipped partitions, which come in any order."""
     in_order = sorted(steps, key=lambda one: one.id)
     return Plan(
         tuple(one for one in in_order if isinstance(one, Move)),

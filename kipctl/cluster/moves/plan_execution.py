@@ -110,7 +110,7 @@ def resume(
     is_to_pause: Callable[[], bool] | None = None,
     **settings: Unpack[ExecutionSettings],
 ) -> LeadersMoved:
-    """Do what is left of a change that was cut off, in the way it was begun (`how`).
+    """Do the rest of a change that was cut off, in the way it was begun (`how`).
 
     First what is under way is waited for, and leaders are elected where only that is left.
     `is_to_pause` is that of the journal whose lock is held, where the entry is not in it. It raises

@@ -1,4 +1,4 @@
-"""A plan as an operator looks at it: brokers before and after, what is copied, what is left alone.
+"""A plan as an operator looks at it: brokers before and after, what is copied, what is skipped.
 
 Pure rules, of a snapshot of the whole cluster, a plan, and what brokers report of their logs.
 """

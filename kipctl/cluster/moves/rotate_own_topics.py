@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from kipctl.cluster.metadata_convergence import OnEvent, ignore_event
-from kipctl.cluster.moves.election_batches import DEFAULT_TIMEOUT_S
 from kipctl.cluster.moves.plan import demand_moves
 from kipctl.cluster.moves.plan_execution import rotate_leaders
 from kipctl.cluster.moves.plan_result import LeadersMoved
@@ -13,10 +12,7 @@ from kipctl.transport.request import Cluster
 
 
 def rotate_own_topics(
-    cluster: Cluster,
-    topics: Sequence[str],
-    on_event: OnEvent = ignore_event,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    cluster: Cluster, topics: Sequence[str], on_event: OnEvent = ignore_event
 ) -> LeadersMoved:
     """Move every leader of these topics (names or globs) to its next replica, and wait for it.
 
@@ -26,4 +22,4 @@ def rotate_own_topics(
     before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
     plan = rotate(before)
     demand_moves(plan, topics)
-    return rotate_leaders(cluster, plan, on_event=on_event, timeout_s=timeout_s)
+    return rotate_leaders(cluster, plan, on_event=on_event)

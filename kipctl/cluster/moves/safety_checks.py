@@ -14,9 +14,9 @@ from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResult,
     ResourceType,
+    configs_request,
 )
 from kipctl.transport.request import Cluster
 
@@ -61,7 +61,7 @@ def survey(
     *,
     may_not_list: bool = False,
 ) -> Survey:
-    """Look at the whole cluster and plan; what is being reassigned is left alone.
+    """Look at the whole cluster and plan; partitions that are being reassigned are skipped.
 
     In this order a reassignment that ends in between is in the Metadata. `named` are topics; the
     user is told why one of them is not shown. Raises RefusedError when the cluster does not list
@@ -195,24 +195,20 @@ def min_insync_replicas(
     known: dict[str, int | None] = {}
     left = iter(topics)
     while names := tuple(islice(left, _TOPICS_A_REQUEST)):
-        asked = tuple(
-            DescribeConfigsResource(ResourceType.TOPIC, name, (_MIN_INSYNC,)) for name in names
-        )
+        asked = configs_request(ResourceType.TOPIC, names, [_MIN_INSYNC])
         try:
             results = retry_until(partial(_configs, cluster, asked), deadline)
         except KipctlError:
             results = ()
         known |= dict.fromkeys(names)
         for result in results:
-            value = next((c.value for c in result.configs if c.name == _MIN_INSYNC), None)
+            value = result.values.get(_MIN_INSYNC)
             known[result.resource_name] = int(value) if value else None
     return known
 
 
-def _configs(
-    cluster: Cluster, asked: tuple[DescribeConfigsResource, ...]
-) -> tuple[DescribeConfigsResult, ...]:
-    return cluster.any_broker().request(DescribeConfigsRequest(asked)).results
+def _configs(cluster: Cluster, asked: DescribeConfigsRequest) -> tuple[DescribeConfigsResult, ...]:
+    return cluster.any_broker().request(asked).results
 
 
 def replication_factor_warning(plan: Plan) -> str:

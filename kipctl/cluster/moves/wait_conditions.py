@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kipctl import __version__
 from kipctl.cluster.acls import no_topics_warning
 from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.moves.election_request import SEE_LEADERS
@@ -14,7 +13,6 @@ from kipctl.cluster.snapshot import (
     Broker,
     PartitionId,
     Snapshot,
-    metadata_request,
     refresh_snapshot,
     take_snapshot,
 )
@@ -26,7 +24,8 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
-from kipctl.protocol.api_versions import ApiVersionsRequest
+from kipctl.protocol.api_versions import own_api_versions_request
+from kipctl.protocol.metadata import metadata_request
 from kipctl.protocol.metadata_frames import read_metadata
 from kipctl.transport.each_broker import AT_ONCE, ask_each
 from kipctl.transport.request import Cluster
@@ -164,7 +163,7 @@ def read_state(
 
 def _silent(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
     """Brokers that do not answer ApiVersions, whose answer does not grow with the cluster."""
-    request = ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
+    request = own_api_versions_request()
     rounds = 1 + len(brokers) // AT_ONCE
     found = ask_each(
         cluster,

@@ -13,7 +13,7 @@ from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.metadata import metadata_request
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
@@ -167,9 +167,7 @@ def _restart(lab: Lab, cluster: Cluster, topic: str, before: Snapshot, restart: 
 def _await_leaders_away(cluster: Cluster, other: int, topic: str, broker: int) -> None:
     """Raises TimedOutError when a partition stays without another leader."""
     deadline = time.monotonic() + _AWAY_TIMEOUT_S
-    request = MetadataRequest(
-        topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
-    )
+    request = metadata_request([topic])
     while time.monotonic() < deadline:
         seen = from_metadata(cluster.broker(other).request(request))
         if not any(partition.leader in (broker, -1) for partition in seen.partitions):

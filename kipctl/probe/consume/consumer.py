@@ -23,13 +23,13 @@ from kipctl.probe.consume.offset_fetcher import OffsetFetcher, PositionCall
 from kipctl.probe.consume.positions import RETRIABLE_ERRORS, Check, Partition, State
 from kipctl.probe.consume.read_rows import UNKNOWN, ReadRows
 from kipctl.probe.consume.requests import fetch_request
-from kipctl.probe.hints import NO_HINT, hint_in_fetch
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
+from kipctl.protocol.leader_hints import NO_HINT, hint_in_fetch
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.record_counts import OldFormatError, count_records
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling

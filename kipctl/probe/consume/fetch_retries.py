@@ -4,10 +4,10 @@ from kipctl.probe.backoff import Attempts
 from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.fetch_session import FetchPosition
 from kipctl.probe.consume.positions import Partition
-from kipctl.probe.hints import NO_HINT, Hint
 from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.probe.retries import Retries
 from kipctl.probe.tracing import Tracing
+from kipctl.protocol.leader_hints import NO_HINT, LeaderHint
 from kipctl.trace.codes import Decision
 
 _NOTHING = -1
@@ -38,7 +38,7 @@ class FetchRetries:
         error: int,
         now_us: int,
         decision: Decision = Decision.NOT_APPLICABLE,
-        hint: Hint = NO_HINT,
+        hint: LeaderHint = NO_HINT,
         is_read_elsewhere: bool = False,
     ) -> None:
         """A Fetch of it failed; there is nothing to wait for when it is read elsewhere next."""

@@ -116,7 +116,7 @@ class ConsumeSpec(Spec["ConsumeOutcome"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeOutcome(Outcome):
-    """What a run of the consumer came to; `errors` counts partitions that were given up."""
+    """The outcome of a run of the consumer; `errors` counts partitions that were given up."""
 
     datasets = ("reads", "rpcs", "redirects")
     api = "fetch"

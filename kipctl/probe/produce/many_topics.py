@@ -51,7 +51,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentsSent:
-    """What legs came to. `waits_us` has each record that waited for Metadata, and for how long.
+    """The outcome of segments. `waits_us` has how long each record waited that had no Metadata.
 
     Latencies are those of acknowledged records, from their intended send time. Microseconds.
     """
@@ -67,7 +67,7 @@ class SegmentsSent:
 
 
 class BlockingAccumulator(Accumulator):
-    """Takes the records of a leg one by one, and none while one waits for its topic's Metadata."""
+    """Takes a segment's records one by one, and none while one waits for its topic's Metadata."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class BlockingAccumulator(Accumulator):
         self.waits_us: list[int] = []
 
     def begin_segment(self, segment: Segment, start_us: int) -> None:
-        """The leg to follow; the one before is over."""
+        """The segment to send next; the one before is over."""
         self._topics = segment.topics
         self.generated = self.settled = 0
         self.start(Schedule(start_us, segment.records, segment.rate))
@@ -121,7 +121,7 @@ class BlockingAccumulator(Accumulator):
             self.due_us = 0
 
     def intended_us(self, batch: Batch) -> Iterator[int]:
-        """When each record of a batch of this leg should have been sent."""
+        """When each record of a batch of this segment should have been sent."""
         return (self._schedule.intended_us(batch.first_seq + k) for k in range(batch.records))
 
 
@@ -196,7 +196,7 @@ class ManyTopicsProducer(Producer):
         self._topics_in_use.idle_us = max_idle_ms * 1000
 
     def send(self, segments: Sequence[Segment]) -> SegmentsSent:
-        """Send the legs' records one after the other, until they are settled and Metadata is too.
+        """Send the segments' records in order, until they are settled and Metadata is too.
 
         Raises TimedOutError when a topic does not come to be known.
         """

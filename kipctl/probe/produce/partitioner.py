@@ -99,7 +99,7 @@ class Shared(Partitioner):
         ]
 
     def load(self, queued: Sequence[int], available: Sequence[bool]) -> None:
-        """All partitions are told of; the worker's own count."""
+        """All partitions are passed; those of the worker itself count."""
         i, n = self._worker, self._workers
         self._own.load(queued[i::n], available[i::n])
 

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from kipctl.probe.backoff import Attempts
 from kipctl.probe.client import STALE_METADATA_ERRORS, TICK_US, ProbeClient
-from kipctl.probe.hints import NO_HINT, Hint
 from kipctl.probe.idle_eviction import TopicsInUse
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.accumulator import Accumulator
@@ -33,6 +32,7 @@ from kipctl.probe.tracing import Tracing
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
+from kipctl.protocol.leader_hints import NO_HINT, LeaderHint
 from kipctl.protocol.produce_frames import PartitionRecords, Topic
 from kipctl.protocol.records import batch_header
 from kipctl.trace.codes import Decision, MetadataCause
@@ -356,7 +356,7 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         now: int,
         base_offset: int = NO_OFFSET,
         decision: Decision = Decision.NOT_APPLICABLE,
-        hint: Hint = NO_HINT,
+        hint: LeaderHint = NO_HINT,
     ) -> None:
         """Give the batch up, or put it back to be tried again."""
         attempts = batch.attempts

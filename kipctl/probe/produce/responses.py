@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from kipctl.probe.hints import NO_HINT, Hint, hint_in_produce
 from kipctl.probe.produce.batches import Batch
 from kipctl.protocol.api import decode_response
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.leader_hints import NO_HINT, LeaderHint, hint_in_produce
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.produce import (
     PartitionProduceResponse,
@@ -27,7 +27,7 @@ class BatchResult(NamedTuple):
     batch: Batch
     error: int
     base_offset: int
-    hint: Hint = NO_HINT
+    hint: LeaderHint = NO_HINT
 
 
 def warm_up_codec(version: int) -> None:

@@ -123,7 +123,7 @@ class ProduceSpec(Spec["ProduceOutcome"]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceOutcome(Outcome):
-    """What a run of the producer came to; numbers are of records."""
+    """The outcome of a run of the producer; numbers are of records."""
 
     datasets = ("batches", "rpcs", "redirects")
     api = "produce"

@@ -162,7 +162,7 @@ def test_sizes_that_a_broker_does_not_tell(
 
 def facts(number: int, leader: int, log_end: int | None = 10) -> PartitionFacts:
     log = Replica(leader, "a", True, log_start=0, log_end=log_end)
-    return PartitionFacts(PartitionId("t", number), leader, 0, "", 0, (log,))
+    return PartitionFacts(PartitionId("t", number), leader, "", 0, (log,))
 
 
 class OneBrokerLeft:

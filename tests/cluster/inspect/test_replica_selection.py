@@ -30,7 +30,7 @@ def replica(broker: int, rack: str | None, **more: object) -> Replica:
 def partition(
     *replicas: Replica, leader: int = 1, selector: str | None = RACK_AWARE
 ) -> PartitionFacts:
-    return PartitionFacts(PartitionId("t", 0), leader, 7, selector, OFFSET, replicas)
+    return PartitionFacts(PartitionId("t", 0), leader, selector, OFFSET, replicas)
 
 
 LEADER = replica(1, "a")

@@ -59,20 +59,20 @@ def test_only_what_may_have_happened_is_undone(
     older = kept.save(SECOND, FIRST, BOB).mark(EntryState.DONE)
     newer = kept.save(FIRST, SECOND, BOB).mark(state)
     assert newer.may_be_undone is may_be_undone
-    assert kept.last() == (newer if may_be_undone else older)
+    assert kept.last_change()[0] == (newer if may_be_undone else older)
 
 
 def test_a_rollback_is_undone_by_its_id_only(kept: Journal) -> None:
     change = kept.save(FIRST, SECOND, BOB).mark(EntryState.DONE)
     rollback = kept.save(SECOND, FIRST, BOB, undoes=change.id).mark(EntryState.DONE)
-    assert kept.last() == change
+    assert kept.last_change()[0] == change
     assert kept.find(rollback.id) == rollback
 
 
 def test_what_is_saved_for_whatever_comes_next_may_be_undone(kept: Journal) -> None:
     entry = kept.save(FIRST)
     assert (entry.state, entry.after) == (EntryState.SUBMITTED, {T0: None})
-    assert kept.last() == entry
+    assert kept.last_change()[0] == entry
     assert read_entry(entry.mark(EntryState.DONE, SECOND).path).after == SECOND
 
 
@@ -111,9 +111,9 @@ def test_entries_of_the_old_form_are_read(kept: Journal) -> None:
     assert (undone.state, entry.state) == (EntryState.UNDONE, EntryState.DONE)
     assert (entry.before, entry.after) == (FIRST, {T0: None})
     assert entry.is_legacy
-    assert kept.last() == entry
+    assert kept.last_change()[0] == entry
     entry.mark(EntryState.UNDONE)
-    assert kept.last() is None
+    assert kept.last_change()[0] is None
     assert kept.count() == 2
 
 
@@ -139,7 +139,7 @@ def test_a_damaged_entry_is_named_and_passed_over(kept: Journal, text: str) -> N
     assert kept.last_change(damaged.append) == (good, f"entry {bad.id}, is damaged")
     assert [one.path for one in damaged] == [bad.path]
     assert str(bad.path) in str(damaged[0])
-    assert kept.last() == good
+    assert kept.last_change()[0] == good
     with pytest.raises(UsageError, match=bad.path.name):
         kept.find(bad.id)
 
@@ -190,14 +190,14 @@ def test_what_cannot_be_synced_is_not_said_to_be_saved(
         patch.setattr("os.fsync", fsync)
         with pytest.raises(UsageError, match="No space left on device"):
             kept.save(SECOND, FIRST, BOB)
-    assert kept.last() == before
+    assert kept.last_change()[0] == before
     assert kept.save(SECOND, FIRST, BOB).state is EntryState.PREPARED
 
 
 def test_clusters_have_journals_of_their_own(tmp_path: Path) -> None:
     variables = {"XDG_STATE_HOME": str(tmp_path)}
     journal("one", variables).save(FIRST)
-    assert journal("other", variables).last() is None
+    assert journal("other", variables).last_change()[0] is None
 
 
 @pytest.mark.parametrize("cluster_id", ["", "unknown"])

@@ -3,12 +3,22 @@
 from collections.abc import Callable, Mapping
 
 import pytest
-from plan_worlds import after, cluster_of, reasons
+from plan_worlds import cluster_of
 
 from kipctl.cluster.moves.log_sizes import Disk, LogSizes, disk_of, log_sizes
 from kipctl.cluster.moves.plan import Move, Plan, Skipped
 from kipctl.cluster.moves.plan_summary import CopyLink, SkipReason, document, summarize
 from kipctl.cluster.moves.planners import options
+from kipctl.cluster.moves.planners.add_brokers import add
+from kipctl.cluster.moves.planners.drain import drain
+from kipctl.cluster.moves.planners.placement import NO_INPUTS
+from kipctl.cluster.moves.planners.preferred_leaders import (
+    balance_leaders,
+    leaders_off,
+    set_preferred,
+)
+from kipctl.cluster.moves.planners.replace_broker import replace
+from kipctl.cluster.moves.planners.replication_factor import replication_factor
 from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
@@ -190,20 +200,18 @@ def test_what_is_wrong_is_said(wrong: Callable[[], object]) -> None:
         wrong()
 
 
-def test_ways_plan_one_after_the_other() -> None:
-    plan = options.plan_options([options.drain_way(["1"]), options.balance_way("leaders")], NOW)
-    assert set(after(plan)) == {0, 1, 2, 3}
-    assert all(1 not in replicas for replicas in after(plan).values())
-    assert reasons(plan) == {}
-    every = [
-        options.leaders_off_way(["1"]),
-        options.leader_way(["t-0=1"]),
-        options.add_way(["3"]),
-        options.replace_way(["1=3"]),
-        options.replication_factor_way(3),
+def test_each_way_is_its_planner_with_what_the_option_says() -> None:
+    ways = [
+        (options.drain_way(["1"]), drain(NOW, [1])),
+        (options.leaders_off_way(["1"]), leaders_off(NOW, [1])),
+        (options.leader_way(["t-0=1"]), set_preferred(NOW, {T[0]: 1})),
+        (options.balance_way("leaders"), balance_leaders(NOW)),
+        (options.add_way(["3"]), add(NOW, [3])),
+        (options.replace_way(["1=3"]), replace(NOW, {1: 3})),
+        (options.replication_factor_way(3), replication_factor(NOW, 3)),
     ]
-    assert [way.option for way in every][:3] == ["--leaders-off 1", "--leader t-0=1", "--add 3"]
-    for way in every:
-        assert options.plan_options([way], NOW).moves == way.plan(NOW, options.NO_INPUTS).moves
+    assert [way.option for way, _ in ways][:3] == ["--drain 1", "--leaders-off 1", "--leader t-0=1"]
+    for way, plan in ways:
+        assert way.plan(NOW, NO_INPUTS) == plan
     with pytest.raises(UsageError):
-        options.plan_options([options.rack_aware_way()], NOW)
+        options.rack_aware_way().plan(NOW, NO_INPUTS)

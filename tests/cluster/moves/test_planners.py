@@ -105,13 +105,8 @@ def test_leaders_leave_a_broker_and_are_shared() -> None:
         (cluster_of((1,)), [1], {}, {0: "no replica on another broker is in sync"}),
         # A whole rack: what is behind the new leader comes before those of the rack.
         (cluster_of((1, 2, 3, 4)), [1, 2], {0: (3, 4, 1, 2)}, {}),
-        # 2 is the preferred leader and could lead: no new order is needed.
-        (
-            cluster_of((2, 1), leaders=(1,)),
-            [1],
-            {},
-            {0: "its preferred leader is another broker: an election alone moves it"},
-        ),
+        # 2 is the preferred leader and could lead: an election is enough.
+        (cluster_of((2, 1), leaders=(1,)), [1], {0: (2, 1)}, {}),
         # 2 is the preferred leader and cannot lead, 3 can.
         (cluster_of((2, 1, 3), isr=[(1, 3)], leaders=(1,)), [1], {0: (3, 2, 1)}, {}),
         (cluster_of((2, 1)), [1], {}, {}),

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kipctl import __version__
 from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
@@ -19,16 +18,11 @@ from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, fr
 from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.api_versions import ApiVersionsRequest
-from kipctl.protocol.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResult,
-    ResourceType,
-)
+from kipctl.protocol.api_versions import own_api_versions_request
+from kipctl.protocol.describe_configs import DescribeConfigsResult, ResourceType, configs_request
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
-from kipctl.protocol.metadata import MetadataRequest
+from kipctl.protocol.metadata import metadata_request
 from kipctl.transport.access import Access
 from kipctl.transport.acl_errors import denial
 from kipctl.transport.each_broker import ask_each
@@ -97,7 +91,7 @@ class BrokerFacts:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The settings of a topic, its own or what it has from the brokers; None when not told.
+    """The settings of a topic, its own or what it has from the brokers; None when not known.
 
     `throttled` are the configs of it that list throttled replicas.
     """
@@ -236,7 +230,7 @@ def _scraped_again(
 
 
 def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:
-    """All at once: who hangs holds up no other."""
+    """Ask all at once: a broker that hangs does not delay the others."""
     by_id = {broker.id: broker for broker in brokers}
     asked = ask_each(
         cluster, by_id, lambda id, connection: _ask_broker(by_id[id], connection), _DEADLINE_S
@@ -248,10 +242,8 @@ def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFac
 
 
 def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
-    versions = connection.request(
-        ApiVersionsRequest(client_software_name="kipctl", client_software_version=__version__)
-    )
-    metadata = connection.request(MetadataRequest(topics=(), allow_auto_topic_creation=False))
+    versions = connection.request(own_api_versions_request())
+    metadata = connection.request(metadata_request(()))
     settings, settings_error = _settings(connection, broker.id)
     directories, directories_error = _directories(connection)
     if versions.error_code:
@@ -278,17 +270,13 @@ def _settings(
     connection: BrokerConnection, broker: int
 ) -> tuple[dict[str, str | None], KipctlError | None]:
     """The broker's settings, or why it does not tell them."""
-    answer = connection.request(
-        DescribeConfigsRequest(
-            (DescribeConfigsResource(ResourceType.BROKER, str(broker), (*SETTINGS, *RATES)),)
-        )
-    )
-    (result,) = answer.results
-    return _values(result), _refused(result, connection.access)
+    asked = configs_request(ResourceType.BROKER, [str(broker)], (*SETTINGS, *RATES))
+    (result,) = connection.request(asked).results
+    return result.values, _refused(result, connection.access)
 
 
 def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | None:
-    """Why settings are not told; None if they are."""
+    """Why settings are refused; None if they are not."""
     if not result.error_code:
         return None
     is_topic = result.resource_type == ResourceType.TOPIC
@@ -321,16 +309,14 @@ def ask_topics(
     facts: dict[str, TopicFacts] = {}
     why: KipctlError | None = None
     for first in range(0, len(topics), _TOPICS_AT_ONCE):
-        asked = tuple(
-            DescribeConfigsResource(ResourceType.TOPIC, topic, (*_TOPIC_SETTINGS, *REPLICAS))
-            for topic in topics[first : first + _TOPICS_AT_ONCE]
-        )
+        some = topics[first : first + _TOPICS_AT_ONCE]
+        asked = configs_request(ResourceType.TOPIC, some, (*_TOPIC_SETTINGS, *REPLICAS))
         try:
-            results = cluster.any_broker().request(DescribeConfigsRequest(asked)).results
+            results = cluster.any_broker().request(asked).results
         except KipctlError as error:
             return facts, why or error
         for result in results:
-            values = _values(result)
+            values = result.values
             least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
             if result.error_code:
                 why = why or _refused(result, cluster.access)
@@ -341,7 +327,3 @@ def ask_topics(
                     tuple(name for name in REPLICAS if values.get(name)),
                 )
     return facts, why
-
-
-def _values(result: DescribeConfigsResult) -> dict[str, str | None]:
-    return {config.name: config.value for config in result.configs}

@@ -1,4 +1,4 @@
-"""Findings about log directories: failed, cordoned, or not told."""
+"""Findings about log directories: failed, cordoned, or not known."""
 
 from collections import Counter
 from collections.abc import Iterator

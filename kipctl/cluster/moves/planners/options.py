@@ -1,21 +1,12 @@
-"""The planners as a command line names them: options read, and made one plan.
-
-Each function reads the values of one option; `plan_options` plans one option after the other, each
-on what the one before has planned.
-"""
+"""The planners as a command line names them: each function reads the values of one option."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from kipctl.cluster.moves.plan import Move, Plan, Skipped
+from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.placement import (
-    NO_INPUTS,
-    PlanInputs,
-    demand_known,
-    known_brokers,
-)
+from kipctl.cluster.moves.planners.placement import PlanInputs, demand_known, known_brokers
 from kipctl.cluster.moves.planners.preferred_leaders import (
     balance_leaders,
     leaders_off,
@@ -24,7 +15,7 @@ from kipctl.cluster.moves.planners.preferred_leaders import (
 from kipctl.cluster.moves.planners.rack_aware import rack_aware
 from kipctl.cluster.moves.planners.replace_broker import replace as replace_brokers
 from kipctl.cluster.moves.planners.replication_factor import demand_factor, replication_factor
-from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, parse_partition
+from kipctl.cluster.snapshot import PartitionId, Snapshot, parse_partition
 from kipctl.errors import UsageError, did_you_mean
 
 RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
@@ -40,53 +31,6 @@ class PlannerOption:
     option: str
     plan: Callable[[Snapshot, PlanInputs], Plan]
     copies: bool = True
-
-
-def plan_options(
-    options: Iterable[PlannerOption], snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS
-) -> Plan:
-    """One plan for all these options, each planned on the cluster as those before leave it.
-
-    `snapshot` is of the whole cluster, so that load is counted rightly; `inputs.chosen` are the
-    partitions that may change. Raises UsageError, as the planners do.
-    """
-    reached = snapshot
-    skipped: dict[Skipped, None] = {}
-    moved: set[PartitionId] = set()
-    for option in options:
-        plan = option.plan(reached, inputs)
-        moved.update(move.id for move in plan.moves)
-        reached = after_moves(reached, plan.moves)
-        skipped |= dict.fromkeys(plan.skipped)
-    moves = tuple(
-        Move(old.id, old.replicas, new.replicas, old.leader)
-        for old, new in zip(snapshot.partitions, reached.partitions, strict=True)
-        # Together they may end at the order of now: then only an election is to come.
-        if old.replicas != new.replicas or (old.id in moved and old.leader != new.replicas[0])
-    )
-    return Plan(moves, tuple(sorted(skipped, key=lambda one: one.id)))
-
-
-def after_moves(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
-    """The cluster after these moves and an election: what was copied is in sync."""
-    after = {move.id: move.after for move in moves}
-
-    def moved(partition: Partition) -> Partition:
-        replicas = after[partition.id]
-        new = [replica for replica in replicas if replica not in partition.replicas]
-        isr = tuple(r for r in replicas if r in partition.isr or r in new)
-        return replace(
-            partition,
-            replicas=replicas,
-            isr=isr,
-            offline=tuple(r for r in partition.offline if r in replicas),
-            leader=replicas[0] if replicas[0] in isr else partition.leader,
-        )
-
-    return replace(
-        snapshot,
-        partitions=tuple(moved(p) if p.id in after else p for p in snapshot.partitions),
-    )
 
 
 def drain_way(values: Sequence[str]) -> PlannerOption:

@@ -6,7 +6,7 @@ The preferred leaders then have to be elected. Only replicas that are in sync co
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from kipctl.cluster.moves.plan import Move, Plan, Skipped
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, sorted_plan
 from kipctl.cluster.moves.planners.leader_balance import Candidates, balance
 from kipctl.cluster.moves.planners.placement import (
     NO_INPUTS,
@@ -19,8 +19,6 @@ from kipctl.cluster.moves.planners.placement import (
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError, did_you_mean
 
-ELECTION_ONLY = "its preferred leader is another broker: an election alone moves it"
-
 
 def leaders_off(
     snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_INPUTS
@@ -29,32 +27,34 @@ def leaders_off(
 
     A partition changes when its preferred leader is there, or when the broker that leads it is and
     the preferred one is not in sync. The brokers come last in its new order, so that the next
-    election does not lead back to them. Raises UsageError for a broker that is not known.
+    election does not lead back to them. Where an election alone moves the leader, as the preferred
+    one is elsewhere and in sync, the move is to the order that there is. Raises UsageError for a
+    broker that is not known.
     """
     demand_known(snapshot, brokers)
     off = frozenset(brokers)
-    concerned, choices, skipped = [], [], []
+    concerned, choices = [], []
+    steps: list[Move | Skipped] = []
     for partition in inputs.changeable(snapshot):
         can_lead = in_sync(partition, snapshot.broker_ids)
         first = partition.replicas[0]
         if first not in off and partition.leader not in off:
             continue
         if first not in off and first in can_lead:
-            skipped.append(Skipped(partition.id, ELECTION_ONLY))
+            steps.append(move_of(partition, partition.replicas))
             continue
         may = tuple(replica for replica in can_lead if replica not in off)
         if may:
             concerned.append(partition)
             choices.append(Candidates(may))
         else:
-            skipped.append(Skipped(partition.id, "no replica on another broker is in sync"))
+            steps.append(Skipped(partition.id, "no replica on another broker is in sync"))
     leaders = balance(_other_leaders(snapshot, concerned), choices)
-    moves = []
     for partition, leader in zip(concerned, leaders, strict=True):
         rest = [replica for replica in partition.replicas if replica != leader]
         rest.sort(key=lambda replica: replica in off)
-        moves.append(move_of(partition, (leader, *rest)))
-    return Plan(tuple(moves), tuple(skipped))
+        steps.append(move_of(partition, (leader, *rest)))
+    return sorted_plan(steps)
 
 
 def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan:

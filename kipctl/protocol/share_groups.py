@@ -1,4 +1,7 @@
-"""ShareFetch: read as a member of a share group; the answer may hint (API 78, KIP-932)."""
+"""ShareFetch and ShareAcknowledge: a member of a share group reads (APIs 78 and 79, KIP-932).
+
+Both answers may hint at the leader.
+"""
 
 from typing import Annotated
 from uuid import UUID
@@ -15,12 +18,10 @@ from kipctl.protocol.message import (
     Message,
     Request,
     Response,
-    message,
 )
 from kipctl.protocol.produce import NodeEndpoint
 
 
-@message
 class ShareLeader(Message):
     """The leader that the answering broker knows; always there, id 0 and epoch 0 without error."""
 
@@ -28,7 +29,6 @@ class ShareLeader(Message):
     leader_epoch: Int32 = 0
 
 
-@message
 class AcquiredRecords(Message):
     """Records that the member has now, and how often they were handed out; both ends included."""
 
@@ -37,7 +37,6 @@ class AcquiredRecords(Message):
     delivery_count: Int16 = 0
 
 
-@message
 class SharePartitionData(Message):
     """What was read of one partition, and what became of its acknowledgements."""
 
@@ -51,13 +50,11 @@ class SharePartitionData(Message):
     acquired_records: tuple[AcquiredRecords, ...] = ()
 
 
-@message
 class ShareFetchableTopicResponse(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[SharePartitionData, ...] = ()
 
 
-@message
 class ShareFetchResponse(Response):
     """`node_endpoints` names all leaders of partitions answered with NOT_LEADER_OR_FOLLOWER."""
 
@@ -69,7 +66,6 @@ class ShareFetchResponse(Response):
     node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
-@message
 class AcknowledgementBatch(Message):
     """Records from the first to the last offset, and what they come back as.
 
@@ -82,25 +78,21 @@ class AcknowledgementBatch(Message):
     acknowledge_types: tuple[Int8, ...] = ()
 
 
-@message
 class ShareFetchPartition(Message):
     partition_index: Int32 = 0
     acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
 
 
-@message
 class ShareFetchTopic(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[ShareFetchPartition, ...] = ()
 
 
-@message
 class ShareForgottenTopic(Message):
     topic_id: UUID = ZERO_UUID
     partitions: tuple[Int32, ...] = ()
 
 
-@message
 class ShareFetchRequest(Request[ShareFetchResponse]):
     """`share_session_epoch` 0 opens a share session, -1 closes it; else it counts requests."""
 
@@ -118,3 +110,48 @@ class ShareFetchRequest(Request[ShareFetchResponse]):
     is_renew_ack: Annotated[bool, Field("2+")] = False
     topics: tuple[ShareFetchTopic, ...] = ()
     forgotten_topics_data: tuple[ShareForgottenTopic, ...] = ()
+
+
+class AcknowledgedPartition(Message):
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = None
+    current_leader: ShareLeader = ShareLeader()
+
+
+class ShareAcknowledgeTopicResponse(Message):
+    topic_id: UUID = ZERO_UUID
+    partitions: tuple[AcknowledgedPartition, ...] = ()
+
+
+class ShareAcknowledgeResponse(Response):
+    """`node_endpoints` names all leaders of partitions answered with NOT_LEADER_OR_FOLLOWER."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16 = 0
+    error_message: str | None = None
+    acquisition_lock_timeout_ms: Annotated[Int32, Field("2+", ignorable=True)] = 0
+    responses: tuple[ShareAcknowledgeTopicResponse, ...] = ()
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
+class AcknowledgePartition(Message):
+    partition_index: Int32 = 0
+    acknowledgement_batches: tuple[AcknowledgementBatch, ...] = ()
+
+
+class AcknowledgeTopic(Message):
+    topic_id: UUID = ZERO_UUID
+    partitions: tuple[AcknowledgePartition, ...] = ()
+
+
+class ShareAcknowledgeRequest(Request[ShareAcknowledgeResponse]):
+    """`share_session_epoch` counts the requests of the share session; -1 closes it."""
+
+    api = Api(ApiKey.SHARE_ACKNOWLEDGE, versions=(1, 2), flexible_since=0)
+
+    group_id: str | None = None
+    member_id: str | None = ""
+    share_session_epoch: Int32 = 0
+    is_renew_ack: Annotated[bool, Field("2+")] = False
+    topics: tuple[AcknowledgeTopic, ...] = ()
