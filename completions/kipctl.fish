@@ -284,7 +284,7 @@ complete -c kipctl -n '__kipctl_at kipctl inspect' -a leaders -d 'Show how evenl
 complete -c kipctl -n '__kipctl_at kipctl inspect' -a hints -d 'Show whether each broker sends KIP-951 hints, and whether they agree with its Metadata'
 complete -c kipctl -n '__kipctl_at kipctl inspect' -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l look-again -x -d 'While data is being reassigned: see after so long whether it goes on; 0s: not'
-complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l all -d 'Print features, APIs and settings too'
+complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l all -d 'Show everything: features, APIs and settings too'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (with every row and column), plain, markdown, json or csv'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l metrics-url -x -d 'Where a broker\'s JMX exporter serves its metrics; repeatable, one per broker'
 complete -c kipctl -n '__kipctl_at kipctl inspect brokers' -l bootstrap-server -x -d 'Brokers to ask first'

@@ -8,7 +8,7 @@ import typer
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.options import LoadOptions, PartitionsOption, RunOptions, milliseconds
+from kipctl.cli.options import LoadOptions, PartitionsOption, RunOptions, milliseconds_option
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
@@ -63,13 +63,7 @@ def produce(
         ),
     ] = None,
     reporting_interval: Annotated[
-        Duration,
-        typer.Option(
-            "--reporting-interval",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="Between progress lines.",
-        ),
+        Duration, milliseconds_option("--reporting-interval", "Between progress lines.")
     ] = Duration(5),
 ) -> None:
     """Produce at a fixed rate and show each record's latency and where redirects spent theirs.

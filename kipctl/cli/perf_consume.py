@@ -8,7 +8,7 @@ import typer
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.options import RunOptions, milliseconds
+from kipctl.cli.options import RunOptions, milliseconds_option
 from kipctl.cli.perf_results import (
     followed,
     given_properties,
@@ -62,13 +62,7 @@ def consume(
         int | None, typer.Option("--socket-buffer-size", help="Bytes of the receive buffer.")
     ] = None,
     timeout: Annotated[
-        Duration,
-        typer.Option(
-            "--timeout",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="End when no record came for so long.",
-        ),
+        Duration, milliseconds_option("--timeout", "End when no record came for so long.")
     ] = Duration(10),
     group: Annotated[
         str | None,
@@ -89,13 +83,7 @@ def consume(
         typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),
     ] = False,
     reporting_interval: Annotated[
-        Duration,
-        typer.Option(
-            "--reporting-interval",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="Between progress lines.",
-        ),
+        Duration, milliseconds_option("--reporting-interval", "Between progress lines.")
     ] = Duration(5),
     hide_header: Annotated[
         bool, typer.Option("--hide-header", help="Leave Kafka's header line out.")

@@ -14,8 +14,8 @@ from kipctl.cli.options import (
     PartitionsOption,
     RecordSizeOption,
     RunOptions,
-    duration,
-    milliseconds,
+    duration_option,
+    milliseconds_option,
 )
 from kipctl.cli.perf_results import (
     followed,
@@ -63,12 +63,7 @@ def e2e(
     ] = None,
     timeout: Annotated[
         Duration,
-        typer.Option(
-            "--timeout",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="After the last send: end when none came for so long.",
-        ),
+        milliseconds_option("--timeout", "After the last send: end when none came for so long."),
     ] = Duration(10),
     forever: Annotated[
         bool,
@@ -78,20 +73,15 @@ def e2e(
     ] = False,
     keep: Annotated[
         Duration | None,
-        typer.Option(
-            "--keep",
-            metavar="DURATION",
-            parser=duration,
-            help="With --forever: how much of the newest trace is kept; default 1h.",
+        duration_option(
+            "--keep", "With --forever: how much of the newest trace is kept; default 1h."
         ),
     ] = None,
     lost_after: Annotated[
         Duration,
-        typer.Option(
+        duration_option(
             "--lost-after",
-            metavar="DURATION",
-            parser=duration,
-            help="With --forever or --metrics: lost is what did not come so long after its "
+            "With --forever or --metrics: lost is what did not come so long after its "
             "acknowledgement.",
         ),
     ] = Duration(60),

@@ -9,6 +9,7 @@ from typer import Exit
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import RunOptions
+from kipctl.counts import counted
 from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
 from kipctl.report.tables import Paragraph, Report, Table
 
@@ -128,7 +129,7 @@ def raise_for_run(
         )
     if wrong := [action for action in actions if action["error"]]:
         raise PartlyDoneError(
-            f"{len(wrong)} of {len(actions)} actions failed: {wrong[0]['error']}",
+            f"{len(wrong)} of {counted(len(actions), 'action')} failed: {wrong[0]['error']}",
             "Look: kipctl inspect leaders",
         )
     if options.strict and (found := document["doubts"]):

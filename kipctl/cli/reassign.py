@@ -16,7 +16,7 @@ from kipctl.cli.options import (
     OutputOption,
     TopicOption,
     YesOption,
-    duration,
+    duration_option,
     parse_rate,
 )
 from kipctl.durations import Duration
@@ -245,11 +245,9 @@ def reassign(
     yes: YesOption = False,
     timeout: Annotated[
         Duration | None,
-        typer.Option(
+        duration_option(
             "--timeout",
-            metavar="DURATION",
-            parser=duration,
-            help="How long all of it may take, pauses too. Default: 5m for each batch; while data "
+            "How long all of it may take, pauses too. Default: 5m for each batch; while data "
             "is copied no limit, until it stands still for 5m.",
         ),
     ] = None,
@@ -309,6 +307,10 @@ def reassign(
         raise UsageError("--topic and --all-topics exclude one another.", _HELP_PAGE)
     if rotate and yes and not (topics or all_topics):
         raise UsageError("--rotate with --yes needs --topic or --all-topics.", _HELP_PAGE)
+    if measure and dry_run:
+        raise UsageError(
+            "--measure does not go with --dry-run, which changes nothing to measure.", _HELP_PAGE
+        )
     if entry == "":
         raise UsageError("--entry is empty.", "List the entries: kipctl reassign --history")
     if entry and journal:
@@ -355,7 +357,7 @@ def reassign(
             force,
             additional,
             change_factor,
-            measure and not dry_run,
+            measure,
             timeout,
             Pace(batch, between, rate, concurrent),
             rate,

@@ -156,7 +156,8 @@ class ReassignRequest:
         ):
             setting, value = next(iter(found.items()))
             self.environment.message(
-                f"{len(found)} throttles are set that kipctl here has not set, such as {setting}:"
+                f"{counted(len(found), 'throttle')} that kipctl here has not set, such as"
+                f" {setting}:"
                 f" {value}. Another tool, or a kipctl on another machine, may be moving partitions,"
                 " or was cut off. They stay as they are."
             )
@@ -166,7 +167,7 @@ class ReassignRequest:
             self.environment.message(leftover_warning(throttled, self.cluster.nodes))
         open_ones = [entry for entry in unfinished if entry.is_open]
         if open_ones:
-            older = f" ({len(open_ones) - 1} older ones neither)" if open_ones[1:] else ""
+            older = f" (nor {counted(len(open_ones) - 1, 'older one')})" if open_ones[1:] else ""
             self.environment.message(
                 f"Entry {open_ones[0].id} has not ended{older}. If no kipctl carries it out any"
                 f" more: kipctl reassign --resume or --rollback, with --entry {open_ones[0].id}"

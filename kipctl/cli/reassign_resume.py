@@ -131,7 +131,7 @@ def _carry_out(
     with (
         request.guarded(journal),
         throttled(cluster, entry, left.moves, environment.message, [], to_set),
-        environment.progress(f"Going on with {again.count} partitions") as progress,
+        environment.progress(f"Going on with {counted(again.count, 'partition')}") as progress,
     ):
         request.guard.monitor.progress = progress
         moved = resume(
@@ -233,8 +233,11 @@ def _say_over(request: ReassignRequest, entry: "Entry") -> None:
 def _say_left(request: ReassignRequest, left: "Remaining") -> None:
     say = request.environment.message
     if left.under_way.moves:
-        say(f"{len(left.under_way.moves)} are still on their way: they are waited for.")
+        say(
+            "Still being reassigned, and waited for:"
+            f" {counted(len(left.under_way.moves), 'partition')}."
+        )
     if left.in_place:
-        say(f"{len(left.in_place)} need their leaders elected only.")
+        say(f"Only an election is needed for {counted(len(left.in_place), 'partition')}.")
     for setting, value in list(left.set_by_others.items())[:3]:
         say(f"Somebody else has set {setting} to {value}: it stays so.")

@@ -113,9 +113,13 @@ def roll_back(request: ReassignRequest) -> None:
     demand_room(request, numbers)
     say_plan(request, numbers, way.plan)
     if way.in_place:
-        environment.message(f"{len(way.in_place)} need their leaders elected only.")
+        environment.message(
+            f"Only an election is needed for {counted(len(way.in_place), 'partition')}."
+        )
     if seen.own:
-        environment.message(f"{len(seen.own)} are still on their way: that is cancelled.")
+        environment.message(
+            f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}."
+        )
     factor = replication_factor_warning(way.plan)
     environment.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}", request.yes)
     _carry_out(request, journal, entry, seen)
@@ -195,7 +199,7 @@ def _go_back(
     if own:
         cancelled = _cancel(request, entry, seen.own)
         if cancelled.cancelled:
-            done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
+            done.append(f"Cancelled: {counted(len(cancelled.cancelled), 'reassignment')}.")
     is_throttled = bool(throttled_for(request, journal, entry))
     still_set = list(put_throttles_back(request, journal, entry))
     if is_throttled:
@@ -207,7 +211,7 @@ def _go_back(
     way = again.way
     known = again.snapshot.only((*way.in_place, *way.plan.target))
     if way.plan.moves or way.in_place:
-        title = f"Rolling back {len(way.plan.moves)} partitions"
+        title = f"Rolling back {counted(len(way.plan.moves), 'partition')}"
         whole = _whole(way, known)
         with (
             request.recorded(journal, whole, still_set, undoes=entry.id) as record,
@@ -258,7 +262,7 @@ def put_back(
         stopped.next_step = again
         return report
     count = moved.done if moved else 0
-    stopped.what += f" Then it was rolled back: {count:,} partitions were brought back."
+    stopped.what += f" Then it was rolled back: {counted(count, 'partition')} brought back."
     stopped.next_step = "See: kipctl reassign --history"
     back = gone.report(request) or Report(REASSIGN, {}, ())
     return replace(
@@ -290,8 +294,8 @@ def _demand_undone(
     """
     if seen.own:
         raise PartlyDoneError(
-            f"{len(seen.own)} partitions of entry {entry.id}, such as {seen.own[0].id}, are still"
-            f" being reassigned: they could not be cancelled. {_left_alone(seen.way)}".rstrip(),
+            f"{counted(len(seen.own), 'partition')} of entry {entry.id} could not be cancelled,"
+            f" such as {seen.own[0].id}. {_left_alone(seen.way)}".rstrip(),
             next_step,
         )
     if has_moved:
@@ -320,7 +324,7 @@ def _cancel(request: ReassignRequest, entry: "Entry", own: Sequence["Reassignmen
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Cancellation, cancel
 
-    with request.environment.progress(f"Cancelling {len(own)} reassignments"):
+    with request.environment.progress(f"Cancelling {counted(len(own), 'reassignment')}"):
         return cancel(
             request.cluster,
             Cancellation(tuple(own), (), {one.id: entry for one in own}),
