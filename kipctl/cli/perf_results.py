@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from kipctl.transport.access import Access
 
 
+_DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+"""Kafka's errors for rights that are missing, in the order in which they are said."""
+
+
 def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str, str]:
     """The properties of a file, and those of the command line, which win. Raises UsageError."""
     from kipctl.java_properties import read
@@ -75,27 +79,13 @@ def raise_for_failed(
 
     `errors`, `done` and `acted` are those of `status_of_failed`.
     """
-    report_denied(environment, errors, request, access, topic)
-    raise Exit(status_of_failed(errors, done, acted))
-
-
-def report_denied(
-    environment: Environment,
-    errors: Mapping[str, int],
-    request: "ApiKey",
-    access: "Access",
-    topic: str,
-) -> None:
-    """Say which right on the topic was missing, if one was.
-
-    `errors` counts what failed, by Kafka's names.
-    """
     from kipctl.protocol.error_codes import ErrorCode
     from kipctl.transport.acl_errors import refusal
 
-    for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
-        if code.name in errors:
-            environment.error(refusal(f"Topic {topic!r}", code, request, access, topic))
+    for name in _DENIED:
+        if name in errors:
+            environment.error(refusal(f"Topic {topic!r}", ErrorCode[name], request, access, topic))
+    raise Exit(status_of_failed(errors, done, acted))
 
 
 def status_of_failed(errors: Mapping[str, int], done: int, acted: bool) -> ExitStatus:
@@ -104,14 +94,8 @@ def status_of_failed(errors: Mapping[str, int], done: int, acted: bool) -> ExitS
     `errors` counts what failed, by Kafka's names; `done` is how much did not; the run has `acted`
     if its actions changed something of the cluster, such as leaders.
     """
-    from kipctl.protocol.error_codes import ErrorCode
-
-    denied = {
-        code.name
-        for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    }
-    nothing_done = not done and not acted
-    return ExitStatus.REFUSED if nothing_done and set(errors) <= denied else ExitStatus.PARTLY_DONE
+    is_denied = not done and not acted and set(errors) <= set(_DENIED)
+    return ExitStatus.REFUSED if is_denied else ExitStatus.PARTLY_DONE
 
 
 def raise_for_run(

@@ -76,13 +76,13 @@ def roll_back(request: ReassignRequest) -> None:
         replication_factor_warning,
     )
 
-    environment = request.environment
+    environment, say = request.environment, request.environment.message
     journal, named = current(request)
     entry = _entry(request, journal, named)
     if not request.dry_run:
-        environment.message(_entry_sentence(entry))
+        say(_entry_sentence(entry))
     if begun := cut_off_rollback(request, journal, entry):
-        environment.message(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
+        say(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
         resume_entry(request, journal, begun)
         return
     seen = _look(request, entry)
@@ -113,13 +113,9 @@ def roll_back(request: ReassignRequest) -> None:
     demand_room(request, numbers)
     say_plan(request, numbers, way.plan)
     if way.in_place:
-        environment.message(
-            f"Only an election is needed for {counted(len(way.in_place), 'partition')}."
-        )
+        say(f"Only an election is needed for {counted(len(way.in_place), 'partition')}.")
     if seen.own:
-        environment.message(
-            f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}."
-        )
+        say(f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}.")
     factor = replication_factor_warning(way.plan)
     environment.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}", request.yes)
     _carry_out(request, journal, entry, seen)
