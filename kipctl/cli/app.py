@@ -131,10 +131,10 @@ def root_command() -> TyperGroup:
 
 
 def run(arguments: list[str], environment: Environment) -> int:
-    """Run one command line and return its exit status; errors are told on stderr.
+    """Run one command line and return its exit status; errors are printed on stderr.
 
     A signal to end ends every command as Ctrl-C does: what it has begun is undone. The status
-    then tells which signal it was, 128 and its number, as shells have it.
+    is then 128 and the signal's number, as shells have it.
     """
     Received.first = None
     CleanupFailures.errors.clear()

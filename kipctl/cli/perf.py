@@ -107,14 +107,9 @@ def produce(
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, options.yes)
     with followed(environment, draws=not plan.on_spark) as listeners:
         result = run(plan, listeners)
+    document = result.document
     report_run(
-        environment,
-        options,
-        "perf produce",
-        result.document,
-        perf_answer(result.document),
-        perf_tables(result.document),
-        result.kafka_lines,
+        environment, options, "perf produce", document, perf_answer, perf_tables, result.kafka_lines
     )
     outcome = result.measured.outcome
     if outcome.failed:
@@ -129,6 +124,6 @@ def produce(
             plan.probe.access,
             plan.probe.topic,
             done=outcome.acknowledged,
-            acted=bool(result.document["actions"]),
+            acted=bool(document["actions"]),
         )
-    raise_for_run(result.document, plan.during, options)
+    raise_for_run(document, plan.during, options)

@@ -144,16 +144,11 @@ def consume(
     confirm_moves(environment, access, topic, plan.during, options.yes)
     with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
         result = run(plan, listeners)
+    document = result.document
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
     report_run(
-        environment,
-        options,
-        "perf consume",
-        result.document,
-        consume_answer(result.document),
-        consume_tables(result.document),
-        closing,
+        environment, options, "perf consume", document, consume_answer, consume_tables, closing
     )
     outcome = result.measured.outcome
     given_up = sum(outcome.errors.values())
@@ -172,9 +167,9 @@ def consume(
             access,
             topic,
             done=outcome.records,
-            acted=bool(result.document["actions"]),
+            acted=bool(document["actions"]),
         )
-    raise_for_run(result.document, plan.during, options)
+    raise_for_run(document, plan.during, options)
 
 
 def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:

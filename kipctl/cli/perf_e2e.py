@@ -174,16 +174,11 @@ def e2e(
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, options.yes)
     with followed(environment, draws=not plan.produce.on_spark) as listeners:
         result = end_to_end(plan, listeners)
+    document = result.document
     report_run(
-        environment,
-        options,
-        "perf e2e",
-        result.document,
-        e2e_answer(result.document),
-        e2e_tables(result.document),
-        result.kafka_lines,
+        environment, options, "perf e2e", document, e2e_answer, e2e_tables, result.kafka_lines
     )
-    records = result.document["records"]
+    records = document["records"]
     if records["failed"] or records["missing"]:
         environment.message(f"kipctl: {what_failed(records)}")
         raise_for_failed(
@@ -193,9 +188,9 @@ def e2e(
             access,
             plan.produce.probe.topic,
             done=records["acknowledged"],
-            acted=bool(result.document["actions"]),
+            acted=bool(document["actions"]),
         )
-    raise_for_run(result.document, plan.produce.during, options)
+    raise_for_run(document, plan.produce.during, options)
 
 
 def what_failed(records: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
-"""What the commands of `kipctl perf` do alike with what they are given, and with what came out."""
+"""What the commands of `kipctl perf` share: their properties, and how a result is printed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -50,16 +50,16 @@ def report_run(
     options: RunOptions,
     command: str,
     document: Mapping[str, Any],
-    opening: tuple[Paragraph, ...],
-    tables: tuple[Table, ...],
+    answer: Callable[[Mapping[str, Any]], tuple[Paragraph, ...]],
+    tables: Callable[[Mapping[str, Any]], tuple[Table, ...]],
     kafka_lines: tuple[str, ...],
 ) -> None:
     """Print a run's result; with --print-metrics every number of it."""
     from kipctl.report.perf_tables import metrics_table
 
-    if options.print_metrics:
-        tables += (metrics_table(document),)
-    report = Report(command, document, tables, kafka_lines, opening)
+    metrics = (metrics_table(document),) if options.print_metrics else ()
+    shown = (*tables(document), *metrics)
+    report = Report(command, document, shown, kafka_lines, answer(document))
     environment.report(report, options.output)
     if record := options.record:
         environment.message(f"Recorded: kipctl runs show {record}, kipctl report {record}")

@@ -284,7 +284,7 @@ def reassign(
     environment = context.ensure_object(Environment)
     from kipctl.cli import (
         reassign_back,
-        reassign_modes,
+        reassign_request,
         reassign_resume,
         reassign_rollback,
         reassign_ways,
@@ -300,7 +300,7 @@ def reassign(
             "Both produce to a topic of kipctl's own: measure, or guard.",
         )
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        request = reassign_modes.ReassignRequest(
+        request = reassign_request.ReassignRequest(
             environment,
             cluster,
             topics,
@@ -319,7 +319,7 @@ def reassign(
             guarded(environment, cluster, guard_settings),
         )
         if rotate and not (topics or all_topics):
-            reassign_modes.show_rotations(request)
+            reassign_request.show_rotations(request)
         elif rotate:
             reassign_ways.rotate(request)
         elif way is not None:
@@ -333,7 +333,7 @@ def reassign(
         elif resume:
             reassign_resume.resume(request)
         elif verify is not None:
-            reassign_modes.verify(request, verify)
+            reassign_request.verify(request, verify)
         elif pause:
             reassign_back.pause(request)
         elif clear:
@@ -341,7 +341,7 @@ def reassign(
         elif history:
             reassign_back.history(request)
         else:
-            reassign_modes.show(request)
+            reassign_request.show(request)
 
 
 def _given(context: typer.Context) -> dict[str, Any]:

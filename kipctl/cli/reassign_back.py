@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kipctl.cli.reassign_entries import described
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
     ongoing_of,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kipctl.cli.reassign_modes import ReassignRequest
+from kipctl.cli.reassign_request import ReassignRequest
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.reassign_tables import age
 
@@ -17,7 +17,7 @@ OTHERS = "See the others: kipctl reassign --history"
 
 
 def current(request: ReassignRequest) -> tuple["Journal", "Entry | None"]:
-    """The journal of the cluster request, and the entry of --journal or --entry; None without.
+    """The journal of the request's cluster, and the entry of --journal or --entry; None without.
 
     The file is read first. Raises UsageError, RefusedError and UnreachableError.
     """
@@ -49,7 +49,7 @@ def demand_of_cluster(entry: "Entry", cluster_id: str) -> None:
 
 
 def say_damaged(request: ReassignRequest, damaged: "Damaged") -> None:
-    """Tell of an entry that is passed over."""
+    """Say that an entry is skipped, as its file is damaged."""
     request.environment.message(str(damaged))
 
 
@@ -59,7 +59,7 @@ def described(entry: "Entry") -> str:
 
 
 def mark(request: ReassignRequest, entry: "Entry", state: "EntryState") -> None:
-    """What has been done is told of also when the journal cannot be written any more."""
+    """Mark an entry; where the journal cannot be written any more, say so and go on."""
     try:
         entry.again().mark(state)
     except UsageError as error:

@@ -14,7 +14,7 @@ from kipctl.cli.reassign_entries import (
     put_throttles_back,
     say_damaged,
 )
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
     in_numbers,

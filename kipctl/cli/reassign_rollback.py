@@ -18,11 +18,10 @@ from kipctl.cli.reassign_entries import (
     say_damaged,
     throttled_for,
 )
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
-    demand_replicas,
-    demand_room,
+    demand_possible,
     in_numbers,
     say_if_not_listed,
     say_plan,
@@ -109,8 +108,7 @@ def roll_back(request: ReassignRequest) -> None:
         _nothing_to_roll_back(request, journal, entry, way)
         return
     demand_no_reassignments(seen.others, additional=request.additional)
-    demand_replicas(request, way.plan)
-    demand_room(request, numbers)
+    demand_possible(request, way.plan, numbers)
     say_plan(request, numbers, way.plan)
     if way.in_place:
         say(f"Only an election is needed for {counted(len(way.in_place), 'partition')}.")
@@ -147,7 +145,7 @@ def _carry_out(request: ReassignRequest, journal: "Journal", entry: "Entry", see
 
 @dataclass(frozen=True, slots=True)
 class _RolledBack:
-    """What came of a way back: what was seen `again` before it, `known` of what it changes.
+    """The outcome of a rollback: what was seen `again` before it, `known` of what it changes.
 
     `cancelled` is None where nothing was on its way, `moved` where nothing was to be moved.
     """
@@ -214,7 +212,7 @@ def _go_back(
             request.environment.progress(title) as progress,
         ):
             if entry.is_open:
-                mark(request, entry, EntryState.DONE)  # what is left of it is not to be done
+                mark(request, entry, EntryState.DONE)  # its remaining moves are not to be made
             how = request.carrying_out(record, progress)
             moved = rolled_back(request.cluster, way.plan, way.in_place, **how)
     is_undone = not way.left and not again.own and not (moved and moved.failures)
@@ -232,7 +230,7 @@ def put_back(
 ) -> Report:
     """Undo a change whose guard gave up, in the lock of the journal, unasked and unguarded.
 
-    What came of it is added to what stopped the change. Returns the report of both.
+    Its outcome is added to the error that stopped the change. Returns the report of both.
     """
     from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
@@ -244,8 +242,8 @@ def put_back(
     again = f"Try again: {_command(request, entry)}"
     try:
         seen = _look(request, entry)
-        demand_replicas(request, seen.way.plan)
-        demand_room(request, in_numbers(request, seen.way.plan, seen.snapshot))
+        plan = seen.way.plan
+        demand_possible(request, plan, in_numbers(request, plan, seen.snapshot))
         gone = _go_back(request, journal, entry, seen, [])
         moved = gone.moved
         if moved:
@@ -355,7 +353,7 @@ def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") 
 
 
 def _demand_named_entry(request: ReassignRequest, entry: "Entry", newer: str) -> None:
-    """Raise RefusedError where nobody is request, and another change may be meant than this one.
+    """Raise RefusedError where nobody is asked, and another change may be meant than this one.
 
     `newer` says what is passed over for it.
     """

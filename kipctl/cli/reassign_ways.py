@@ -6,21 +6,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     UNDO,
     ReassignRequest,
     afterwards,
     ask_again,
-    demand_replicas,
-    demand_room,
+    demand_possible,
     in_numbers,
     look,
     say_plan,
-    show_plan,
 )
 from kipctl.counts import counted
 from kipctl.report.leader_tables import moved_report
-from kipctl.report.reassign_tables import REASSIGN, reassigned_report, with_skipped
+from kipctl.report.reassign_tables import (
+    REASSIGN,
+    plan_report,
+    reassigned_report,
+    with_skipped,
+)
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
@@ -164,11 +167,18 @@ def _carry_out(request: ReassignRequest, change: _Change) -> None:
     environment, cluster, seen = request.environment, request.cluster, change.seen
     numbers = in_numbers(request, seen.plan, seen.snapshot, change.logs)
     if request.dry_run or not seen.plan.moves:
-        show_plan(request, seen, numbers, elects=change.elects)
+        request.report(
+            plan_report(
+                seen.plan,
+                numbers,
+                elects=change.elects,
+                throttle=request.throttle,
+                busy=seen.busy,
+            )
+        )
         return
     demand_no_reassignments(seen.busy, additional=request.additional)
-    demand_replicas(request, seen.plan)
-    demand_room(request, numbers)
+    demand_possible(request, seen.plan, numbers)
     say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
     request.say_if_unfinished(journal, seen.plan if change.may_meet_throttles else None)

@@ -315,5 +315,5 @@ def _demand_rates(unreported: "Mapping[PartitionId, str]") -> None:
         raise PartlyDoneError(
             f"How much is written to {len(unreported)} of the partitions is not known:"
             f" {first}: {why.removesuffix('.')}.",
-            "Sums that need them are not told; the others are.",
+            "Sums that need them are left out; the others are shown.",
         )

@@ -47,7 +47,7 @@ def tap(
         typer.Option(
             "--advertise",
             metavar="HOST[:PORT]",
-            help="What clients are told in place of it, as through a port forward.",
+            help="What clients get in place of it, as through a port forward.",
         ),
     ] = "",
     cap: Annotated[
@@ -55,7 +55,7 @@ def tap(
         typer.Option(
             "--cap",
             metavar="API=VERSION,...",
-            help="The highest versions that clients are told of; "
+            help="The highest versions that clients are offered; "
             "Produce=9,Fetch=15 takes KIP-951 away.",
         ),
     ] = None,

@@ -17,7 +17,6 @@ from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.reassign_tables import (
     REASSIGN,
     ongoing_report,
-    plan_report,
     question_table,
     rotations_report,
     stopped_report,
@@ -269,21 +268,6 @@ def in_numbers(
     return summarize(snapshot, plan, logs)
 
 
-def show_plan(
-    request: ReassignRequest, seen: "Survey", numbers: "PlanSummary", elects: bool = True
-) -> None:
-    """What a dry run reports."""
-    request.report(
-        plan_report(
-            seen.plan,
-            numbers,
-            elects=elects,
-            throttle=request.throttle,
-            busy=seen.busy,
-        )
-    )
-
-
 def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> None:
     """What is to be confirmed, in a few lines; before a question also the plan."""
     from kipctl.cluster.moves.copy_progress import format_duration
@@ -303,17 +287,8 @@ def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> 
         )
 
 
-def demand_room(request: ReassignRequest, numbers: "PlanSummary") -> None:
-    """Raise RefusedError when a disk would fill."""
-    if numbers.filled and not request.force:
-        one = numbers.filled[0]
-        raise RefusedError(
-            too_little_room(one.broker, one.bytes_in, one.usable or 0),
-            "Choose fewer partitions, or insist with --force.",
-        )
-
-
-def demand_replicas(request: ReassignRequest, plan: "Plan") -> None:
+def demand_possible(request: ReassignRequest, plan: "Plan", numbers: "PlanSummary") -> None:
+    """Raise RefusedError when a disk would fill, or replicas get too few for acks=all."""
     from kipctl.cluster.moves.safety_checks import (
         demand_enough_replicas,
         min_insync_replicas,
@@ -323,6 +298,12 @@ def demand_replicas(request: ReassignRequest, plan: "Plan") -> None:
     if topics := topics_losing_replicas(plan):
         known = min_insync_replicas(request.cluster, topics)
         demand_enough_replicas(plan, known, force=request.force)
+    if numbers.filled and not request.force:
+        one = numbers.filled[0]
+        raise RefusedError(
+            too_little_room(one.broker, one.bytes_in, one.usable or 0),
+            "Choose fewer partitions, or insist with --force.",
+        )
 
 
 def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
