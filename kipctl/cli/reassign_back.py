@@ -36,7 +36,7 @@ BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 def history(request: ReassignRequest) -> None:
     """List the journal's newest entries."""
     journal = request.journal(request.cluster.metadata(()).cluster_id or "")
-    found = journal.entries(lambda damaged: request.environment.message(str(damaged)))
+    found = journal.entries(request.say_damaged)
     entries = tuple(islice(found, _SHOWN_ENTRIES))
     older = journal.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
     request.report(history_report(entries, older, str(journal.folder), datetime.now(UTC)))
@@ -168,7 +168,7 @@ def _chosen(
 
     wanted = {one.id for one in busy} if everything or request.topics else named
     entry_id = journal.find(request.entry).id if request.entry else ""
-    entries = journal.entries(lambda damaged: request.environment.message(str(damaged)))
+    entries = journal.entries(request.say_damaged)
     return choose(busy, starting_entries(busy, entries), wanted, entry_id)
 
 

@@ -9,7 +9,7 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.report.reassign_tables import age
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal import Damaged, Journal
+    from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.journal_entry import Entry, EntryState
     from kipctl.cluster.moves.throttle import StillSet
 
@@ -48,11 +48,6 @@ def demand_of_cluster(entry: "Entry", cluster_id: str) -> None:
         )
 
 
-def say_damaged(request: ReassignRequest, damaged: "Damaged") -> None:
-    """Say that an entry is skipped, as its file is damaged."""
-    request.environment.message(str(damaged))
-
-
 def described(entry: "Entry") -> str:
     """The command of an entry, who gave it, how long ago, and its id."""
     return f"{entry.origin} ({age(entry.made_at, datetime.now(UTC))}, entry {entry.id})"
@@ -70,7 +65,7 @@ def cut_off_rollback(
     request: ReassignRequest, journal: "Journal", undone: "Entry"
 ) -> "Entry | None":
     """The newest rollback of this entry that has not ended; None when there is none."""
-    found = journal.unfinished(lambda damaged: say_damaged(request, damaged))
+    found = journal.unfinished(request.say_damaged)
     return next((one for one in found if one.undoes == undone.id and one.is_open), None)
 
 

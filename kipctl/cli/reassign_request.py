@@ -25,7 +25,7 @@ from kipctl.report.reassign_tables import (
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal import Journal
+    from kipctl.cluster.moves.journal import Damaged, Journal
     from kipctl.cluster.moves.journal_entry import Entry, Origin
     from kipctl.cluster.moves.log_sizes import LogSizes
     from kipctl.cluster.moves.pacing import Pace
@@ -89,6 +89,10 @@ class ReassignRequest:
             self.guard.look_only()
         shown = with_most_rows(self.guard.with_guard_table(report))
         self.environment.report(shown, self.output)
+
+    def say_damaged(self, damaged: "Damaged") -> None:
+        """Say that an entry is skipped, as its file is damaged."""
+        self.environment.message(str(damaged))
 
     @contextmanager
     def guarded(self, journal: "Journal", along: int = 0) -> Iterator[None]:

@@ -12,7 +12,6 @@ from kipctl.cli.reassign_entries import (
     described,
     mark,
     put_throttles_back,
-    say_damaged,
 )
 from kipctl.cli.reassign_request import (
     ReassignRequest,
@@ -44,7 +43,7 @@ def resume(request: ReassignRequest) -> None:
     """End what was cut off last, or the entry asked for."""
     journal, entry = current(request)
     if entry is None:
-        found = journal.unfinished(lambda damaged: say_damaged(request, damaged))
+        found = journal.unfinished(request.say_damaged)
         entry = next(found, None)
     if entry is None:
         request.environment.message("Nothing is left to resume: no change of kipctl was cut off.")

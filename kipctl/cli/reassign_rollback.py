@@ -15,7 +15,6 @@ from kipctl.cli.reassign_entries import (
     described,
     mark,
     put_throttles_back,
-    say_damaged,
     throttled_for,
 )
 from kipctl.cli.reassign_request import (
@@ -334,7 +333,7 @@ def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") 
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if named is None:
-        entry, newer = journal.last_change(lambda damaged: say_damaged(request, damaged))
+        entry, newer = journal.last_change(request.say_damaged)
         if entry is not None and request.yes and not request.dry_run:
             _demand_named_entry(request, entry, newer)
     else:
