@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kipctl import __version__
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cluster.broker_metrics import BrokerMetrics, scrape
@@ -40,7 +41,7 @@ def test_metadata_requests_that_a_broker_counts_are_those_that_were_sent(measure
             connection.request(MetadataRequest(topics=()), version)
         after = once_it_counts(first, "Metadata", before[first].requests_of("Metadata") + 11)
         assert after.connections is not None
-        assert after.connections["kipctl", "0.1.0"] >= 1
+        assert after.connections["kipctl", __version__] >= 1
     new = Counter(after.requests) - Counter(before[first].requests)
     assert {version: n for (api, version), n in new.items() if api == "Metadata"} == sent
     assert new["ApiVersions", 4] == 1  # the one connection's
