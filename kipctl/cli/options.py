@@ -145,6 +145,13 @@ def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None
     return folder
 
 
+ReportingIntervalOption = Annotated[
+    Duration, milliseconds_option("--reporting-interval", "Between progress lines.")
+]
+ClientRackOption = Annotated[
+    str | None,
+    typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
+]
 MetricsUrlOption = Annotated[
     list[str] | None,
     typer.Option(

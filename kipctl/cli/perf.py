@@ -8,7 +8,12 @@ import typer
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.options import LoadOptions, PartitionsOption, RunOptions, milliseconds_option
+from kipctl.cli.options import (
+    LoadOptions,
+    PartitionsOption,
+    ReportingIntervalOption,
+    RunOptions,
+)
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
@@ -62,9 +67,7 @@ def produce(
             "--command-config", "--producer.config", metavar="FILE", help="File of such settings."
         ),
     ] = None,
-    reporting_interval: Annotated[
-        Duration, milliseconds_option("--reporting-interval", "Between progress lines.")
-    ] = Duration(5),
+    reporting_interval: ReportingIntervalOption = Duration(5),
 ) -> None:
     """Produce at a fixed rate and show each record's latency and where redirects spent theirs.
 

@@ -8,7 +8,12 @@ import typer
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.options import RunOptions, milliseconds_option
+from kipctl.cli.options import (
+    ClientRackOption,
+    ReportingIntervalOption,
+    RunOptions,
+    milliseconds_option,
+)
 from kipctl.cli.perf_results import (
     followed,
     given_properties,
@@ -51,10 +56,7 @@ def consume(
     from_latest: Annotated[
         bool, typer.Option("--from-latest", help="Begin at the end of each partition.")
     ] = False,
-    client_rack: Annotated[
-        str | None,
-        typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
-    ] = None,
+    client_rack: ClientRackOption = None,
     fetch_size: Annotated[
         int | None, typer.Option("--fetch-size", help="Bytes of a partition in one answer.")
     ] = None,
@@ -82,9 +84,7 @@ def consume(
         bool,
         typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),
     ] = False,
-    reporting_interval: Annotated[
-        Duration, milliseconds_option("--reporting-interval", "Between progress lines.")
-    ] = Duration(5),
+    reporting_interval: ReportingIntervalOption = Duration(5),
     hide_header: Annotated[
         bool, typer.Option("--hide-header", help="Leave Kafka's header line out.")
     ] = False,

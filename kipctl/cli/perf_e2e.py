@@ -10,6 +10,7 @@ from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
+    ClientRackOption,
     LoadOptions,
     PartitionsOption,
     RecordSizeOption,
@@ -39,10 +40,7 @@ def e2e(
         typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),
     ] = None,
     partitions: PartitionsOption = 12,
-    client_rack: Annotated[
-        str | None,
-        typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
-    ] = None,
+    client_rack: ClientRackOption = None,
     command_property: Annotated[
         list[str] | None,
         typer.Option(
