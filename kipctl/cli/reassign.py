@@ -261,6 +261,7 @@ def reassign(
     --cancel, --history and --clear-throttles says what to do. What is changed is written down
     before anything is submitted; --rollback undoes it.
     """
+    # A way to plan is read from here by its name, so not all parameters stand below.
     given = _given(context)
     if guard_action != ROLLBACK:
         given.pop("--guard-action", None)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import ActiveGuard
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
-
-T = TypeVar("T")
 
 UNDO = "Undo: kipctl reassign --rollback"
 _AFTERWARDS_S = 10.0
