@@ -92,15 +92,16 @@ def send_signal(process: Process, number: signal.Signals) -> bool:
 
 def wait_for_exit(process: Process, timeout_s: float) -> bool:
     """Wait until it is gone; False when it still runs after `timeout_s` seconds."""
-    return _wait(lambda: not is_alive(process), timeout_s)
+    return wait_until(lambda: not is_alive(process), timeout_s)
 
 
 def wait_for_pause(process: Process, paused: bool, timeout_s: float) -> bool:
     """Wait until it stands still, or goes on: a signal takes its time to have its effect."""
-    return _wait(lambda: is_paused(process) == paused or not is_alive(process), timeout_s)
+    return wait_until(lambda: is_paused(process) == paused or not is_alive(process), timeout_s)
 
 
-def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+    """Look until it is so; False when it is not after `timeout_s` seconds."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline:

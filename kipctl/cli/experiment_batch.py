@@ -75,9 +75,9 @@ def batch(
         **given,
     )
     place = shared.place(environment)
-    with recorded_runs(environment, shared.record, shared.html) as folder:
+    with recorded_runs(environment, shared) as recorded:
         with environment.progress(), standing(place, (), environment.message) as stand:
-            document = run_batches(plan, stand, folder, environment.message)
+            document = run_batches(plan, stand, recorded.folder, environment.message)
         opening = (batch_answer(document),)
         report = Report("experiment batch", document, batch_tables(document), opening=opening)
-        environment.report(report, shared.output)
+        recorded.report(report)

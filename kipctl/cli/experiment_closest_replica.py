@@ -83,10 +83,10 @@ def closest_replica(
     place = shared.place(environment)
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
-    with recorded_runs(environment, shared.record, shared.html) as folder:
+    with recorded_runs(environment, shared) as recorded:
         with environment.progress(), standing(place, plan.clients, environment.message) as stand:
-            document = run_closest(plan, stand, folder, environment.message)
+            document = run_closest(plan, stand, recorded.folder, environment.message)
         tables = replica_tables(document)
         opening = replica_answer(document)
         report = Report("experiment closest-replica", document, tables, opening=opening)
-        environment.report(report, shared.output)
+        recorded.report(report)

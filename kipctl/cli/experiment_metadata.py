@@ -78,10 +78,10 @@ def metadata(
     )
     if place.access is not None:
         confirm_topics(environment, place.access, plan.topics, partitions, yes)
-    with recorded_runs(environment, shared.record, shared.html) as folder:
+    with recorded_runs(environment, shared) as recorded:
         with environment.progress(), standing(place, stock, environment.message) as stand:
             here = replace(plan, access=stand.access)
-            document = run_claims(here, watched, stand, folder, environment.message)
+            document = run_claims(here, watched, stand, recorded.folder, environment.message)
         opening = claims_answer(document)
         report = Report("experiment metadata", document, claims_tables(document), opening=opening)
-        environment.report(report, shared.output)
+        recorded.report(report)

@@ -14,6 +14,7 @@ from kipctl.cli.options import HtmlOption, OutputOption
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
     from kipctl.experiments.arms.stand import Place as StandPlace
@@ -91,21 +92,40 @@ def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[s
     return folder
 
 
+class RecordedRuns:
+    """An experiment's runs: where each is recorded, and what is said of them all."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        output: OutputFormat,
+        folder: Callable[[str], Path | None],
+    ) -> None:
+        """`folder` is where the run of a name is recorded, None where it is not."""
+        self._environment = environment
+        self._output = output
+        self.folder = folder
+        self.reported: Report | None = None
+
+    def report(self, report: Report) -> None:
+        """Print the experiment's result, with which its page begins too."""
+        self.reported = report
+        self._environment.report(report, self._output)
+
+
 @contextmanager
-def recorded_runs(
-    environment: Environment, record: str | None, html: Path | None
-) -> Iterator[Callable[[str], Path | None]]:
-    """Where the run of a name is recorded, for the block; after it the page of them all is written,
-    if one is asked for. Without `record` they are kept until then.
+def recorded_runs(environment: Environment, options: ExperimentOptions) -> Iterator[RecordedRuns]:
+    """The runs of an experiment, for the block; after it the page of them all is written, if one is
+    asked for. Without `--record` they are there until then.
 
     Raises UsageError for a place that cannot be, and what Spark raises.
     """
     from kipctl.cli.report import check_html, report_runs
     from kipctl.extras import demand
 
-    folder = run_folders(record, environment.variables)
+    folder, html = run_folders(options.record, environment.variables), options.html
     if html is None:
-        yield folder
+        yield RecordedRuns(environment, options.output, folder)
         return
     check_html(html)
     demand("pyspark", "--html")
@@ -116,8 +136,10 @@ def recorded_runs(
             folders.append(folder(name) or Path(scratch, name))
             return folders[-1]
 
-        yield noted
-        report_runs(environment, [str(one) for one in folders], html, Place())
+        recorded = RecordedRuns(environment, options.output, noted)
+        yield recorded
+        paths = [str(one) for one in folders]
+        report_runs(environment, paths, html, Place(), of=recorded.reported)
     environment.message(f"Written: {html}")
 
 

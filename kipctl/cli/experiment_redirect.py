@@ -136,20 +136,20 @@ def redirect(
         "partitions": partitions,
         "every_s": every,
     }
-    with recorded_runs(environment, shared.record, shared.html) as folder:
+    with recorded_runs(environment, shared) as recorded:
         question = Question(
             plan=planned(size, given, conditions, 1000 * max(STALENESS_MS) if gain_curve else 0),
             place=shared.place(environment, nodes_of(size), makes_lab=not predict),
             gain_curve=gain_curve,
             predict=predict,
             curve=_recorded(curve, environment.variables) if curve else (),
-            record=folder,
+            record=recorded.folder,
         )
         with environment.progress():
             found = experiment(question, environment.message)
         opening = redirect_answer(found)
         report = Report("experiment redirect", found, redirect_tables(found), opening=opening)
-        environment.report(report, shared.output)
+        recorded.report(report)
 
 
 def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:

@@ -118,9 +118,9 @@ def roll(
         **sizes(scale, given),
     )
     place = shared.place(environment, nodes_of(scale))
-    with recorded_runs(environment, shared.record, shared.html) as folder:
+    with recorded_runs(environment, shared) as recorded:
         with environment.progress(), standing(place, plan.arms, environment.message) as stand:
-            document = run_roll(plan, stand, folder, environment.message)
+            document = run_roll(plan, stand, recorded.folder, environment.message)
         opening = roll_answer(document)
         report = Report("experiment roll", document, roll_tables(document), opening=opening)
-        environment.report(report, shared.output)
+        recorded.report(report)

@@ -82,9 +82,11 @@ def report_runs(
     place: Place,
     period: "Period | None" = None,
     svg: str | None = None,
+    of: Report | None = None,
 ) -> dict[str, Any]:
-    """Write the page of recorded runs, by Spark at `place`, and its pictures into the folder `svg`.
-    What was written, and its answer. Raises what Spark does."""
+    """Write the page of recorded runs, by Spark at `place`, and its pictures into the folder `svg`;
+    the page begins with what the experiment `of` them says. What was written, and its answer.
+    Raises what Spark does."""
     from kipctl.pipeline.inputs import ALWAYS, is_little
     from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.session import spark_session
@@ -95,7 +97,7 @@ def report_runs(
     ):
         document = report_document(spark, paths, period or ALWAYS)
         comparisons = _comparisons(spark, document)
-    return write_page(file, document, comparisons, svg)
+    return write_page(file, document, comparisons, svg, of)
 
 
 @refusals_reported()
@@ -124,6 +126,7 @@ def write_page(
     document: Mapping[str, Any],
     comparisons: Sequence[Mapping[str, Any]],
     svg: str | None = None,
+    of: Report | None = None,
 ) -> dict[str, Any]:
     """Write the page of runs, and its pictures into the folder `svg`. What was written, and its
     answer."""
@@ -132,7 +135,7 @@ def write_page(
     from kipctl.report.html.page import page
 
     return {
-        **write_html(file, page(document, comparisons, __version__), svg),
+        **write_html(file, page(document, comparisons, __version__, of), svg),
         "runs": [run["run"] for run in document["runs"]],
         "answer": answer(document),
         "doubts": doubts(document),

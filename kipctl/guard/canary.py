@@ -16,7 +16,7 @@ from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.start import OnThisMachine, Probe
 from kipctl.trace.clock import now_us
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 from kipctl.transport.request import Cluster
 
@@ -35,7 +35,6 @@ MOVES_WINDOW_US = 60_000_000
 _NEVER = 1 << 50
 """The latency, in microseconds, of a record that was given up."""
 
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _WAIT = MOVE_COLUMNS.index("wait_us")
 
 
@@ -50,9 +49,9 @@ class RecentLatencies:
     def add(self, batches: IntRows, redirects: IntRows, seen_us: int) -> None:
         """Rows of the probe that were written since the last call."""
         if len(batches):
-            took = batches[:, _BATCH["acked_us"]] - batches[:, _BATCH["intended_us"]]
-            given_up = batches[:, _BATCH["error"]] != 0
-            records = batches[:, _BATCH["records"]]
+            took = batches[:, BATCH["acked_us"]] - batches[:, BATCH["intended_us"]]
+            given_up = batches[:, BATCH["error"]] != 0
+            records = batches[:, BATCH["records"]]
             self._latencies.append((seen_us, np.where(given_up, _NEVER, took), records))
         if len(redirects):
             waited = moves(redirects)[:, _WAIT]

@@ -244,7 +244,7 @@ class Lab:
         return self.node(node_id).log_path
 
     def start(self, *node_ids: int) -> None:
-        """Start these nodes, at once, and wait until they are ready. One that runs is left alone.
+        """Start these nodes, at once, and wait until they are ready. One that runs stays as it is.
 
         One that is stopping is waited for, and started then. Raises RefusedError for a lab that a
         crash left half made, and TimedOutError.

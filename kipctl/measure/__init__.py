@@ -1,1 +1,1 @@
-"""Probes started, on this machine or on workers, and what their rows come to."""
+"""Probes started, on this machine or on workers, and the figures of their rows."""

@@ -1,4 +1,4 @@
-"""What a consumer's run came to, computed from its rows: who was read, and why that changed."""
+"""The results of a consumer's run, computed from its rows: who was read, and why that changed."""
 
 import time
 from collections import Counter
@@ -17,11 +17,9 @@ from kipctl.probe.health import health_document
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.trace.codes import RangeCase, RangeHandling
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import READ, RPC
 from kipctl.trace.rows import IntRows
 
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
-_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 _NONE = -1
 MEGABYTE = 1024 * 1024
 
@@ -31,7 +29,7 @@ TimeText = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredConsume:
-    """A finished run: its outcome and what its rows come to, out of the files.
+    """A finished run: its outcome and the figures of its rows, out of the files.
 
     Rows are kept of redirects and Metadata requests alone: memory does not grow with the length of
     the run.
@@ -77,14 +75,14 @@ class FetchCalls:
 
     def add(self, rpcs: IntRows) -> IntRows:
         """Count those among rows of `rpcs`; returns the rows of those that were lost."""
-        calls = rpcs[rpcs[:, _RPC["api_key"]] == ApiKey.FETCH]
-        is_answered = calls[:, _RPC["received_us"]] > 0
+        calls = rpcs[rpcs[:, RPC["api_key"]] == ApiKey.FETCH]
+        is_answered = calls[:, RPC["received_us"]] > 0
         answered = calls[is_answered]
         self.requests += len(calls)
         self.lost += len(calls) - len(answered)
-        self.request_bytes += int(calls[:, _RPC["request_bytes"]].sum())
-        self.response_bytes += int(calls[:, _RPC["response_bytes"]].sum())
-        self.took.add(answered[:, _RPC["received_us"]] - answered[:, _RPC["sent_us"]])
+        self.request_bytes += int(calls[:, RPC["request_bytes"]].sum())
+        self.response_bytes += int(calls[:, RPC["response_bytes"]].sum())
+        self.took.add(answered[:, RPC["received_us"]] - answered[:, RPC["sent_us"]])
         lost: IntRows = calls[~is_answered]
         return lost
 
@@ -125,7 +123,7 @@ class Answers:
         self.preferred_named += int((column("preferred_read_replica") != _NONE).sum())
         self.errors.update(column("error")[column("error") != 0].tolist())
         is_case = column("range_case") != _NONE
-        cases = reads[is_case][:, [_READ["range_case"], _READ["range_handling"]]]
+        cases = reads[is_case][:, [READ["range_case"], READ["range_handling"]]]
         self.out_of_range.update((case, handling) for case, handling in cases.tolist())
         keys = column("broker") * 2 + column("is_leader")
         for key in np.unique(keys).tolist():
@@ -145,19 +143,19 @@ def reads_of(
     outcome: ConsumeOutcome, results: Sequence[ProbeResult[ConsumeOutcome]]
 ) -> Iterator[IntRows]:
     """The parts' reads, with racks numbered as in the outcome; each part has its own numbers."""
-    rack = _READ["broker_rack"]
+    rack = READ["broker_rack"]
     for result in results:
         racks = result.outcome.racks
         numbers = np.array([*map(outcome.racks.index, racks), _NONE])
         for rows in rows_of_probes([result], "reads", outcome.start_us):
             renumbered = rows.copy()
-            # One that a dead worker did not come to tell is not known.
+            # A rack that a dead worker had not reported is not known.
             renumbered[:, rack] = numbers[np.minimum(rows[:, rack], len(racks))]
             yield renumbered
 
 
 def _column(reads: IntRows) -> Callable[[str], IntRows]:
-    return lambda name: reads[:, _READ[name]]
+    return lambda name: reads[:, READ[name]]
 
 
 def summarize_consume(
@@ -298,7 +296,7 @@ def interval_line(
 
     `rows` are the reads since the last one, `records` and `size` the totals then.
     """
-    new_records, new_size = (int(rows[:, _READ[name]].sum()) for name in ("records", "bytes"))
+    new_records, new_size = (int(rows[:, READ[name]].sum()) for name in ("records", "bytes"))
     records, size = records + new_records, size + new_size
     rates = f"{new_size / MEGABYTE / seconds:.4f}", f"{new_records / seconds:.4f}"
     now_us = time.time_ns() // 1000

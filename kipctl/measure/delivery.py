@@ -5,15 +5,24 @@ consumer's when each offset was read (`kipctl.measure.matching`). Both are on th
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from kipctl.measure.consumer_summary import (
+    MeasuredConsume,
+    brokers,
+    fetches,
+    flip_groups,
+    out_of_range,
+)
 from kipctl.measure.matching import Matching, Source
-from kipctl.measure.producer_summary import RecordTimes, record_times
-from kipctl.trace.columns import COLUMNS
+from kipctl.measure.producer_summary import MeasuredProduce, RecordTimes, record_times
+from kipctl.measure.redirects import metadata_rpcs, redirects
+from kipctl.probe.health import health_document
+from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _NOT_DELIVERED = 1
 _NEVER_US = 1 << 62
 
@@ -70,10 +79,71 @@ def follow_batches(batches: IntRows, reads: IntRows) -> IntRows:
 
     One that was not read has an `error` other than 0.
     """
-    acknowledged: IntRows = batches[batches[:, _BATCH["error"]] == 0].copy()
+    acknowledged: IntRows = batches[batches[:, BATCH["error"]] == 0].copy()
     numbered = np.column_stack([acknowledged, np.arange(len(acknowledged))])
     matching = Matching(lambda: [numbered], lambda: [reads], _NEVER_US, 0)
-    acknowledged[:, _BATCH["error"]] = _NOT_DELIVERED
+    acknowledged[:, BATCH["error"]] = _NOT_DELIVERED
     for delivered in matching.delivered():
         acknowledged[delivered[:, -1]] = delivered[:, :-1]
     return acknowledged
+
+
+def summarize_end_to_end(
+    produced: MeasuredProduce,
+    consumed: MeasuredConsume,
+    delivery: Delivery,
+    actions: list[dict[str, Any]],
+    kafka_version: str | None,
+    was_awaited: bool,
+) -> dict[str, Any]:
+    """The object that `perf e2e --output json` prints.
+
+    `latency_ms` is from the intended send time to the answer that brought the record; times and
+    the rate leave the warm-up out, all else is of the whole run. Unless what was acknowledged
+    `was_awaited` nobody knows whether any is missing: it may have been on its way.
+    """
+    outcome, times = produced.outcome, delivery.times
+    is_known = was_awaited or not delivery.missing
+    return {
+        "topic": outcome.spec.topic,
+        "partitions": consumed.outcome.partitions,
+        "client_rack": consumed.outcome.spec.config.client_rack or None,
+        "records": {
+            "sent": outcome.generated,
+            "acknowledged": outcome.acknowledged,
+            "failed": outcome.failed,
+            "errors": outcome.errors,
+            "delivered": delivery.delivered,
+            "missing": delivery.missing if is_known else None,
+            "twice": delivery.twice,
+            "extra": delivery.extra,
+        },
+        "warmup_records": outcome.spec.warmup_records,
+        "latency_ms": times.latency.as_ms(),
+        "acknowledged_ms": produced.steady.latency.as_ms(),
+        "seconds": round(times.seconds, 6),
+        "records_per_second": round(times.latency.total / times.seconds, 1),
+        "cpu_seconds": {
+            "producer": outcome.cpu_seconds,
+            "consumer": consumed.outcome.cpu_seconds,
+        },
+        "health": {
+            "producer": health_document(outcome.health),
+            "consumer": health_document(consumed.outcome.health),
+        },
+        "fetches": fetches(consumed),
+        "brokers": brokers(consumed),
+        "flips": flip_groups(consumed),
+        "out_of_range": out_of_range(consumed),
+        "redirects": {
+            "produce": redirects(produced.redirect_rows),
+            "fetch": redirects(consumed.redirects),
+        },
+        "metadata_rpcs": {
+            "producer": metadata_rpcs(produced.metadata_rows),
+            "consumer": metadata_rpcs(consumed.metadata_rows),
+        },
+        "actions": actions,
+        "leader_discovery": outcome.spec.discovery.value,
+        "kafka_version": kafka_version,
+    }

@@ -1,6 +1,6 @@
-"""What a run has come to so far, counted from its rows as they are written.
+"""The figures of a run so far, counted from its rows as they are written.
 
-It is told of the whole run, however long that is, though the rows of its beginning may be gone.
+They are of the whole run, however long that is, though the rows of its beginning may be gone.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from kipctl.measure.redirects import metadata_calls
 from kipctl.measure.time_histogram import TimeHistogram
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.trace.codes import Decision, MetadataCause
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH, COLUMNS, READ, REDIRECT
 from kipctl.trace.rows import IntRows
 
 PRODUCER, CONSUMER = "producer", "consumer"
@@ -29,9 +29,6 @@ DATASETS = {
     CONSUMER: ("reads", "redirects", "rpcs"),
 }
 """What each client writes."""
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
-_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 _CAUSE = COLUMNS["rpcs"].index("cause")
 
 NewRows = Mapping[tuple[str, str], IntRows]
@@ -86,10 +83,10 @@ class ClientTotals:
         causes = metadata_calls(rpcs)[:, _CAUSE].tolist()
         self.metadata.update(MetadataCause(cause).name.lower() for cause in causes)
         whole = self._batches.add(redirects)
-        of_leader = np.isin(whole[:, _REDIRECT["error"]], sorted(LEADER_ERRORS))
-        decisions = whole[of_leader, _REDIRECT["decision"]].tolist()
+        of_leader = np.isin(whole[:, REDIRECT["error"]], sorted(LEADER_ERRORS))
+        decisions = whole[of_leader, REDIRECT["decision"]].tolist()
         self.refused.update(Decision(decision).name.lower() for decision in decisions)
-        batch = np.cumsum(whole[:, _REDIRECT["attempt"]] == 1)
+        batch = np.cumsum(whole[:, REDIRECT["attempt"]] == 1)
         self.redirected += len(np.unique(batch[of_leader]))
         self.waits.add(self._moves.add(whole, now_us))
 
@@ -166,12 +163,12 @@ class ProducerTotals:
         """Rows that were written since the last call; of what happened until then they are all."""
         batches = rows[PRODUCER, "batches"]
         self.newest = self._add_times(batches, self.acknowledged)
-        error, records = batches[:, _BATCH["error"]], batches[:, _BATCH["records"]]
+        error, records = batches[:, BATCH["error"]], batches[:, BATCH["records"]]
         self.settled += int(records.sum())
         for code in np.unique(error[error != 0]).tolist():
             self.failed[error_name(code)] += int(records[error == code].sum())
         done = batches[error == 0]
-        self._leaders |= dict(done[:, [_BATCH["partition"], _BATCH["broker"]]].tolist())
+        self._leaders |= dict(done[:, [BATCH["partition"], BATCH["broker"]]].tolist())
         for name, client in self.clients.items():
             client.add(rows[name, "redirects"], rows[name, "rpcs"], until_us)
         self.counted_until_us = max(self.counted_until_us, until_us)
@@ -179,14 +176,14 @@ class ProducerTotals:
     def _add_times(self, batches: IntRows, times: LiveRecordTimes) -> tuple[int, Distribution]:
         """Count records after the warm-up; how many there are in all, and how long they took."""
         found = record_times([batches], self.start_us, self._interval_ns)
-        is_warm = batches[:, _BATCH["first_seq"]].min(initial=self._warmup) >= self._warmup
+        is_warm = batches[:, BATCH["first_seq"]].min(initial=self._warmup) >= self._warmup
         times.add(
             found
             if is_warm
             else record_times([batches], self.start_us, self._interval_ns, self._warmup)
         )
-        done = batches[batches[:, _BATCH["error"]] == 0]
-        return int(done[:, _BATCH["records"]].sum()), found.latency
+        done = batches[batches[:, BATCH["error"]] == 0]
+        return int(done[:, BATCH["records"]].sum()), found.latency
 
 
 class ConsumerTotals:
@@ -208,11 +205,11 @@ class ConsumerTotals:
         """Rows that were written since the last call; of what happened until then they are all."""
         reads, calls = rows[CONSUMER, "reads"], FetchCalls()
         calls.add(rows[CONSUMER, "rpcs"])
-        records = int(reads[:, _READ["records"]].sum())
+        records = int(reads[:, READ["records"]].sum())
         self.newest = (records, calls.took.distribution)
         self.settled += records
-        with_records = reads[reads[:, _READ["records"]] > 0]
-        self._read_from |= dict(with_records[:, [_READ["partition"], _READ["broker"]]].tolist())
+        with_records = reads[reads[:, READ["records"]] > 0]
+        self._read_from |= dict(with_records[:, [READ["partition"], READ["broker"]]].tolist())
         client = self.clients[CONSUMER]
         client.add(rows[CONSUMER, "redirects"], rows[CONSUMER, "rpcs"], until_us)
 
@@ -258,8 +255,8 @@ class EndToEndTotals(ProducerTotals):
     def add(self, rows: NewRows, until_us: int) -> None:
         """See `ProducerTotals`."""
         super().add(rows, until_us)
-        came = self.matching.add(rows[PRODUCER, "batches"], rows[CONSUMER, "reads"], until_us)
-        self.newest = self._add_times(came, self.delivered)
+        delivered = self.matching.add(rows[PRODUCER, "batches"], rows[CONSUMER, "reads"], until_us)
+        self.newest = self._add_times(delivered, self.delivered)
 
     def finish(self) -> None:
         """No more is written: what is not known to have come did not."""

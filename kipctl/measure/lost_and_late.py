@@ -11,10 +11,9 @@ import numpy as np
 
 from kipctl.measure.matching import Matcher
 from kipctl.measure.offsets_read import BEGIN, END, REREAD, TIME
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH, COLUMNS
 from kipctl.trace.rows import IntRows
 
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _NEVER_US = 1 << 62
 
 
@@ -54,7 +53,7 @@ class LiveMatcher(Matcher):
         All that happened until then is written by now; what is later waits for the next call.
         """
         delivered = self._match_until(batches, reads, until_us)
-        is_old = self._waiting[:, _BATCH["acked_us"]] <= until_us - self._lost_after_us
+        is_old = self._waiting[:, BATCH["acked_us"]] <= until_us - self._lost_after_us
         self.lost += _records(self._waiting[is_old])
         self._offsets.add(self._waiting[is_old])
         self._waiting = self._waiting[~is_old]
@@ -99,7 +98,7 @@ class LostOffsets:
     def add(self, batches: IntRows) -> None:
         """Rows of `batches`, the earlier acknowledged first."""
         names = ("partition", "base_offset", "records", "acked_us")
-        for partition, begin, records, acked_us in batches[:, [_BATCH[n] for n in names]].tolist():
+        for partition, begin, records, acked_us in batches[:, [BATCH[n] for n in names]].tolist():
             spans = self._of_partition[partition]
             if spans and spans[-1][1] == begin:
                 begin, records = spans[-1][0], records + begin - spans.pop()[0]
@@ -148,4 +147,4 @@ class DelayedRows:
 
 
 def _records(batches: IntRows) -> int:
-    return int(batches[:, _BATCH["records"]].sum())
+    return int(batches[:, BATCH["records"]].sum())

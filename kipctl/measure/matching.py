@@ -24,11 +24,9 @@ from kipctl.measure.offsets_read import (
     OffsetsRead,
     spans_read,
 )
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH, COLUMNS, READ
 from kipctl.trace.rows import IntRows
 
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 _NO_SPAN = -1
 
 Source = Callable[[], Iterable[IntRows]]
@@ -66,20 +64,18 @@ class Matcher:
 
     def _acknowledged(self, rows: IntRows) -> IntRows:
         """Those that were acknowledged at an offset."""
-        acknowledged = rows[rows[:, _BATCH["error"]] == 0]
+        acknowledged = rows[rows[:, BATCH["error"]] == 0]
         placed = _with_offset(rows)
-        records, with_offset = (
-            int(of[:, _BATCH["records"]].sum()) for of in (acknowledged, placed)
-        )
+        records, with_offset = (int(of[:, BATCH["records"]].sum()) for of in (acknowledged, placed))
         self.acknowledged += records
         self.unplaced += records - with_offset
-        self._last_us = max(self._last_us, int(placed[:, _BATCH["acked_us"]].max(initial=0)))
+        self._last_us = max(self._last_us, int(placed[:, BATCH["acked_us"]].max(initial=0)))
         return placed
 
     def _read(self, rows: IntRows) -> IntRows:
         """The spans that brought records."""
         with_records = _with_records(rows)
-        self.read += int(with_records[:, _READ["records"]].sum())
+        self.read += int(with_records[:, READ["records"]].sum())
         return spans_read(with_records)
 
     def _matched(self, batches: IntRows, read: IntRows) -> IntRows:
@@ -97,7 +93,7 @@ class Matcher:
         self._waiting, self._spans, delivered = (
             np.concatenate(rows) for rows in zip(*done, strict=True)
         )
-        self.records += int(delivered[:, _BATCH["records"]].sum())
+        self.records += int(delivered[:, BATCH["records"]].sum())
         return delivered
 
     def _where_offsets_go_back(self, work: "_Unmatched") -> IntRows:
@@ -121,17 +117,17 @@ class Matcher:
         batches = np.concatenate([work.waiting, work.batches])
         by = _span_of_last_offset(batches, spans)
         held = np.flatnonzero(by != _NO_SPAN)
-        early = spans[by[held], TIME] + self._skew_us < batches[held, _BATCH["sent_us"]]
+        early = spans[by[held], TIME] + self._skew_us < batches[held, BATCH["sent_us"]]
         by[held[early]] = _NO_SPAN
         is_read = by != _NO_SPAN
         delivered = batches[is_read]
-        delivered[:, _BATCH["acked_us"]] = spans[by[is_read], TIME]
+        delivered[:, BATCH["acked_us"]] = spans[by[is_read], TIME]
         return _Matched(batches[~is_read], _without(spans, delivered, by[is_read]), delivered)
 
     def _one_by_one(self, work: "_Unmatched") -> "_Matched":
         """Of one partition, in the order of time."""
         partition = _Partition(work, self._skew_us)
-        moments = [(at_us, 0, row) for at_us, row in _timed(work.batches, _BATCH["acked_us"])]
+        moments = [(at_us, 0, row) for at_us, row in _timed(work.batches, BATCH["acked_us"])]
         moments += [(at_us, 1, row) for at_us, row in _timed(work.read, TIME)]
         for _, is_reading, row in sorted(moments, key=itemgetter(0, 1)):
             if is_reading:
@@ -284,14 +280,14 @@ class _Partition:
             left += [[partition, *piece, time_us, again] for piece in pieces]
             self.reread_as_other += again * (end - begin - sum(to - of for of, to in pieces))
         delivered = batch.row.copy()
-        delivered[_BATCH["acked_us"]] = time_us
+        delivered[BATCH["acked_us"]] = time_us
         self._delivered.append(delivered[np.newaxis])
         return left
 
     @staticmethod
     def _batch(row: IntRows) -> _Batch:
         base, records, sent_us = (
-            int(row[_BATCH[name]]) for name in ("base_offset", "records", "sent_us")
+            int(row[BATCH[name]]) for name in ("base_offset", "records", "sent_us")
         )
         return _Batch(base, base + records - 1, sent_us, row)
 
@@ -354,14 +350,14 @@ def _offsets_go_back(spans: Iterable[IntRows]) -> bool:
 
 
 def _with_records(reads: IntRows) -> IntRows:
-    found: IntRows = reads[reads[:, _READ["records"]] > 0]
+    found: IntRows = reads[reads[:, READ["records"]] > 0]
     return found
 
 
 def _with_offset(batches: IntRows) -> IntRows:
     """Those that were acknowledged at an offset; with acks=0, for one, none is."""
     found: IntRows = batches[
-        (batches[:, _BATCH["error"]] == 0) & (batches[:, _BATCH["base_offset"]] >= 0)
+        (batches[:, BATCH["error"]] == 0) & (batches[:, BATCH["base_offset"]] >= 0)
     ]
     return found
 
@@ -370,17 +366,17 @@ def _batch_spans(batches: IntRows) -> IntRows:
     """Where those that were acknowledged at an offset are, as spans."""
     placed = _with_offset(batches)
     spans = np.zeros((len(placed), 5), dtype=np.int64)
-    spans[:, PARTITION], spans[:, BEGIN] = _partition(placed), placed[:, _BATCH["base_offset"]]
+    spans[:, PARTITION], spans[:, BEGIN] = _partition(placed), placed[:, BATCH["base_offset"]]
     spans[:, END] = _last_offset(placed) + 1
     return spans
 
 
 def _partition(batches: IntRows) -> IntRows:
-    return batches[:, _BATCH["partition"]]
+    return batches[:, BATCH["partition"]]
 
 
 def _last_offset(batches: IntRows) -> IntRows:
-    return batches[:, _BATCH["base_offset"]] + batches[:, _BATCH["records"]] - 1
+    return batches[:, BATCH["base_offset"]] + batches[:, BATCH["records"]] - 1
 
 
 def _span_of_last_offset(batches: IntRows, spans: IntRows) -> IntRows:
@@ -404,9 +400,9 @@ def _span_of_last_offset(batches: IntRows, spans: IntRows) -> IntRows:
 
 def _without(spans: IntRows, batches: IntRows, by: IntRows) -> IntRows:
     """What of the spans is left without the batches, each of which is held by span `by`."""
-    order = np.lexsort((batches[:, _BATCH["base_offset"]], by))
+    order = np.lexsort((batches[:, BATCH["base_offset"]], by))
     by, base, after = (
-        of[order] for of in (by, batches[:, _BATCH["base_offset"]], _last_offset(batches) + 1)
+        of[order] for of in (by, batches[:, BATCH["base_offset"]], _last_offset(batches) + 1)
     )
     is_first, is_last = np.diff(by, prepend=-1) != 0, np.diff(by, append=-1) != 0
     before = spans[by]

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from kipctl.measure.distribution import distribution_of
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import WAITS_BELOW_MS
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import REDIRECT
 from kipctl.trace.rows import IntRows
 
 MOVE_COLUMNS = (
@@ -32,7 +32,6 @@ MOVE_COLUMNS = (
     *("wait_us", "not_ready", "batches"),
 )
 _MOVE = {name: i for i, name in enumerate(MOVE_COLUMNS)}
-_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 _UNKNOWN = -1
 _Truths = npt.NDArray[np.bool_]
 
@@ -48,12 +47,12 @@ def moves(redirects: IntRows) -> IntRows:
         return np.empty((0, len(MOVE_COLUMNS)), dtype=np.int64)
     # What failed before the topic was made anew waited for no epoch of the new one: what a batch
     # met of each stands by itself.
-    batch = np.cumsum(redirects[:, _REDIRECT["attempt"]] == 1)
-    generation = redirects[:, _REDIRECT["topic_generation"]]
+    batch = np.cumsum(redirects[:, REDIRECT["attempt"]] == 1)
+    generation = redirects[:, REDIRECT["topic_generation"]]
     order = np.lexsort((generation, batch))
     is_next = np.diff(batch[order], prepend=0) | np.diff(generation[order], prepend=0)
     batch = np.cumsum(is_next != 0)
-    of = {name: redirects[order, column] for name, column in _REDIRECT.items()}
+    of = {name: redirects[order, column] for name, column in REDIRECT.items()}
     not_ready = of["not_ready_us"] > 0
     refused = np.isin(of["error"], sorted(LEADER_ERRORS)) | not_ready
     went_on = refused & (of["to_epoch"] > of["from_epoch"])

@@ -4,10 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import READ
 from kipctl.trace.rows import IntRows
 
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 PARTITION, BEGIN, END, TIME, REREAD = range(5)
 """The columns of spans: `END` is after the last offset, `AGAIN` 1 if they had been read before."""
 
@@ -42,7 +41,7 @@ def spans_read(reads: IntRows) -> IntRows:
     """Rows of `reads` as spans of shape (n, 5), by partition, each in their own order."""
     names = ("partition", "fetch_offset", "next_offset", "time_us")
     spans = np.zeros((len(reads), 5), dtype=np.int64)
-    spans[:, :REREAD] = reads[:, [_READ[name] for name in names]]
+    spans[:, :REREAD] = reads[:, [READ[name] for name in names]]
     return spans[np.argsort(spans[:, PARTITION], kind="stable")]
 
 

@@ -1,4 +1,4 @@
-"""What several probes of a run came to together, and what one came to that died."""
+"""The common outcome of several probes of a run, and the outcome of one that died."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from kipctl.probe.health import Health
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.protocol.error_codes import error_name
-from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.columns import BATCH, READ, raw_path
 from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks
 from kipctl.trace.run_start import RunStart
@@ -23,7 +23,7 @@ from kipctl.trace.run_start import RunStart
 def combined_outcome(
     spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
 ) -> AnyOutcome:
-    """What at least one worker's outcomes come to as one run of the spec, which started then.
+    """The outcomes of one or more workers as that of one run of the spec, which started then.
 
     It ends with the last of them, and fails if one of them did.
     """
@@ -33,7 +33,7 @@ def combined_outcome(
 def salvaged_outcome(
     spec: Spec[AnyOutcome], begun: RunStart, directory: Path, failure: str
 ) -> AnyOutcome:
-    """What a probe came to that ended without a word, by its rows: what it had settled.
+    """The outcome of a probe that died, from its rows: what it had settled.
 
     `failure` is empty where it was given up.
     """
@@ -73,10 +73,10 @@ def _salvaged_produced(
 ) -> ProduceOutcome:
     """The batches that were acknowledged or given up."""
     acknowledged, end_us, errors = 0, begun.start_us, Counter[str]()
-    columns = COLUMNS["batches"]
-    settled = [columns.index(name) for name in ("error", "records", "acked_us")]
-    for rows in chunks(raw_path(directory, "batches"), len(columns)):
-        error, records, acked_us = (rows[:, position] for position in settled)
+    for rows in chunks(raw_path(directory, "batches"), len(BATCH)):
+        error, records, acked_us = (
+            rows[:, BATCH[name]] for name in ("error", "records", "acked_us")
+        )
         end_us = max(end_us, int(acked_us.max()))
         acknowledged += int(records[error == 0].sum())
         for code in np.unique(error[error != 0]).tolist():
@@ -117,13 +117,11 @@ def _salvaged_consumed(
     spec: ConsumeSpec, begun: RunStart, directory: Path, failure: str
 ) -> ConsumeOutcome:
     """The answers. Which partitions were given up is not known."""
-    columns = COLUMNS["reads"]
-    kept = [columns.index(name) for name in ("records", "bytes", "time_us", "partition")]
     totals, end_us, partitions = np.zeros(2, np.int64), 0, set[int]()
-    for rows in chunks(raw_path(directory, "reads"), len(columns)):
-        totals += rows[:, kept[:2]].sum(axis=0)
-        end_us = max(end_us, int(rows[:, kept[2]].max()))
-        partitions |= set(rows[:, kept[3]].tolist())
+    for rows in chunks(raw_path(directory, "reads"), len(READ)):
+        totals += rows[:, [READ["records"], READ["bytes"]]].sum(axis=0)
+        end_us = max(end_us, int(rows[:, READ["time_us"]].max()))
+        partitions |= set(rows[:, READ["partition"]].tolist())
     return ConsumeOutcome(
         records=int(totals[0]),
         bytes=int(totals[1]),
@@ -140,7 +138,7 @@ def _salvaged_consumed(
 def _common_of_all(
     spec: Spec[AnyOutcome], outcomes: Sequence[AnyOutcome], start_us: int
 ) -> dict[str, Any]:
-    """What outcomes of any kind come to together, by the names of Outcome's fields."""
+    """Outcomes of any kind as one, by the names of Outcome's fields."""
     return {
         "spec": spec,
         "start_us": start_us,

@@ -15,7 +15,7 @@ from kipctl.trace.rows import IntRows, chunks
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult(Generic[AnyOutcome]):
-    """What one probe did of a run: what it came to, and the folder that holds its rows.
+    """What one probe did of a run: its outcome, and the folder that holds its rows.
 
     `recorded`: they are in the run's Parquet files already.
     """

@@ -1,4 +1,4 @@
-"""What a run came to, computed from its rows: exact percentiles, redirects, Metadata requests."""
+"""The results of a producer's run, from its rows: percentiles, redirects, Metadata requests."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,10 @@ from kipctl.measure.probe_results import ProbeResult, concatenated, rows_of_prob
 from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.probe.health import health_document
 from kipctl.probe.produce.run import ProduceOutcome
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 
 _RECORDS_AT_ONCE = 1 << 18
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,9 @@ def record_times(
     latencies, services = Counting(), Counting()
     total_bytes, first, last = 0, np.iinfo(np.int64).max, 0
     for rows in chain.from_iterable(map(_in_portions, batches)):
-        acknowledged = rows[rows[:, _BATCH["error"]] == 0]
+        acknowledged = rows[rows[:, BATCH["error"]] == 0]
         count, seq, stride, acked = (
-            acknowledged[:, _BATCH[name]]
+            acknowledged[:, BATCH[name]]
             for name in ("records", "first_seq", "seq_stride", "acked_us")
         )
         skipped = np.clip(-((seq - skip_records) // stride), 0, count)
@@ -60,9 +59,9 @@ def record_times(
         count, seq, stride, acked, skipped, kept = (
             column[kept > 0] for column in (count, seq, stride, acked, skipped, kept)
         )
-        intended = acknowledged[:, _BATCH["intended_us"]]
-        services.add(acked - acknowledged[:, _BATCH["sent_us"]], kept)
-        total_bytes += int((acknowledged[:, _BATCH["bytes"]] * kept // count).sum())
+        intended = acknowledged[:, BATCH["intended_us"]]
+        services.add(acked - acknowledged[:, BATCH["sent_us"]], kept)
+        total_bytes += int((acknowledged[:, BATCH["bytes"]] * kept // count).sum())
         if interval_ns:
             within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
             seqs = np.repeat(seq + skipped * stride, kept) + within * np.repeat(stride, kept)
@@ -78,7 +77,7 @@ def record_times(
 
 def _in_portions(batches: IntRows) -> Iterator[IntRows]:
     """The batches, some at a time, so that the times of their records take little memory."""
-    before = np.cumsum(batches[:, _BATCH["records"]])
+    before = np.cumsum(batches[:, BATCH["records"]])
     begins = 0
     while begins < len(batches):
         so_far = int(before[begins - 1]) if begins else 0
@@ -105,17 +104,17 @@ def service_times_at_ends(
     count = max(0, outcome.generated - warmup)
     first, last = Counting(), Counting()
     for rows in rows_of_probes(results, "batches", outcome.start_us):
-        done = rows[(rows[:, _BATCH["error"]] == 0) & (rows[:, _BATCH["first_seq"]] >= warmup)]
-        seq = done[:, _BATCH["first_seq"]] - warmup
-        service = done[:, _BATCH["acked_us"]] - done[:, _BATCH["sent_us"]]
+        done = rows[(rows[:, BATCH["error"]] == 0) & (rows[:, BATCH["first_seq"]] >= warmup)]
+        seq = done[:, BATCH["first_seq"]] - warmup
+        service = done[:, BATCH["acked_us"]] - done[:, BATCH["sent_us"]]
         for counting, kept in ((first, 5 * seq < count), (last, 5 * seq >= 3 * count)):
-            counting.add(service[kept], done[kept, _BATCH["records"]])
+            counting.add(service[kept], done[kept, BATCH["records"]])
     return first.distribution, last.distribution
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredProduce:
-    """A finished run: its outcome and what its rows come to, out of the files.
+    """A finished run: its outcome and the figures of its rows, out of the files.
 
     `times` are of all records, `steady` of those after the warm-up. Rows are kept of redirects and
     Metadata requests alone: memory does not grow with the length of the run.

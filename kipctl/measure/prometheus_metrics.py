@@ -1,4 +1,4 @@
-"""What a run has come to so far, as Prometheus reads it: times in seconds, totals that grow."""
+"""The figures of a run so far, as Prometheus reads them: times in seconds, totals that grow."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What redirects and Metadata requests of a run came to, computed from its rows, of any client."""
+"""Figures of a run's redirects and Metadata requests, computed from its rows, of any client."""
 
 from typing import Any
 
@@ -9,11 +9,8 @@ from kipctl.measure.moves import moves, moves_document
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import REDIRECT, RPC
 from kipctl.trace.rows import IntRows
-
-_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
-_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 
 
 def redirects(rows: IntRows) -> dict[str, Any]:
@@ -23,14 +20,14 @@ def redirects(rows: IntRows) -> dict[str, Any]:
     the phases are those of their whole latency. The rows of one are written together, the first
     attempt first: nothing else tells two Fetches from one offset.
     """
-    is_leader_error = np.isin(rows[:, _REDIRECT["error"]], list(LEADER_ERRORS))
+    is_leader_error = np.isin(rows[:, REDIRECT["error"]], list(LEADER_ERRORS))
     errors = rows[is_leader_error]
-    batch_of_row = np.cumsum(rows[:, _REDIRECT["attempt"]] == 1) - 1
+    batch_of_row = np.cumsum(rows[:, REDIRECT["attempt"]] == 1) - 1
     batches = int(batch_of_row[-1]) + 1 if len(rows) else 0
     redirected = np.zeros(batches, dtype=bool)
     redirected[batch_of_row[is_leader_error]] = True
     decisions = {
-        decision.name.lower(): int((errors[:, _REDIRECT["decision"]] == decision).sum())
+        decision.name.lower(): int((errors[:, REDIRECT["decision"]] == decision).sum())
         for decision in Decision
         if decision is not Decision.NOT_APPLICABLE
     }
@@ -38,7 +35,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
 
     def spent_ms(*phases: str) -> dict[str, float]:
         """What redirected batches spent in these phases."""
-        spent = rows[:, [_REDIRECT[f"{phase}_us"] for phase in phases]].sum(axis=1)
+        spent = rows[:, [REDIRECT[f"{phase}_us"] for phase in phases]].sum(axis=1)
         of_batches = np.bincount(batch_of_row, weights=spent, minlength=batches)[redirected]
         spread = distribution_of(of_batches.astype(np.int64))
         return {
@@ -50,10 +47,10 @@ def redirects(rows: IntRows) -> dict[str, Any]:
     return {
         "batches": int(redirected.sum()),
         "errors": len(errors),
-        "appended_then_failed": int((errors[:, _REDIRECT["base_offset"]] >= 0).sum()),
+        "appended_then_failed": int((errors[:, REDIRECT["base_offset"]] >= 0).sum()),
         "hints": {"present": present, **decisions},
         "moves": moves_document([moves(rows)]),
-        "same_epoch_retries": int(errors[:, _REDIRECT["same_epoch_retry"]].sum()),
+        "same_epoch_retries": int(errors[:, REDIRECT["same_epoch_retry"]].sum()),
         "client_share_ms": spent_ms("backoff", "metadata"),
         "phases_ms": {phase: spent_ms(phase) for phase in PHASES},
     }
@@ -61,7 +58,7 @@ def redirects(rows: IntRows) -> dict[str, Any]:
 
 def metadata_calls(rpcs: IntRows) -> IntRows:
     """The Metadata requests among rows of `rpcs`."""
-    found: IntRows = rpcs[rpcs[:, _RPC["api_key"]] == ApiKey.METADATA]
+    found: IntRows = rpcs[rpcs[:, RPC["api_key"]] == ApiKey.METADATA]
     return found
 
 
@@ -72,12 +69,12 @@ def metadata_rpcs(rows: IntRows) -> dict[str, Any]:
     Kafka does in order, and for how long: the head-of-line blocking of KIP-951 ("Motivation").
     """
     calls = metadata_calls(rows)
-    behind = distribution_of(calls[calls[:, _RPC["queued_behind"]] > 0, _RPC["queued_behind_us"]])
-    causes = [MetadataCause(int(c)).name.lower() for c in calls[:, _RPC["cause"]]]
+    behind = distribution_of(calls[calls[:, RPC["queued_behind"]] > 0, RPC["queued_behind_us"]])
+    causes = [MetadataCause(int(c)).name.lower() for c in calls[:, RPC["cause"]]]
     return {
         "total": len(calls),
-        "on_critical_path": int(calls[:, _RPC["critical"]].sum()),
-        "bytes": int(calls[:, [_RPC["request_bytes"], _RPC["response_bytes"]]].sum()),
+        "on_critical_path": int(calls[:, RPC["critical"]].sum()),
+        "bytes": int(calls[:, [RPC["request_bytes"], RPC["response_bytes"]]].sum()),
         "queued_behind": {
             "requests": behind.total,
             "ms": {"p50": behind.quantile(0.5) / 1000, "max": behind.quantile(1) / 1000},

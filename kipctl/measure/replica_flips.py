@@ -6,11 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kipctl.protocol.error_codes import error_name
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import COLUMNS, READ, RPC
 from kipctl.trace.rows import IntRows
-
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
-_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 
 NAMED = "named by the leader"
 LOST = "connection lost"
@@ -51,9 +48,9 @@ class Flips:
     def add(self, reads: IntRows) -> None:
         """Take further rows, each partition's in the order of time."""
         rows = np.concatenate([self._open, reads])
-        rows = rows[np.lexsort((rows[:, _READ["partition"]], rows[:, _READ["topic"]]))]
-        whose, broker = rows[:, [_READ["topic"], _READ["partition"]]], rows[:, _READ["broker"]]
-        has_records = np.flatnonzero(rows[:, _READ["records"]] > 0)
+        rows = rows[np.lexsort((rows[:, READ["partition"]], rows[:, READ["topic"]]))]
+        whose, broker = rows[:, [READ["topic"], READ["partition"]]], rows[:, READ["broker"]]
+        has_records = np.flatnonzero(rows[:, READ["records"]] > 0)
         before, after = has_records[:-1], has_records[1:]
         is_flip = (whose[before] == whose[after]).all(axis=1) & (broker[before] != broker[after])
         for one, other in zip(before[is_flip].tolist(), after[is_flip].tolist(), strict=True):
@@ -63,21 +60,21 @@ class Flips:
     def _flip(self, rows: IntRows) -> Flip:
         """From the last row with records of one broker to the first of another."""
         a, between, b = rows[0], rows[1:-1], rows[-1]
-        errors = between[between[:, _READ["error"]] != 0]
-        named = between[between[:, _READ["preferred_read_replica"]] == b[_READ["broker"]]]
-        from_us, to_us = int(a[_READ["time_us"]]), int(b[_READ["time_us"]])
+        errors = between[between[:, READ["error"]] != 0]
+        named = between[between[:, READ["preferred_read_replica"]] == b[READ["broker"]]]
+        from_us, to_us = int(a[READ["time_us"]]), int(b[READ["time_us"]])
         if len(errors):
-            why = error_name(int(errors[-1][_READ["error"]]))
+            why = error_name(int(errors[-1][READ["error"]]))
         elif len(named):
             why = NAMED
-        elif self._was_lost(int(a[_READ["broker"]]), from_us, to_us):
+        elif self._was_lost(int(a[READ["broker"]]), from_us, to_us):
             why = LOST
         else:
             why = OTHER
         return Flip(
-            int(a[_READ["partition"]]),
-            int(a[_READ["broker"]]),
-            int(b[_READ["broker"]]),
+            int(a[READ["partition"]]),
+            int(a[READ["broker"]]),
+            int(b[READ["broker"]]),
             why,
             to_us,
             to_us - from_us,
@@ -85,13 +82,13 @@ class Flips:
 
     def _was_lost(self, broker: int, from_us: int, to_us: int) -> bool:
         """A Fetch to the broker that was sent before `to_us` never came back."""
-        sent = self._lost[self._lost[:, _RPC["broker"]] == broker, _RPC["sent_us"]]
+        sent = self._lost[self._lost[:, RPC["broker"]] == broker, RPC["sent_us"]]
         return bool(((sent >= from_us) & (sent <= to_us)).any())
 
 
 def _still_open(rows: IntRows, has_records: IntRows) -> IntRows:
     """Of each partition its last row with records, and of those after it the last of a kind."""
-    whose = rows[:, [_READ["topic"], _READ["partition"]]]
+    whose = rows[:, [READ["topic"], READ["partition"]]]
     ends = np.flatnonzero((whose[1:] != whose[:-1]).any(axis=1)) + 1
     kept = []
     for begin, end in pairwise((0, *ends.tolist(), len(rows))):
@@ -99,7 +96,7 @@ def _still_open(rows: IntRows, has_records: IntRows) -> IntRows:
         if last < 0 or has_records[last] < begin:
             continue
         since = rows[has_records[last] : end][::-1]
-        kinds = since[:, [_READ["records"], _READ["error"], _READ["preferred_read_replica"]]]
+        kinds = since[:, [READ["records"], READ["error"], READ["preferred_read_replica"]]]
         _, latest = np.unique(kinds, axis=0, return_index=True)
         kept.append(since[np.sort(latest)][::-1])
     return np.concatenate([rows[:0], *kept])

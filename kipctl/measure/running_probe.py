@@ -1,15 +1,15 @@
 """Starts a probe in a process of its own and follows its rows."""
 
-import multiprocessing
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Generic, cast
 
+from kipctl.child_process import ChildProcess
 from kipctl.errors import KipctlError
 from kipctl.measure.outcomes import salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult
-from kipctl.probe.process_main import ProbeDiedError, run_probe
+from kipctl.probe.process_main import run_probe
 from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.clock import now_us
@@ -30,23 +30,16 @@ class RunningProbe(Generic[AnyOutcome]):
     def __init__(self, spec: Spec[AnyOutcome], directory: Path) -> None:
         """Start it; returns when it is about to begin. Raises KipctlError."""
         self._spec = spec
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=run_probe, args=(spec, directory, theirs), name="kipctl-probe", daemon=True
+        self._child = ChildProcess(
+            "The probe", run_probe, spec, directory, start_timeout_s=_START_TIMEOUT_S
         )
-        self._process.start()
-        theirs.close()
+        self.stop, self.close = self._child.stop, self._child.close
         self._readers: dict[str, RowReader] = {}
         self.results: tuple[ProbeResult[AnyOutcome], ...] = ()
         """Where its rows are, once there is an outcome."""
         self.directory = directory
         """Where it writes its rows."""
-        try:
-            schedule = self._receive(_START_TIMEOUT_S)
-        except BaseException:
-            self.close()
-            raise
+        schedule = self._child.started
         assert isinstance(schedule, Schedule)
         self.schedule = schedule
         self._begun = RunStart.on_this_machine(schedule.start_us)
@@ -64,7 +57,7 @@ class RunningProbe(Generic[AnyOutcome]):
         if self.results:
             return self.results[0].outcome
         try:
-            outcome = self._receive(None)
+            outcome = self._child.receive()
             assert isinstance(outcome, Outcome)
         except KipctlError as failed:
             return self._salvaged(failed.what)
@@ -84,33 +77,7 @@ class RunningProbe(Generic[AnyOutcome]):
 
     def is_done_by(self, time_us: int) -> bool:
         """Whether it is done; waits for it until a moment of the monotonic clock."""
-        return self._pipe.poll(max(0, time_us - now_us()) / 1e6)
-
-    def stop(self) -> None:
-        """Ask it to send no further records; it finishes those under way."""
-        with suppress(OSError):  # it may have ended already
-            self._pipe.send("stop")
-
-    def close(self) -> None:
-        """End the process, whatever it does."""
-        if self._process.is_alive():
-            self._process.kill()
-        self._process.join()
-        self._pipe.close()
-
-    def _receive(self, timeout_s: float | None) -> object:
-        try:
-            if not self._pipe.poll(timeout_s):
-                raise ProbeDiedError(f"The probe did not start within {timeout_s:.0f} s.")
-            message = self._pipe.recv()
-        except EOFError:
-            self._process.join()
-            raise ProbeDiedError(
-                f"The probe's process ended early (exit code {self._process.exitcode})."
-            ) from None
-        if isinstance(message, KipctlError):
-            raise message
-        return message
+        return self._child.has_sent(max(0, time_us - now_us()) / 1e6)
 
 
 @contextmanager

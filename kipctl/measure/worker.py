@@ -135,10 +135,10 @@ class SharedFolder:
         return _loaded(self.directory(worker) / "failure", bytes.decode) or ""
 
     def finish(self, worker: int, outcome: Outcome) -> None:
-        """For a worker: leave what it came to."""
+        """For a worker: leave its outcome."""
         # The folder may be shared: how the cluster was reached is nobody's business there.
-        told = replace(outcome, spec=outcome.spec.of_record())
-        write_whole(self.directory(worker) / "outcome", pickle.dumps(told))
+        recorded = replace(outcome, spec=outcome.spec.of_record())
+        write_whole(self.directory(worker) / "outcome", pickle.dumps(recorded))
         self.end_file(worker).write_text("end")
 
     def is_finished(self, worker: int) -> bool:
@@ -146,7 +146,7 @@ class SharedFolder:
         return bool(self.end_file(worker).read_bytes())
 
     def finished(self, worker: int) -> Outcome | None:
-        """What the worker came to; None until it is done."""
+        """The worker's outcome; None until it is done."""
         outcome = _loaded(self.directory(worker) / "outcome", load_values)
         assert outcome is None or isinstance(outcome, Outcome)
         return outcome

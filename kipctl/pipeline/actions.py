@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import NONE, count_if, sum_of
 from kipctl.pipeline.latency import percentiles, record_counts
-from kipctl.pipeline.partitions import broadcast, broadcast_if_few, together
+from kipctl.pipeline.partitions import broadcast_if_few, together
 
 AROUND_US = 2_000_000
 """How long before an action, and after the recovery from it, is looked at."""
@@ -36,7 +36,7 @@ def with_last_action(frame: DataFrame, actions: DataFrame, time: str) -> DataFra
         & (F.col(time) >= F.col("_from"))
         & (F.col("_until").isNull() | (F.col(time) < F.col("_until")))
     )
-    return frame.join(broadcast(spans), within, "left").select(
+    return frame.join(F.broadcast(spans), within, "left").select(
         *(F.col(name) for name in frame.columns),
         F.coalesce("number", F.lit(0)).alias("number"),
         F.coalesce("action", F.lit(NONE)).alias("action"),
@@ -49,7 +49,7 @@ def action_table(
     """The table *actions*: a row for each action of each run.
 
     `failed` is of `redirects.failed_batches`. Result: the action's columns; `controller_us` (called
-    to answered) and `convergence_us` (answered to converged), null when it did not come to that;
+    to answered) and `convergence_us` (answered to converged), null when that did not happen;
     `redirected` (episodes that began with it) and `recovery_us`; and for each of WINDOWS
     `<window>_seconds`, `_records` (acknowledged), `_records_per_second`, `_failed` (records),
     `_p99_us` (latency, exact, by records after the warm-up) and `_read` (records that consumers
@@ -234,4 +234,4 @@ def _in_windows(rows: DataFrame, windowed: DataFrame, time: str) -> DataFrame:
         & (F.col(time) >= F.col("from_us"))
         & (F.col(time) < F.col("until_us"))
     )
-    return rows.join(broadcast(windows), within).drop("_run", "from_us", "until_us")
+    return rows.join(F.broadcast(windows), within).drop("_run", "from_us", "until_us")

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kipctl.pipeline.launch import cache_folder, java_program, spark_home
+from kipctl.pipeline.launch import cache_folder, ended_in_time, java_program, spark_home
 
 _KEPT = 3
 """Archives, the one used last first: each Spark and Java has its own, of 180 MB."""
@@ -64,15 +64,11 @@ class ClassArchive:
         """End the JVM that records, by closing its input, and keep what it leaves."""
         assert jvm.stdin is not None
         jvm.stdin.close()
-        try:
-            jvm.wait(_TIMEOUT_S)
+        if ended_in_time(jvm, _TIMEOUT_S):
             if self._recorded.exists():
                 self._recorded.replace(self.path)
             else:
                 self.path.touch()
-        except subprocess.TimeoutExpired:
-            jvm.kill()
-            jvm.wait()
         others = sorted(self.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
         for path in others[:-_KEPT]:
             path.unlink(missing_ok=True)

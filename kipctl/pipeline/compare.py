@@ -1,6 +1,6 @@
 """Two sides of recorded runs, measure by measure: both values, and whether they really differ.
 
-Spark gives each measure one exact value of each run. What a side's runs come to together, and
+Spark gives each measure one exact value of each run. The common value of a side's runs, and
 whether the sides differ, is said by `kipctl.verdict` from these values alone.
 
 A record that failed would have come later than when it was given up, if ever: it counts in the
@@ -61,7 +61,7 @@ class Measure:
 
 
 _SECONDS, _READ = "seconds", "read"
-"""Values that a run has in which a producer, or a consumer, came to something."""
+"""Values that a run has in which a producer, or a consumer, did anything."""
 _MOVES_OF = {"produce": ("", "producer", _SECONDS), "fetch": ("read_", "consumer", _READ)}
 """By api: what the names of its measures begin with, whose they are, and what tells that it was
 there. A leader that both clients met has moved once, and each of them waited for itself."""

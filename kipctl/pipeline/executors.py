@@ -7,11 +7,10 @@ from pathlib import Path
 import pyspark
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kipctl.errors import PipelineError
-from kipctl.pipeline.jvm import located_on, run_a_task
+from kipctl.pipeline.jvm import located_on
 from kipctl.pipeline.settings import (
     INITIAL_PARTITIONS_SETTING,
     PARTITIONS_SETTING,
@@ -39,14 +38,6 @@ def log_executors(gateway: JavaGateway) -> None:
     levels = gateway.jvm.org.apache.logging.log4j
     for name in _LOGGERS:
         levels.core.config.Configurator.setLevel(name, levels.Level.INFO)
-
-
-def await_executor(context: SparkContext) -> None:
-    """Ask for an executor by a task, and wait for it.
-
-    One that is given only where a task waits for it (`spark.dynamicAllocation`) is given then.
-    """
-    run_a_task(context)
 
 
 def keep_ending(log: Path, log_begins: int) -> bool:

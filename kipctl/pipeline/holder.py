@@ -67,7 +67,6 @@ class _Keeper:
         SparkSession(self._context).range(1).count()  # its first query loads most of its classes
         self._process = launched.process
         self._gateway = gateway
-        self._place = place
         self._key = key_of(place, os.environ)
         self._idle_timeout_s = idle_timeout_s
         self._since = self._last_used = time.time()

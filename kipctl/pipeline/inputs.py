@@ -103,7 +103,7 @@ class RecordedRun:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What was printed when the run ended; empty when it did not come to that."""
+        """What was printed when the run ended; empty when it did not end."""
         return dict(self.description.get("summary") or {})
 
 

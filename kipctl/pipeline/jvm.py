@@ -20,7 +20,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from kipctl.pipeline.class_archive import ClassArchive
-from kipctl.pipeline.launch import Launched
+from kipctl.pipeline.launch import Launched, ended_in_time
 from kipctl.pipeline.spark_log import why_not_begun
 from kipctl.pipeline.warm import Lease
 
@@ -91,11 +91,7 @@ def end(gateway: JavaGateway, number: signal.Signals = signal.SIGKILL) -> None:
 def forget(gateway: JavaGateway | None = None) -> None:
     """Wait for a JVM that was told to end; the next session starts another."""
     if gateway and (process := _process(gateway)):
-        try:
-            process.wait(_END_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        ended_in_time(process, _END_TIMEOUT_S)
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
@@ -135,8 +131,11 @@ def _process(gateway: JavaGateway) -> "subprocess.Popen[bytes] | None":
     return getattr(gateway, "proc", None)
 
 
-def run_a_task(context: SparkContext) -> None:
-    """Run a job of one task that does nothing, and needs no Python where it runs."""
+def await_executor(context: SparkContext) -> None:
+    """Ask for an executor by a task that does nothing and needs no Python, and wait for it.
+
+    One that is given only where a task waits for it (`spark.dynamicAllocation`) is given then.
+    """
     context._jsc.parallelize([0], 1).count()
 
 

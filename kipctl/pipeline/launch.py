@@ -64,11 +64,7 @@ class Launched:
         """Let it end by itself, which it does when its input ends; kill it if it does not."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        try:
-            self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        ended_in_time(self.process, timeout_s)
 
     def gateway(self) -> tuple[int, str] | None:
         """Wait for its port and secret; None when it has ended before it had them."""
@@ -82,6 +78,17 @@ class Launched:
             shutil.rmtree(self.info.parent, ignore_errors=True)
         port, length = struct.unpack_from(">ii", reported)
         return port, reported[8 : 8 + length].decode()
+
+
+def ended_in_time(jvm: "subprocess.Popen[bytes]", timeout_s: float) -> bool:
+    """Wait for the end of a JVM that was told to end; one that takes longer is killed."""
+    try:
+        jvm.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+        return False
+    return True
 
 
 def log_path() -> Path:

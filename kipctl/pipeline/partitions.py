@@ -17,13 +17,8 @@ def together(frame: DataFrame) -> DataFrame:
     return frame.coalesce(1) if is_in_one_partition(frame.sparkSession) else frame
 
 
-def broadcast(frame: DataFrame) -> DataFrame:
-    """To every executor: for what is small by construction, as the rows of `run.json` are."""
-    return F.broadcast(frame)
-
-
 def broadcast_if_few(frame: DataFrame) -> DataFrame:
-    """Likewise if it has few rows, which are counted first: it should be a checkpoint."""
+    """Send it to every executor if it has few rows, which are counted: have it a checkpoint."""
     if is_in_one_partition(frame.sparkSession):
         return frame
     return F.broadcast(frame) if frame.limit(_MOST_BROADCAST).count() < _MOST_BROADCAST else frame

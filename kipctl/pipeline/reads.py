@@ -7,21 +7,6 @@ from pyspark.sql import functions as F
 
 from kipctl.pipeline.columns import count_if, error_name, sum_of
 
-KEYS = (
-    "run",
-    "arm",
-    "client",
-    "software_name",
-    "software_version",
-    "topic",
-    "partition",
-    "broker",
-    "client_rack",
-    "broker_rack",
-    "role",
-)
-"""What the tables of reads can be broken down by; `role` is leader, follower or unknown."""
-
 
 def with_role(reads: DataFrame) -> DataFrame:
     """Add `role` of the broker that answered: leader, follower, or unknown."""
@@ -32,7 +17,7 @@ def with_role(reads: DataFrame) -> DataFrame:
 def read_table(
     reads: DataFrame, keys: Sequence[str] = ("run", "arm", "client_rack", "broker_rack", "role")
 ) -> DataFrame:
-    """The table *reads*: what was fetched, by these KEYS. A row of `reads` is one fetch response
+    """The table *reads*: what was fetched, by these keys. A row of `reads` is one fetch response
     for one partition.
 
     Result: the keys; `responses`; `records` (null if no response tells) and `bytes`; of the bytes
@@ -104,7 +89,7 @@ def flip_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFr
 def read_error_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFrame:
     """The table *read_errors*: fetch responses with an error.
 
-    By these KEYS, and `error` (the code) with its `name`. Result: those and `responses`.
+    By these keys, and `error` (the code) with its `name`. Result: those and `responses`.
     """
     failed = reads.filter("error != 0").transform(with_role).withColumn("name", error_name())
     return failed.groupBy(*keys, "error", "name").agg(F.count("*").alias("responses"))
@@ -113,7 +98,7 @@ def read_error_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> 
 def out_of_range_table(reads: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFrame:
     """The table *out_of_range*: offsets that a broker asked for them did not have (KIP-392).
 
-    By these KEYS, `case` (the name of a RangeCase) and `handling` (of a RangeHandling). Result:
+    By these keys, `case` (the name of a RangeCase) and `handling` (of a RangeHandling). Result:
     those and `times`. Only a client tells its cases.
     """
     known = reads.filter("range_case is not null").transform(with_role)

@@ -22,8 +22,6 @@ from kipctl.pipeline.columns import (
 )
 from kipctl.trace.codes import PHASES, Decision
 
-KEYS = ("run", "arm", "client", "api", "topic", "partition", "action", "brokers")
-"""What `redirect_table` can be broken down by; `action` stands for its number and its kind."""
 BATCH = ("run", "arm", "client", "api", "topic", "partition", "first_seq")
 """What names a batch that failed; of a Fetch, `first_seq` is the offset that it asked for."""
 _EPISODE = (*BATCH, "episode")
@@ -157,7 +155,7 @@ def episodes(failed: DataFrame) -> DataFrame:
 
 
 def redirect_table(episodes: DataFrame, keys: Sequence[str] = ("run", "arm")) -> DataFrame:
-    """The table *redirects*: what the episodes of each of these KEYS came to.
+    """The table *redirects*: episodes by these keys, counted and summed up.
 
     Result: the keys; `episodes`; the sums of `errors`, `records`, `appended_then_failed`,
     `hints_present` and `hints_<decision>`, `same_epoch_retries`; p50, p99 and sum of the client

@@ -9,23 +9,11 @@ from kipctl.pipeline.columns import api_name, columns_of, count_if, nearest_rank
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import MetadataCause
 
-KEYS = (
-    "run",
-    "arm",
-    "api",
-    "api_version",
-    "client",
-    "software_name",
-    "software_version",
-    "broker",
-    "cause",
-)
-"""What `rpc_table` can be broken down by."""
 _IS_METADATA = f"api_key = {int(ApiKey.METADATA)}"
 
 
 def rpc_table(rpcs: DataFrame, keys: Sequence[str] = ("run", "arm", "api")) -> DataFrame:
-    """The table *rpcs*: requests counted by these KEYS.
+    """The table *rpcs*: requests counted by these keys.
 
     Result: the keys (for `api` the columns `api_key` and `api`, its name); `requests`, `errors`
     (answered with one, or failed by the client), `unanswered` (acks=0, or the connection was lost),
@@ -50,7 +38,7 @@ def rpc_table(rpcs: DataFrame, keys: Sequence[str] = ("run", "arm", "api")) -> D
 
 
 def metadata_table(rpcs: DataFrame, keys: Sequence[str] = ("run", "arm", "cause")) -> DataFrame:
-    """The table *metadata*: the Metadata requests alone, by KEYS.
+    """The table *metadata*: the Metadata requests alone, by these keys.
 
     Result: as of `rpc_table`, and `bytes` of requests and responses together. The sums of
     `requests`, `critical` and `bytes` over the causes are `total`, `on_critical_path` and `bytes`

@@ -23,7 +23,6 @@ from kipctl.pipeline import warm
 from kipctl.pipeline.checkpoint import intermediate_results, scratch_removed
 from kipctl.pipeline.class_archive import class_archive
 from kipctl.pipeline.executors import (
-    await_executor,
     keep_ending,
     log_executors,
     set_partitions,
@@ -32,6 +31,7 @@ from kipctl.pipeline.executors import (
 from kipctl.pipeline.failures import failure_of
 from kipctl.pipeline.interrupts import Interrupts, interrupts
 from kipctl.pipeline.jvm import (
+    await_executor,
     begin,
     end,
     forget,

@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,9 @@ from kipctl.errors import PipelineError, RefusedError
 from kipctl.pipeline.launch import demand_one_version, java_program, spark_home
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of, configured
-from kipctl.process import Process, identify, is_alive, send_signal
+from kipctl.process import Process, identify, is_alive, send_signal, wait_until
 from kipctl.state import make_private, state_folder
 
-IDLE_TIMEOUT_S = 600.0
 _ANSWER_TIMEOUT_S = 10.0
 """For a holder to answer: it asks the JVM only for what takes milliseconds."""
 _START_TIMEOUT_S = 300.0
@@ -290,20 +289,11 @@ def stop(*, force: bool = False) -> bool:
             )
         if not answer:
             send_signal(holder.process, signal.SIGKILL)  # its JVM ends when its input does
-    if not _await(lambda: not is_running(), _END_TIMEOUT_S):
+    if not wait_until(lambda: not is_running(), _END_TIMEOUT_S):
         raise PipelineError(
             "The JVM that is kept warm does not end.", f"Its own words are in {warm_log_path()}."
         )
     holder_file().unlink(missing_ok=True)
-    return True
-
-
-def _await(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_S)
     return True
 
 

@@ -1,1 +1,1 @@
-"""A measured run: a load, actions on the cluster meanwhile, its record, and what it came to."""
+"""A measured run: a load, actions on the cluster meanwhile, its record, and its results."""

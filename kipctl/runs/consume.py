@@ -32,11 +32,8 @@ from kipctl.runs.execute import (
     Listeners,
     actions_can_be_undone,
     await_settled_leaders,
+    check_end,
     execute,
-    failed_run,
-    interrupted_run,
-    report_missing_actions,
-    undo,
 )
 from kipctl.runs.live import Screen
 from kipctl.runs.plan import RunPlan, check_topic
@@ -45,7 +42,7 @@ from kipctl.runs.record import Recorder, recording, snapshot_after
 from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import READ
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.request import Cluster
@@ -53,14 +50,13 @@ from kipctl.transport.request import Cluster
 _CLIENT_ID = "kipctl"
 _ADMIN_TIMEOUT_S = 30.0
 _LOOK_S = 0.05
-_RECORDS = COLUMNS["reads"].index("records")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumePlan(RunPlan):
     """A run of the consumer and what is done to the cluster meanwhile.
 
-    With `show_detailed_stats` a line of Kafka's tool is told every `reporting_interval_s`.
+    With `show_detailed_stats` a line of Kafka's tool is printed every `reporting_interval_s`.
     """
 
     probe: ConsumeSpec
@@ -82,7 +78,7 @@ class ConsumePlan(RunPlan):
 
 @dataclass(frozen=True, slots=True)
 class ConsumeResult:
-    """What a run came to. `document` is what `--output json` prints."""
+    """The result of a run. `document` is what `--output json` prints."""
 
     measured: MeasuredConsume
     document: dict[str, Any]
@@ -198,18 +194,16 @@ def measure(
             )
             if recorder and is_recorded:
                 recorder.evaluated(document)
-    if outcome.failure:
-        what = f"{outcome.failure} {outcome.records} records were read."
-        raise failed_run(plan, what, run, undo(plan, spec.topic, actions))
-    if outcome.stopped:
-        raise interrupted_run(
-            f"Interrupted: {outcome.records:,} records were read.",
-            (result_line(measurement), moves_sentence(document["redirects"]["moves"])),
-            executed,
-            run,
-            undo(plan, spec.topic, actions),
-        )
-    report_missing_actions(len(actions), plan, listeners.message)
+    check_end(
+        executed,
+        plan,
+        spec.topic,
+        run,
+        listeners.message,
+        broke_off=f"{outcome.records} records were read.",
+        interrupted=f"{outcome.records:,} records were read.",
+        figures=lambda: (result_line(measurement), moves_sentence(document["redirects"]["moves"])),
+    )
     return ConsumeResult(measurement, document)
 
 
@@ -271,4 +265,4 @@ def _watched(
 
 def read(rows: IntRows) -> int:
     """How many records rows of `reads` brought."""
-    return int(rows[:, _RECORDS].sum())
+    return int(rows[:, READ["records"]].sum())

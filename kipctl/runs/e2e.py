@@ -10,13 +10,9 @@ from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.measure.consumer_summary import (
     MeasuredConsume,
-    brokers,
-    fetches,
-    flip_groups,
     measured_consume,
-    out_of_range,
 )
-from kipctl.measure.delivery import Delivery, match_delivery
+from kipctl.measure.delivery import Delivery, match_delivery, summarize_end_to_end
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.live_totals import CONSUMER, PRODUCER, EndToEndTotals
 from kipctl.measure.moves import moves_sentence
@@ -26,12 +22,10 @@ from kipctl.measure.producer_summary import (
     measured_produce,
     service_times_at_ends,
 )
-from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.measure.running_probe import RunningProbe
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
-from kipctl.probe.health import health_document
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.run import AnyOutcome, Outcome
@@ -41,12 +35,9 @@ from kipctl.runs.execute import (
     Executed,
     Listeners,
     await_settled_leaders,
+    check_end,
     execute,
-    failed_run,
-    interrupted_run,
-    report_missing_actions,
     settled,
-    undo,
 )
 from kipctl.runs.forever import MetricsServer, Watch, WatchOptions, serving_metrics
 from kipctl.runs.live import Screen
@@ -122,7 +113,7 @@ class EndToEndPlan:
 
 @dataclass(frozen=True, slots=True)
 class EndToEndResult:
-    """What a run came to. `document` is what `--output json` prints."""
+    """The result of a run. `document` is what `--output json` prints."""
 
     produced: MeasuredProduce
     consumed: MeasuredConsume
@@ -246,7 +237,9 @@ def measure(
                 delivery = watch.totals.delivery
             else:
                 delivery = follow(outcome, writer.results, reading_outcome, reader.results)
-            document = summarize(produced, consumed, delivery, actions, version, was_awaited)
+            document = summarize_end_to_end(
+                produced, consumed, delivery, actions, version, was_awaited
+            )
             document["doubts"] = _doubts(plan.produce, document, writer.results, executed)
             if whole_run:
                 document["whole_run"] = whole_run
@@ -254,28 +247,22 @@ def measure(
                 recorder.evaluated(document)
     result = EndToEndResult(produced, consumed, delivery, document)
     asked_for = outcome.generated if forever else spec.num_records
-    if outcome.failure:
-        raise failed_run(
-            plan.produce,
-            f"{outcome.failure} Of {asked_for} records {outcome.acknowledged} are known to "
-            f"be acknowledged, {delivery.delivered} to have come.",
-            run,
-            undo(plan.produce, spec.topic, actions),
-        )
-    if outcome.stopped:
-        raise interrupted_run(
-            f"Interrupted: of {asked_for:,} records {outcome.generated:,} were "
-            f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
-            (
-                *result.kafka_lines,
-                moves_sentence(document["redirects"]["produce"]["moves"], "the producer"),
-                moves_sentence(document["redirects"]["fetch"]["moves"], "the consumer"),
-            ),
-            executed,
-            run,
-            undo(plan.produce, spec.topic, actions),
-        )
-    report_missing_actions(len(actions), plan.produce, listeners.message)
+    check_end(
+        replace(executed, outcome=outcome),
+        plan.produce,
+        spec.topic,
+        run,
+        listeners.message,
+        broke_off=f"Of {asked_for} records {outcome.acknowledged} are known to be acknowledged, "
+        f"{delivery.delivered} to have come.",
+        interrupted=f"of {asked_for:,} records {outcome.generated:,} were "
+        f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
+        figures=lambda: (
+            *result.kafka_lines,
+            moves_sentence(document["redirects"]["produce"]["moves"], "the producer"),
+            moves_sentence(document["redirects"]["fetch"]["moves"], "the consumer"),
+        ),
+    )
     return result
 
 
@@ -413,64 +400,3 @@ def _doubts(
             )
         )
     )
-
-
-def summarize(
-    produced: MeasuredProduce,
-    consumed: MeasuredConsume,
-    delivery: Delivery,
-    actions: list[dict[str, Any]],
-    kafka_version: str | None,
-    was_awaited: bool,
-) -> dict[str, Any]:
-    """The object that `perf e2e --output json` prints.
-
-    `latency_ms` is from the intended send time to the answer that brought the record; times and
-    the rate leave the warm-up out, all else is of the whole run. Unless what was acknowledged
-    `was_awaited` nobody knows whether any is missing: it may have been on its way.
-    """
-    outcome, times = produced.outcome, delivery.times
-    is_known = was_awaited or not delivery.missing
-    return {
-        "topic": outcome.spec.topic,
-        "partitions": consumed.outcome.partitions,
-        "client_rack": consumed.outcome.spec.config.client_rack or None,
-        "records": {
-            "sent": outcome.generated,
-            "acknowledged": outcome.acknowledged,
-            "failed": outcome.failed,
-            "errors": outcome.errors,
-            "delivered": delivery.delivered,
-            "missing": delivery.missing if is_known else None,
-            "twice": delivery.twice,
-            "extra": delivery.extra,
-        },
-        "warmup_records": outcome.spec.warmup_records,
-        "latency_ms": times.latency.as_ms(),
-        "acknowledged_ms": produced.steady.latency.as_ms(),
-        "seconds": round(times.seconds, 6),
-        "records_per_second": round(times.latency.total / times.seconds, 1),
-        "cpu_seconds": {
-            "producer": outcome.cpu_seconds,
-            "consumer": consumed.outcome.cpu_seconds,
-        },
-        "health": {
-            "producer": health_document(outcome.health),
-            "consumer": health_document(consumed.outcome.health),
-        },
-        "fetches": fetches(consumed),
-        "brokers": brokers(consumed),
-        "flips": flip_groups(consumed),
-        "out_of_range": out_of_range(consumed),
-        "redirects": {
-            "produce": redirects(produced.redirect_rows),
-            "fetch": redirects(consumed.redirects),
-        },
-        "metadata_rpcs": {
-            "producer": metadata_rpcs(produced.metadata_rows),
-            "consumer": metadata_rpcs(consumed.metadata_rows),
-        },
-        "actions": actions,
-        "leader_discovery": outcome.spec.discovery.value,
-        "kafka_version": kafka_version,
-    }

@@ -13,7 +13,6 @@ from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import (
     InterruptedRunError,
-    KipctlError,
     PartlyDoneError,
     PipelineError,
     TimedOutError,
@@ -55,7 +54,7 @@ class RunningLoad(Protocol[AnyResult_co]):
 
 @dataclass(slots=True)
 class Listeners:
-    """Who is told while it runs: `message` of steps, `interval` of Kafka's interval lines.
+    """Callbacks while it runs: `message` for steps, `interval` for Kafka's interval lines.
 
     Where there is a `screen` it shows how far the run is, its intervals and actions instead.
     """
@@ -69,7 +68,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Executed(Generic[AnyResult]):
-    """A run that is over: what the load came to, and what was done and seen meanwhile.
+    """A run that is over: the load's outcome, and what was done and seen meanwhile.
 
     `cut_off`: Ctrl-C ended it. `interrupted` says how far the action came that it cut off.
     """
@@ -114,7 +113,7 @@ def await_settled_leaders(
     """Where something is to be done to leaders, wait until those of before have settled.
 
     What an earlier run, or its end, has moved would be met by this one, and counted. A topic that
-    does not settle (a replica is behind) is told of, and measured as it is.
+    does not settle (a replica is behind) is reported, and measured as it is.
     """
     if plan.during is None:
         return
@@ -146,7 +145,7 @@ def execute(
 
 
 def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
-    """Stop the probe and wait for what is under way, until Ctrl-C; what it came to."""
+    """Stop the probe and wait for what is under way, until Ctrl-C; returns its outcome."""
     try:
         probe.stop()
         while not probe.is_done_by(now_us() + _LOOK_US):
@@ -246,40 +245,40 @@ def report_rate(schedule: Schedule, message: Callable[[str], None]) -> None:
         )
 
 
-def report_missing_actions(happened: int, plan: RunPlan, message: Callable[[str], None]) -> None:
-    """Say so when fewer actions happened than were asked for."""
+def check_end(
+    executed: Executed[AnyOutcome],
+    plan: RunPlan,
+    topic: str,
+    run: Run | None,
+    message: Callable[[str], None],
+    *,
+    broke_off: str,
+    interrupted: str,
+    figures: Callable[[], Sequence[str]],
+) -> None:
+    """See that a run came to its end, once what was measured is recorded.
+
+    Raises PartlyDoneError (with workers PipelineError) for one that `broke_off`, and
+    InterruptedRunError, with what they are given to say of it and how to put back leaders of
+    somebody's topic. Says so when fewer actions happened than were asked for.
+    """
+    outcome, happened = executed.outcome, len(executed.performed)
+    undo = ""
+    if happened and plan.moves_leaders and topic != OWN_TOPIC:
+        undo = "Leaders were moved. Undo: kipctl reassign --rollback"
+    if outcome.failure:
+        recorded = f" What is known is in {run.folder}." if run else ""
+        error = PipelineError if plan.on_spark else PartlyDoneError
+        raise error(f"{outcome.failure} {broke_off}{recorded}", undo)
+    if outcome.stopped:
+        lines = [f"Interrupted: {interrupted}", *filter(None, figures())]
+        if run:
+            lines.append(f"What was measured: kipctl runs show {run.folder}")
+        steps = filter(None, (executed.interrupted.strip(), undo))
+        raise InterruptedRunError("\n".join(lines), "\n".join(steps))
     wanted = (plan.count or 1) if plan.during else 0
     if happened < wanted:
         message(
             f"{happened} of {wanted} actions happened before the records were through: "
             f"take more of them, or act more often than every {plan.every_s:g} s (--every)."
         )
-
-
-def interrupted_run(
-    how_far: str,
-    figures: Sequence[str],
-    executed: Executed[Any],
-    run: Run | None,
-    next_step: str,
-) -> InterruptedRunError:
-    """The error of a run that somebody ended: how far it came, where it is, what to do."""
-    lines = [how_far, *filter(None, figures)]
-    if run:
-        lines.append(f"What was measured: kipctl runs show {run.folder}")
-    steps = filter(None, (executed.interrupted.strip(), next_step))
-    return InterruptedRunError("\n".join(lines), "\n".join(steps))
-
-
-def failed_run(plan: RunPlan, what: str, run: Run | None, next_step: str) -> KipctlError:
-    """The error of a run that came to no good end; what was measured until then is recorded."""
-    kept = f" What is known is in {run.folder}." if run else ""
-    error = PipelineError if plan.on_spark else PartlyDoneError
-    return error(f"{what}{kept}", next_step)
-
-
-def undo(plan: RunPlan, topic: str, actions: Sequence[object]) -> str:
-    """How to put back what actions have moved of somebody's topic; "" if there is nothing."""
-    if actions and plan.moves_leaders and topic != OWN_TOPIC:
-        return "Leaders were moved. Undo: kipctl reassign --rollback"
-    return ""

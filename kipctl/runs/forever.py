@@ -1,4 +1,4 @@
-"""A run that is watched while it lasts: what it came to so far, its metrics, its oldest rows.
+"""A run that is watched while it lasts: its figures so far, its metrics, its oldest rows.
 
 A thread reads what both clients write, once a second. With `keep_s` it removes files of rows that
 are older (`kipctl.trace.row_writer.RowWriter.rotate`), when it has read them.
@@ -215,7 +215,7 @@ class Watch:
         self.totals.finish()
 
     def counted(self, outcome: ProduceOutcome) -> ProduceOutcome:
-        """The producer's outcome; one that did not come to tell has settled what was counted."""
+        """The producer's outcome; one that died has settled what was counted."""
         if outcome.health is not None:
             return outcome
         acknowledged, errors = self.totals.matching.acknowledged, dict(self.totals.failed)

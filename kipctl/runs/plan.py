@@ -52,6 +52,13 @@ def check_topic(name: str) -> None:
         )
 
 
+def check_least(*numbers: tuple[str, float, float]) -> None:
+    """Raise UsageError for numbers that make no sense: (option, value, least)."""
+    for option, value, least in numbers:
+        if value < least:
+            raise UsageError(f"{option} is {value}; it must be at least {least}.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
     """Times are in seconds. `count` 0 repeats the action as long as records are due. `command` is
@@ -105,10 +112,7 @@ class RunPlan:
     def check(self, numbers: Iterable[tuple[str, int, int]]) -> None:
         """Raise UsageError for numbers that make no sense: (option, value, least)."""
         self.place(max(1, self.workers))
-        own = (("--count", self.count, 0), ("--workers", self.workers, 1))
-        for name, value, least in (*numbers, *own):
-            if value < least:
-                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        check_least(*numbers, ("--count", self.count, 0), ("--workers", self.workers, 1))
         if self.on_spark:
             demand("pyspark", "A run with workers")
         if self.every_s <= 0 or self.reporting_interval_s <= 0:

@@ -35,11 +35,8 @@ from kipctl.runs.execute import (
     Listeners,
     actions_can_be_undone,
     await_settled_leaders,
+    check_end,
     execute,
-    failed_run,
-    interrupted_run,
-    report_missing_actions,
-    undo,
 )
 from kipctl.runs.live import Screen
 from kipctl.runs.machine import busy_share, cpu_times
@@ -105,7 +102,7 @@ class PerfPlan(RunPlan):
 
 @dataclass(frozen=True, slots=True)
 class PerfResult:
-    """What a run came to. `document` is what `--output json` prints."""
+    """The result of a run. `document` is what `--output json` prints."""
 
     measured: MeasuredProduce
     document: dict[str, Any]
@@ -186,24 +183,18 @@ def measure(
             if recorder and is_recorded:
                 recorder.evaluated(document)
     result = PerfResult(measurement, document)
-    if outcome.failure:
-        raise failed_run(
-            plan,
-            f"{outcome.failure} Of {spec.num_records} records {outcome.acknowledged} are known to "
-            f"be acknowledged, {outcome.failed} failed.",
-            run,
-            undo(plan, spec.topic, actions),
-        )
-    if outcome.stopped:
-        raise interrupted_run(
-            f"Interrupted: of {spec.num_records:,} records {outcome.generated:,} were "
-            f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
-            (*result.kafka_lines[:1], moves_sentence(document["redirects"]["moves"])),
-            executed,
-            run,
-            undo(plan, spec.topic, actions),
-        )
-    report_missing_actions(len(actions), plan, listeners.message)
+    check_end(
+        executed,
+        plan,
+        spec.topic,
+        run,
+        listeners.message,
+        broke_off=f"Of {spec.num_records} records {outcome.acknowledged} are known to be "
+        f"acknowledged, {outcome.failed} failed.",
+        interrupted=f"of {spec.num_records:,} records {outcome.generated:,} were "
+        f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
+        figures=lambda: (*result.kafka_lines[:1], moves_sentence(document["redirects"]["moves"])),
+    )
     return result
 
 
@@ -215,7 +206,7 @@ def produce_doubts(
     busy: float | None,
     moves_leaders: bool,
 ) -> list[str]:
-    """What spoils the run of a producer, from the document that says what it came to.
+    """What spoils the run of a producer, from the document with its results.
 
     `busy` is the share of this machine's CPU time that was used, None if it is not known;
     `moves_leaders` says whether leaders of the topic were to move meanwhile.

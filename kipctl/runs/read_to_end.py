@@ -8,12 +8,10 @@ import numpy as np
 
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.probe.produce.run import ProduceOutcome
-from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.columns import BATCH, COLUMNS, READ, raw_path
 from kipctl.trace.rows import IntRows, chunks
 
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 _LOOK_S = 0.02
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 
 
 class WrittenTo(NamedTuple):
@@ -50,12 +48,12 @@ def ends_of(batches: IntRows) -> dict[int, WrittenTo]:
     gave its offsets to others.
     """
     ends: dict[int, WrittenTo] = {}
-    acknowledged = batches[(batches[:, _BATCH["error"]] == 0)]
-    acknowledged = acknowledged[acknowledged[:, _BATCH["base_offset"]] >= 0]
+    acknowledged = batches[(batches[:, BATCH["error"]] == 0)]
+    acknowledged = acknowledged[acknowledged[:, BATCH["base_offset"]] >= 0]
     partition, sent, acked = (
-        acknowledged[:, _BATCH[name]] for name in ("partition", "sent_us", "acked_us")
+        acknowledged[:, BATCH[name]] for name in ("partition", "sent_us", "acked_us")
     )
-    after = acknowledged[:, _BATCH["base_offset"]] + acknowledged[:, _BATCH["records"]]
+    after = acknowledged[:, BATCH["base_offset"]] + acknowledged[:, BATCH["records"]]
     for index in np.unique(partition).tolist():
         own = np.flatnonzero(partition == index)
         last = own[np.argmax(acked[own])]
@@ -93,14 +91,14 @@ def await_offsets(
             return False
         was_quiet = time.monotonic() - quiet_since >= quiet_s
         rows = reader.new_rows("reads")
-        rows = rows[rows[:, _READ["records"]] > 0]
+        rows = rows[rows[:, READ["records"]] > 0]
         if len(rows):
             quiet_since = time.monotonic()
         elif was_quiet:
             return True
         else:
             time.sleep(_LOOK_S)
-        columns = [_READ[name] for name in ("partition", "next_offset", "time_us")]
+        columns = [READ[name] for name in ("partition", "next_offset", "time_us")]
         for partition, after, time_us in rows[:, columns].tolist():
             written = missing.get(partition)
             if written and after >= written.end and time_us >= written.sent_us:

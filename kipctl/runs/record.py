@@ -89,7 +89,7 @@ def _holds_nothing(run: Run) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Records one run of probes: what is known when it begins, its rows, what it came to.
+    """Records one run of probes: what is known when it begins, its rows, its results.
 
     `how` is what was asked for. What is known when it begins is kept beside its rows, so that a run
     whose recorder was killed can be made whole (`kipctl.runs.repair`). It is whole before it
@@ -155,7 +155,7 @@ class Recorder:
         actions: Sequence[Mapping[str, Any]],
         after: Snapshot | None,
     ) -> None:
-        """Write all of a run that is over; `evaluated` adds what it came to."""
+        """Write all of a run that is over; `evaluated` adds its results."""
         self.write_rows(outcome.start_us, parts, events)
         done = {"actions": actions, "kafka_version": self.how.get("kafka_version")}
         self.close(outcome, parts, done, after)
@@ -167,7 +167,7 @@ class Recorder:
         return replace(self, how={**self.how, "num_records": records, **kept})
 
     def evaluated(self, document: Mapping[str, Any]) -> None:
-        """Write what the run came to, computed from what was recorded."""
+        """Write the run's results, computed from what was recorded."""
         self.run.describe({**self.run.description, "summary": document})
 
     @property
@@ -176,7 +176,7 @@ class Recorder:
 
 
 def snapshot_after(cluster: Cluster, topic: str, message: Callable[[str], None]) -> Snapshot | None:
-    """The cluster after a run; None, which is told, when it cannot be asked."""
+    """The cluster after a run; None, which is reported, when it cannot be asked."""
     try:
         return take_snapshot(cluster, [topic])
     except KipctlError as failed:

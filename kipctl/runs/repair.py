@@ -8,6 +8,7 @@ from typing import Any
 
 from kipctl.errors import UsageError
 from kipctl.measure.consumer_summary import measured_consume, summarize_consume
+from kipctl.measure.delivery import summarize_end_to_end
 from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
@@ -21,10 +22,9 @@ from kipctl.probe.run import AnyOutcome, Outcome, Spec
 from kipctl.probe.schedule import Share
 from kipctl.runs.actions import ActionKind, parse_action
 from kipctl.runs.e2e import follow, together
-from kipctl.runs.e2e import summarize as summarize_e2e
 from kipctl.runs.record import Recorder
 from kipctl.runs.tap import repaired as repaired_tap
-from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.columns import BATCH, raw_path
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
@@ -108,7 +108,9 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             # Of one whose beginning is not kept, what came may have come in what is gone.
             is_all = not run.description.get("stopped") and not known.get("forever")
             was_awaited = is_recorded and is_all
-            document = summarize_e2e(produced, consumed, delivery, actions, version, was_awaited)
+            document = summarize_end_to_end(
+                produced, consumed, delivery, actions, version, was_awaited
+            )
     recorder.evaluated(document)
     return document
 
@@ -116,7 +118,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
 def _whole(
     spec: Spec[AnyOutcome], rows: Path, folders: Sequence[int]
 ) -> tuple[AnyOutcome, tuple[ProbeResult[AnyOutcome], ...]]:
-    """What the probes that did this came to together, of those folders; and each."""
+    """The common outcome of the probes that did this, of those folders; and each."""
     parts = []
     for worker, number in enumerate(folders):
         directory = rows / str(number)
@@ -136,9 +138,8 @@ def _kept_from_s(outcome: ProduceOutcome, written: Sequence[ProbeResult[ProduceO
     """Seconds from the start to the first batch that is kept; 0 where all are."""
     if all(raw_path(part.directory, "batches").exists() for part in written):
         return 0.0
-    acked_us = COLUMNS["batches"].index("acked_us")
     first = next(rows_of_probes(written, "batches", outcome.start_us), None)
-    return 0.0 if first is None else (int(first[0, acked_us]) - outcome.start_us) / 1e6
+    return 0.0 if first is None else (int(first[0, BATCH["acked_us"]]) - outcome.start_us) / 1e6
 
 
 def _producer(known: Mapping[str, Any]) -> ProduceSpec:

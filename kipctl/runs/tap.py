@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kipctl.child_process import ChildDiedError
 from kipctl.errors import UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.runs.record import describe, recording, rows_folder
 from kipctl.tap.export import left_in, write
-from kipctl.tap.process import ClientSeen, RunningTap, TapDiedError, TapOutcome, running_tap
+from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.codes import Decision
@@ -47,7 +48,7 @@ def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
                     record(run, rows, outcome, plan.spec.access, document)
                     (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more
         if outcome.failure:
-            raise TapDiedError(outcome.failure)
+            raise ChildDiedError(outcome.failure)
     return document
 
 
@@ -65,10 +66,10 @@ def _rows(run: Run | None, spec: TapSpec) -> Iterator[Path | None]:
 
 
 def _outcome(running: RunningTap, rows: Path | None) -> TapOutcome:
-    """End the tap; of one that has died, what is known of it. Raises TapDiedError."""
+    """End the tap; of one that has died, what is known of it. Raises ChildDiedError."""
     try:
         return running.stop()
-    except TapDiedError as died:
+    except ChildDiedError as died:
         if rows:
             found = left_in(rows, died.what, running.shown)
         else:

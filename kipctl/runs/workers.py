@@ -194,7 +194,7 @@ class RunningWorkers(Generic[AnyOutcome]):
         return self._job.await_end(self._workers, max(0, time_us - now_us()) / 1e6)
 
     def outcome(self) -> AnyOutcome:
-        """Wait until all are done; what they come to together.
+        """Wait until all are done; their common outcome.
 
         A worker that died is no error here: the outcome has its `failure`, and what is known.
         """

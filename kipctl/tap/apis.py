@@ -16,13 +16,11 @@ from kipctl.protocol.produce_frames import read_success
 from kipctl.tap.batches import Batch
 from kipctl.tap.clients import Client, MetadataAnswer
 from kipctl.tap.fetches import Session, refusal_of
-from kipctl.tap.frames import body_at
 from kipctl.tap.leaders import PartitionId
 from kipctl.tap.metadata_causes import cause_of
 from kipctl.tap.observer import Observer
 from kipctl.tap.produce_requests import Answered, Refusal, answered, read_acks, read_produce
 from kipctl.tap.rewrite import (
-    REQUESTS,
     read_answer,
     read_request,
     translated,
@@ -215,8 +213,7 @@ class FetchApi(Api):
 
     def request(self, flight: Flight, frame: bytes) -> None:
         """See `Api`."""
-        flexible = flight.version >= REQUESTS[FETCH].api.flexible_since
-        body = read_request(FETCH, flight.version, frame[body_at(frame, flexible) :])
+        body = read_request(FETCH, flight.version, frame)
         named = self._session.apply(body, flight.version)
         flight.subject = self._observer.fetches.sent(
             flight.client, named, self._route.broker, flight.sent_us, self._route.connected_us
@@ -259,8 +256,7 @@ class MetadataApi(Api):
 
     def request(self, flight: Flight, frame: bytes) -> None:
         """See `Api`."""
-        flexible = flight.version >= REQUESTS[METADATA].api.flexible_since
-        body = read_request(METADATA, flight.version, frame[body_at(frame, flexible) :])
+        body = read_request(METADATA, flight.version, frame)
         client, leaders = flight.client, self._route.observer.leaders
         asked: list[str] | None = None
         if body.topics is not None and (body.topics or flight.version > 0):

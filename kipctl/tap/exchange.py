@@ -23,7 +23,6 @@ from kipctl.tap.apis import (
     Route,
 )
 from kipctl.tap.clients import Client, Identity
-from kipctl.tap.frames import body_at
 from kipctl.tap.observer import Observer
 from kipctl.tap.produce_requests import read_acks
 from kipctl.tap.rewrite import (
@@ -162,9 +161,7 @@ class Exchange:
         self._client.counts.connections += 1
 
     def _api_versions(self, flight: Flight, frame: bytes) -> None:
-        request = REQUESTS[_API_VERSIONS]
-        flexible = flight.version >= request.api.flexible_since
-        body = read_request(_API_VERSIONS, flight.version, frame[body_at(frame, flexible) :])
+        body = read_request(_API_VERSIONS, flight.version, frame)
         if body.client_software_name:
             self._software = (body.client_software_name, body.client_software_version)
             assert self._client

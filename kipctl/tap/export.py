@@ -18,7 +18,7 @@ from kipctl.trace.store import Run
 
 
 def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> TapOutcome | None:
-    """What a tap came to that ended without a word; None if it had not begun.
+    """The outcome of a tap that died; None if it had not begun.
 
     If it ended in good order it has left its outcome there. Else what its clients did is known as
     far as it was `shown`, and its rows are there.

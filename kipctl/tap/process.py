@@ -2,10 +2,8 @@
 
 import asyncio
 import gc
-import multiprocessing
 import pickle
 import resource
-import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -16,9 +14,8 @@ from pathlib import Path
 
 import uvloop
 
-from kipctl.errors import KipctlError
+from kipctl.child_process import ChildProcess
 from kipctl.protocol.address import host_port
-from kipctl.signals import leave_to_starter
 from kipctl.tap.clients import Client, Counts, Identity
 from kipctl.tap.proxy import Tap
 from kipctl.tap.spec import TapSpec
@@ -34,10 +31,6 @@ _CLIENTS_AT_ONCE = 50
 _SHOW, _STOP = "show", "stop"
 OUTCOME_FILE = "outcome"
 _NO_NAMES: Mapping[str, tuple[str, ...]] = {}
-
-
-class TapDiedError(KipctlError):
-    """The tap's process ended by itself: killed, or a fault in kipctl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +88,7 @@ class _Shown:
         return replace(self.outcome, clients=tuple(clients))
 
 
-async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
+async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcome:
     begun = RunStart.on_this_machine(now_us())
     if directory:
         begun.write(directory)
@@ -168,13 +161,13 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
     loop.add_reader(pipe.fileno(), asked)
     await over.wait()
     await tap.stop()
-    came_to = outcome(tap.observer.clients.values(), tap.observer.recorder.names)
+    whole = outcome(tap.observer.clients.values(), tap.observer.recorder.names)
     if directory:
-        (directory / OUTCOME_FILE).write_bytes(pickle.dumps(came_to))
-    if showing:  # the starter was killed while it was told
+        (directory / OUTCOME_FILE).write_bytes(pickle.dumps(whole))
+    if showing:  # the starter was killed before it had it all
         with suppress(OSError):
             await showing
-    pipe.send(came_to)
+    return whole
 
 
 def _seen(clients: Iterable[Client]) -> tuple[ClientSeen, ...]:
@@ -185,20 +178,9 @@ def _seen(clients: Iterable[Client]) -> tuple[ClientSeen, ...]:
     )
 
 
-def _work(spec: TapSpec, directory: Path | None, pipe: Pipe) -> None:
-    """The child."""
-    leave_to_starter()
-    try:
-        with in_use(directory) if directory else nullcontext():
-            uvloop.run(_serve(spec, directory, pipe))
-    except KipctlError as error:
-        pipe.send(error)
-    except BrokenPipeError:
-        return
-    except BaseException:
-        pipe.send(TapDiedError("The tap failed:\n" + traceback.format_exc()))
-    finally:
-        pipe.close()
+def _in_child(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcome:
+    with in_use(directory) if directory else nullcontext():
+        return uvloop.run(_serve(spec, directory, pipe))
 
 
 class RunningTap:
@@ -206,72 +188,43 @@ class RunningTap:
 
     def __init__(self, spec: TapSpec, directory: Path | None) -> None:
         """Start it; returns when it listens. Raises KipctlError."""
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_work, args=(spec, directory, theirs), name="kipctl-tap", daemon=True
+        self._child = ChildProcess(
+            "The tap", _in_child, spec, directory, start_timeout_s=_START_TIMEOUT_S
         )
-        self._process.start()
-        theirs.close()
+        self.close = self._child.close
         self._outcome: TapOutcome | None = None
         self.shown: TapOutcome | None = None
         """What it has shown last."""
-        try:
-            started = self._receive(_START_TIMEOUT_S)
-        except BaseException:
-            self.close()
-            raise
+        started = self._child.started
         assert isinstance(started, _Started)
         self.bootstrap_server = started.bootstrap_server
         self.start_us = started.start_us
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid
+        return self._child.pid
 
     def show(self) -> TapOutcome:
-        """What it has seen so far. Raises TapDiedError."""
+        """What it has seen so far. Raises ChildDiedError."""
         self.shown = self._ask(_SHOW)
         return self.shown
 
     def stop(self) -> TapOutcome:
-        """End it: connections are closed, its rows are whole. Raises TapDiedError."""
+        """End it: connections are closed, its rows are whole. Raises ChildDiedError."""
         if self._outcome is None:
             self._outcome = self._ask(_STOP)
-            self._process.join()
+            self._child.join()
         return self._outcome
-
-    def close(self) -> None:
-        """End the process, whatever it does."""
-        if self._process.is_alive():
-            self._process.kill()
-        self._process.join()
-        self._pipe.close()
 
     def _ask(self, what: str) -> TapOutcome:
         try:
-            self._pipe.send(what)
+            self._child.send(what)
         except OSError:
-            raise self._died() from None
-        answer = self._receive(_ANSWER_TIMEOUT_S)
+            raise self._child.died() from None
+        answer = self._child.receive(_ANSWER_TIMEOUT_S)
         outcome = answer.whole() if isinstance(answer, _Shown) else answer
         assert isinstance(outcome, TapOutcome)
         return outcome
-
-    def _receive(self, timeout_s: float) -> object:
-        try:
-            if not self._pipe.poll(timeout_s):
-                raise TapDiedError(f"The tap did not answer within {timeout_s:.0f} s.")
-            message = self._pipe.recv()
-        except (EOFError, ConnectionResetError):
-            raise self._died() from None
-        if isinstance(message, KipctlError):
-            raise message
-        return message
-
-    def _died(self) -> TapDiedError:
-        self._process.join(_ANSWER_TIMEOUT_S)
-        return TapDiedError(f"The tap's process ended (exit code {self._process.exitcode}).")
 
 
 @contextmanager

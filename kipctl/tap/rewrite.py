@@ -27,6 +27,7 @@ from kipctl.protocol.primitives import Reader
 from kipctl.protocol.produce import ProduceRequest, ProduceResponse
 from kipctl.protocol.share_acknowledge import ShareAcknowledgeRequest
 from kipctl.protocol.share_fetch import ShareFetchRequest
+from kipctl.tap.frames import body_at
 
 Translate = Callable[[str, int], tuple[str, int]]
 """From a broker's host and port to the tap's that stand for them."""
@@ -59,9 +60,11 @@ def is_known(api_key: int, version: int) -> bool:
     return request is not None and request.api.versions[0] <= version <= request.api.versions[1]
 
 
-def read_request(api_key: int, version: int, body: bytes) -> Any:
-    """The body of a request. Raises MalformedFrame."""
-    return decode(REQUESTS[api_key], body, version)
+def read_request(api_key: int, version: int, frame: bytes) -> Any:
+    """The body of a request, whose frame begins with its length. Raises MalformedFrame."""
+    request = REQUESTS[api_key]
+    at = body_at(frame, version >= request.api.flexible_since)
+    return decode(request, frame[at:], version)
 
 
 def read_answer(api_key: int, version: int, frame: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""TLS with clients: one that does not come to terms is told of, and costs nobody else anything."""
+"""TLS with clients: a handshake that fails is reported, and delays no other client."""
 
 import asyncio
 import socket

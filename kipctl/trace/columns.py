@@ -95,6 +95,11 @@ COLUMNS = {
     "rpcs": RpcRow._fields,
     "redirects": REDIRECT_COLUMNS,
 }
+BATCH, READ, RPC, REDIRECT = (
+    {name: position for position, name in enumerate(COLUMNS[dataset])}
+    for dataset in ("batches", "reads", "rpcs", "redirects")
+)
+"""Where a dataset's columns are in its rows, by their names."""
 
 
 def raw_path(directory: Path, dataset: str) -> Path:

@@ -4,6 +4,8 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from kipctl.trace.run_start import write_whole
+
 _FILE = "names.json"
 
 
@@ -30,9 +32,7 @@ class NamesWriter:
     def write(self, drained: str) -> None:
         """Write names that were taken, if any; another thread may do it. Raises OSError."""
         if drained:
-            unfinished = self._path.with_suffix(".part")
-            unfinished.write_text(drained)
-            unfinished.replace(self._path)
+            write_whole(self._path, drained.encode())
 
 
 def names_in(directory: Path) -> dict[str, tuple[str, ...]]:

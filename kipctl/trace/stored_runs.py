@@ -56,7 +56,7 @@ class StoredRun:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """What was printed when the run ended; empty when it did not come to that."""
+        """What was printed when the run ended; empty when it did not end."""
         return (self.description or {}).get("summary") or {}
 
 

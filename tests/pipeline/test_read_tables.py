@@ -7,12 +7,25 @@ from frames import Row, frame, only, part_of, rows_by
 from pyspark.sql import SparkSession
 
 from kipctl.pipeline.reads import (
-    KEYS,
     flip_table,
     out_of_range_table,
     read_error_table,
     read_table,
     with_role,
+)
+
+KEYS = (
+    "run",
+    "arm",
+    "client",
+    "software_name",
+    "software_version",
+    "topic",
+    "partition",
+    "broker",
+    "client_rack",
+    "broker_rack",
+    "role",
 )
 
 pytestmark = pytest.mark.spark

@@ -8,8 +8,10 @@ from pyspark.sql import SparkSession
 from rows import rows_of
 
 from kipctl.measure.redirects import redirects as live_redirects
-from kipctl.pipeline.redirects import KEYS, episodes, failed_batches, redirect_table
+from kipctl.pipeline.redirects import episodes, failed_batches, redirect_table
 from kipctl.trace.codes import PHASES, Decision
+
+KEYS = ("run", "arm", "client", "api", "topic", "partition", "action", "brokers")
 
 pytestmark = pytest.mark.spark
 

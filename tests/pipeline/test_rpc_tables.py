@@ -14,9 +14,21 @@ from rows import rows_of
 from kipctl.measure.distribution import distribution
 from kipctl.measure.redirects import metadata_rpcs
 from kipctl.pipeline.columns import API_NAMES, api_name, error_name, nearest_rank
-from kipctl.pipeline.rpcs import KEYS, metadata_table, rpc_table, with_inferred_causes
+from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import MetadataCause
+
+KEYS = (
+    "run",
+    "arm",
+    "api",
+    "api_version",
+    "client",
+    "software_name",
+    "software_version",
+    "broker",
+    "cause",
+)
 
 pytestmark = pytest.mark.spark
 

@@ -13,6 +13,7 @@ from report_documents import described, large, redirected, small, table_row, tim
 from kipctl.report.html.answer import answer, doubts
 from kipctl.report.html.page import page
 from kipctl.report.html.spread import MOST_LINES, steps
+from kipctl.report.tables import Paragraph, Report, Table
 
 SVG = "{http://www.w3.org/2000/svg}"
 MOST_BYTES = 2_000_000
@@ -58,6 +59,18 @@ def one() -> str:
 @pytest.fixture(scope="module")
 def many() -> str:
     return page(large()).html
+
+
+def test_the_page_of_an_experiment_begins_with_what_it_found() -> None:
+    found = Table("Claims", ("client", "asks for"), (("probe-kip526", "new topics alone"),))
+    answered = Paragraph("A client asks alone.", ("Another <b>does not</b>.",))
+    html = page(small(), of=Report("experiment metadata", {}, (found,), opening=(answered,))).html
+    shown = [word.strip() for word in Elements(html).words if word.strip()]
+    body = shown.index("kipctl experiment metadata", 1)
+    assert shown[body + 1] == "A client asks alone. Another <b>does not</b>."
+    assert shown.index("What the experiment found") < shown.index("new topics alone")
+    assert shown.index("new topics alone") < shown.index("What happened, in time", body + 9)
+    assert "<h1>kipctl experiment metadata</h1>" in html
 
 
 def test_it_is_well_formed_and_every_reference_leads_somewhere(one: str, many: str) -> None:

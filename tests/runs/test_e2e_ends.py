@@ -151,9 +151,11 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         cut, documents = Cut(), []
         monkeypatch.setattr(e2e, "kafka_version", lambda cluster: None)
         monkeypatch.setattr(e2e, "snapshot_after", lambda *_: None)
-        summarize = e2e.summarize
+        summarize = e2e.summarize_end_to_end
         monkeypatch.setattr(
-            e2e, "summarize", lambda *given: documents.append(summarize(*given)) or documents[0]
+            e2e,
+            "summarize_end_to_end",
+            lambda *given: documents.append(summarize(*given)) or documents[0],
         )
 
         @contextmanager

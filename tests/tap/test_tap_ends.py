@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,14 @@ def row_count(record: Path, dataset: str) -> int:
     return path.stat().st_size // 8 // len(COLUMNS[dataset]) if path.exists() else 0
 
 
+def command_lines_of_children(pid: int) -> list[str]:
+    lines = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(FileNotFoundError):
+            lines.append(Path(f"/proc/{child}/cmdline").read_text())
+    return lines
+
+
 def its_process(tap: subprocess.Popen[str]) -> int:
     """The pid of the process that clients connect to."""
     children = Path(f"/proc/{tap.pid}/task/{tap.pid}/children").read_text().split()
@@ -104,6 +112,26 @@ def test_a_signal_to_all_of_its_group_ends_it_in_good_order(
     assert "failed" not in assert_holds_the_exchange(tmp_path / "run")
 
 
+def test_ctrl_c_while_its_process_starts_is_no_fault(tmp_path: Path) -> None:
+    with (
+        RawBroker() as broker,
+        subprocess.Popen(
+            [sys.executable, "-m", "kipctl", "tap", "--bootstrap-server", broker.address],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as tap,
+    ):
+        deadline = time.monotonic() + 60
+        while not any("spawn_main" in line for line in command_lines_of_children(tap.pid)):
+            assert time.monotonic() < deadline
+        os.killpg(tap.pid, signal.SIGINT)
+        _, complaints = tap.communicate(timeout=60)
+    assert "Traceback" not in complaints
+    assert tap.returncode == 0
+
+
 def test_the_record_of_a_tap_that_was_killed_is_kept(tmp_path: Path) -> None:
     with RawBroker() as broker, recorded_tap(broker, tmp_path / "run") as (tap, address):
         exchange(address)
@@ -112,10 +140,10 @@ def test_the_record_of_a_tap_that_was_killed_is_kept(tmp_path: Path) -> None:
         os.kill(its_process(tap), signal.SIGKILL)
         _, complaints = tap.communicate(timeout=60)
     assert tap.returncode == 1
-    assert "The tap's process ended (exit code -9)." in complaints
+    assert "The tap's process ended early (exit code -9)." in complaints
     assert "Traceback" not in complaints
     description = assert_holds_the_exchange(tmp_path / "run")
-    assert description["failed"] == "The tap's process ended (exit code -9)."
+    assert description["failed"] == "The tap's process ended early (exit code -9)."
     (client,) = description["summary"]["clients"]
     assert client["requests"]["total"] == len(EXCHANGE)
 

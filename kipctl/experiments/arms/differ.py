@@ -50,7 +50,7 @@ class Differing:
 
 
 def middle_ms(by_run: Values) -> float | None:
-    """What runs came to together, their geometric mean; None where one has no value."""
+    """The geometric mean of runs; None where one has no value."""
     known = [value for value in by_run if value is not None]
     return middle(known, Scale.RATIO, RESOLUTION_MS) if len(known) == len(by_run) else None
 

@@ -25,6 +25,7 @@ from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.run import Outcome
 from kipctl.runs.read_to_end import WrittenTo, acknowledged_ends, await_offsets
+from kipctl.runs.record import recording
 from kipctl.runs.start import OnThisMachine, Probe, Starter
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
@@ -62,7 +63,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a producer came to; its rows are in the run. Times are microseconds.
+    """The result of a producer; its rows are in the run. Times are microseconds.
 
     `start_us` is monotonic. `interval_ns` 0: each batch says when its records were created.
     `settings` are for `run.json`.
@@ -240,8 +241,9 @@ def await_us(time_us: int) -> None:
 @contextmanager
 def recorded_in(folder: Path | None) -> Iterator[Run]:
     """The run to record into; without a folder, one that is gone after the block."""
-    if folder is not None:
-        yield Run.create(folder)
-        return
-    with tempfile.TemporaryDirectory(prefix="kipctl-") as scratch:
-        yield Run.create(Path(scratch) / "run")
+    with (
+        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
+        recording(folder or Path(scratch, "run")) as run,
+    ):
+        assert run
+        yield run

@@ -13,18 +13,14 @@ from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.trace.codes import PHASES
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH, REDIRECT, RPC
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
-
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
-_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run of a producer came to, or several taken together. Times are microseconds.
+    """Figures of one run of a producer, or of several together. Times are microseconds.
 
     `latencies` has a row (latency, records) for each acknowledged batch after the warm-up: from the
     creation of its first record to its acknowledgement at the tap. The other rows are of
@@ -62,27 +58,27 @@ class Figures:
     @property
     def acknowledged(self) -> int:
         """Records, warm-up and all."""
-        is_good = self.batch_rows[:, _BATCH["error"]] == 0
-        return int(self.batch_rows[is_good, _BATCH["records"]].sum())
+        is_good = self.batch_rows[:, BATCH["error"]] == 0
+        return int(self.batch_rows[is_good, BATCH["records"]].sum())
 
     @property
     def failed(self) -> Mapping[str, int]:
         """Records that failed, by the error's name."""
-        error, records = (self.batch_rows[:, _BATCH[name]] for name in ("error", "records"))
+        error, records = (self.batch_rows[:, BATCH[name]] for name in ("error", "records"))
         codes = np.unique(error[error != 0]).tolist()
         return {error_name(code): int(records[error == code].sum()) for code in codes}
 
     @property
     def produce_rpcs(self) -> int:
-        return int((self.rpc_rows[:, _RPC["api_key"]] == ApiKey.PRODUCE).sum())
+        return int((self.rpc_rows[:, RPC["api_key"]] == ApiKey.PRODUCE).sum())
 
     @property
     def seconds(self) -> float:
         """From the first record's creation to the last acknowledgement."""
         if not len(self.batch_rows):
             return 0.0
-        first_us = int(self.batch_rows[:, _BATCH["intended_us"]].min())
-        return (int(self.batch_rows[:, _BATCH["acked_us"]].max()) - first_us) / 1e6
+        first_us = int(self.batch_rows[:, BATCH["intended_us"]].min())
+        return (int(self.batch_rows[:, BATCH["acked_us"]].max()) - first_us) / 1e6
 
     def as_document(self) -> dict[str, Any]:
         """For JSON; `redirects` and `metadata_rpcs` are those of `perf produce`."""
@@ -102,7 +98,7 @@ class Figures:
 
 
 def figures(run: Run) -> Figures:
-    """What a recorded run came to, by its folder alone."""
+    """The figures of a recorded run, by its folder alone."""
     return figures_of(run, int(run.description.get("warmup_records", 0)))
 
 
@@ -121,7 +117,7 @@ def together(runs: Sequence[Figures]) -> Figures:
     """
     redirect_rows = [run.redirect_rows.copy() for run in runs]
     for number, one in enumerate(redirect_rows):
-        one[:, _REDIRECT["topic"]] = number
+        one[:, REDIRECT["topic"]] = number
     return Figures(
         np.concatenate([run.latencies for run in runs]),
         np.concatenate([run.batch_rows for run in runs]),
@@ -133,7 +129,7 @@ def together(runs: Sequence[Figures]) -> Figures:
 def latencies_of(batches: IntRows, warmup_records: int) -> IntRows:
     """Rows (latency, records) of batches: see Figures."""
     error, first_seq, intended, acked, records = (
-        batches[:, _BATCH[name]]
+        batches[:, BATCH[name]]
         for name in ("error", "first_seq", "intended_us", "acked_us", "records")
     )
     kept = (error == 0) & (first_seq >= warmup_records)
@@ -143,10 +139,10 @@ def latencies_of(batches: IntRows, warmup_records: int) -> IntRows:
 
 def service(batches: IntRows, warmup_records: int) -> Distribution:
     """From a batch's first send to its acknowledgement, of records after the warm-up."""
-    error, first_seq = (batches[:, _BATCH[name]] for name in ("error", "first_seq"))
+    error, first_seq = (batches[:, BATCH[name]] for name in ("error", "first_seq"))
     kept = batches[(error == 0) & (first_seq >= warmup_records)]
-    times = kept[:, _BATCH["acked_us"]] - kept[:, _BATCH["sent_us"]]
-    return distribution([(times, kept[:, _BATCH["records"]])])
+    times = kept[:, BATCH["acked_us"]] - kept[:, BATCH["sent_us"]]
+    return distribution([(times, kept[:, BATCH["records"]])])
 
 
 def removable_us(rows: IntRows) -> tuple[int, int]:
@@ -157,10 +153,10 @@ def removable_us(rows: IntRows) -> tuple[int, int]:
     """
     if not len(rows):
         return 0, 0
-    attempt = rows[:, _REDIRECT["attempt"]]
+    attempt = rows[:, REDIRECT["attempt"]]
     of_batch = np.cumsum(attempt == 1) - 1
-    redirected = np.unique(of_batch[np.isin(rows[:, _REDIRECT["error"]], sorted(LEADER_ERRORS))])
+    redirected = np.unique(of_batch[np.isin(rows[:, REDIRECT["error"]], sorted(LEADER_ERRORS))])
     mine = rows[np.isin(of_batch, redirected)]
-    again = mine[mine[:, _REDIRECT["attempt"]] > 1, _REDIRECT["detect_us"]].sum()
-    waits = mine[:, [_REDIRECT["backoff_us"], _REDIRECT["metadata_us"]]].sum()
-    return int(again + waits), int(mine[:, [_REDIRECT[f"{phase}_us"] for phase in PHASES]].sum())
+    again = mine[mine[:, REDIRECT["attempt"]] > 1, REDIRECT["detect_us"]].sum()
+    waits = mine[:, [REDIRECT["backoff_us"], REDIRECT["metadata_us"]]].sum()
+    return int(again + waits), int(mine[:, [REDIRECT[f"{phase}_us"] for phase in PHASES]].sum())

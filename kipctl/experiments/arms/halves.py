@@ -12,11 +12,9 @@ import numpy as np
 
 from kipctl.experiments.arms.restarts import Restart
 from kipctl.measure.distribution import Distribution, distribution, distribution_of
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH, REDIRECT
 from kipctl.trace.rows import IntRows
 
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
-_REDIRECT = {name: i for i, name in enumerate(COLUMNS["redirects"])}
 _REST_US = 1_000_000
 """After the last leaders are back: as long as what they left behind is the last half's."""
 
@@ -96,9 +94,9 @@ def records(batches: IntRows, interval_ns: int, skip_records: int = 0) -> Record
     With an interval each record has its own intended time (relative to the run's start), without
     one its batch's.
     """
-    done = batches[batches[:, _BATCH["error"]] == 0]
+    done = batches[batches[:, BATCH["error"]] == 0]
     count, seq, stride, acked, intended = (
-        done[:, _BATCH[name]]
+        done[:, BATCH[name]]
         for name in ("records", "first_seq", "seq_stride", "acked_us", "intended_us")
     )
     skipped = np.clip(-((seq - skip_records) // np.maximum(stride, 1)), 0, count)
@@ -115,16 +113,16 @@ def records(batches: IntRows, interval_ns: int, skip_records: int = 0) -> Record
 def figures_in(
     spans: Sequence[Half], produced: Records, delivered: Records, redirects: IntRows
 ) -> dict[str, Any]:
-    """What the records of these halves, and the batches that first failed in them, came to.
+    """Figures of the records of these halves, and of the batches that first failed in them.
 
     `redirects` are rows of failed attempts of Produce requests, those of one batch together. All
     kinds of failure count that made a batch be sent again: a lost connection as well as a leader's
     refusal. Detection is the time from a batch's sends to their failures; the client's wait is
     backoff and waiting for Metadata.
     """
-    attempt = redirects[:, _REDIRECT["attempt"]]
+    attempt = redirects[:, REDIRECT["attempt"]]
     batch = np.cumsum(attempt == 1) - 1
-    first_us = redirects[attempt == 1, _REDIRECT["error_us"]]
+    first_us = redirects[attempt == 1, REDIRECT["error_us"]]
     mine = np.zeros(len(first_us), dtype=bool)
     for half in spans:
         mine |= (first_us >= half.begin_us) & (first_us < half.end_us)
@@ -132,7 +130,7 @@ def figures_in(
     def spent(*phases: str) -> dict[str, float]:
         total = np.zeros(len(first_us), dtype=np.int64)
         for phase in phases:
-            np.add.at(total, batch, redirects[:, _REDIRECT[f"{phase}_us"]])
+            np.add.at(total, batch, redirects[:, REDIRECT[f"{phase}_us"]])
         return spread_ms(distribution_of(total[mine]))
 
     return {

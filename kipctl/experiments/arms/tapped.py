@@ -97,7 +97,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class ArmRun:
-    """A run of an arm: what the tap saw, and what the client itself says it came to."""
+    """A run of an arm: what the tap saw, and what the client itself reports."""
 
     arm: Arm
     figures: Figures

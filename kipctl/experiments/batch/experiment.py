@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl.cluster.metadata_convergence import ClusterEvent
@@ -14,6 +13,7 @@ from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import in_turn
+from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
@@ -23,20 +23,20 @@ from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.progress import ProgressText
-from kipctl.runs.actions import parse_action
+from kipctl.runs.actions import Action, ActionKind, Performed
 from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.produce import produce_settings
-from kipctl.runs.record import Recorder, recording, snapshot_after
+from kipctl.runs.record import Recorder, snapshot_after
 from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.store import Run
 
+_ROTATE = Action(ActionKind.ROTATE)
 _DAY_S = 86_400
 _BATCH_OF_WARMUP = 20
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 def run_batches(
@@ -60,13 +60,8 @@ def run_batches(
             message(
                 ProgressText(f"Batches of {size}, run {number} of {plan.runs}.", done, len(turns))
             )
-            name = f"batch-{size}.{number}"
-            with (
-                TemporaryDirectory(prefix="kipctl-") as scratch,
-                recording(record(name) or Path(scratch, name)) as run,
-            ):
-                assert run is not None
-                found[size].append(_one(plan, size, plan.rotations, stand, run, message))
+            with recorded_in(record(f"batch-{size}.{number}")) as run:
+                found[size].append(_one(plan, size, stand, run, message))
     return {
         "kafka_version": stand.kafka_version,
         "brokers": len(stand.cluster.nodes),
@@ -88,18 +83,12 @@ def _warm_up(plan: BatchPlan, stand: Stand, message: Callable[[str], None]) -> N
     until_us = now_us() + round(plan.broker_warmup_s * 1e6)
     size = min(_BATCH_OF_WARMUP, plan.partitions)
     while now_us() < until_us:
-        with TemporaryDirectory(prefix="kipctl-") as scratch:
-            run = Run.create(Path(scratch, "warm-up"))
-            _one(plan, size, plan.rotations, stand, run, message)
+        with recorded_in(None) as run:
+            _one(plan, size, stand, run, message)
 
 
 def _one(
-    plan: BatchPlan,
-    size: int,
-    rotations: int,
-    stand: Stand,
-    run: Run,
-    message: Callable[[str], None],
+    plan: BatchPlan, size: int, stand: Stand, run: Run, message: Callable[[str], None]
 ) -> BatchRun:
     """One run, recorded. Raises RefusedError when leaders did not move, or the producer ended."""
     cluster = stand.cluster
@@ -107,7 +96,7 @@ def _one(
     before = take_snapshot(cluster, [OWN_TOPIC])
     spec = _spec(plan, stand)
     events: list[ClusterEvent] = []
-    spans: list[tuple[int, int]] = []
+    performed: list[Performed] = []
     with OnThisMachine(run.folder)(spec) as probe:
         how = produce_settings(spec, probe.schedule.interval_ns) | {
             **_asked(plan),
@@ -121,7 +110,7 @@ def _one(
         busy_before = cpu_times()
         settle_us = round(plan.settle_s * 1e6)
         probe.is_done_by(probe.schedule.start_us + settle_us)
-        for _ in range(rotations):
+        for _ in range(plan.rotations):
             called_us = now_us()
             done = rotate_leaders(
                 cluster,
@@ -130,7 +119,8 @@ def _one(
                 timeout_s=None,
                 pace=Pace(size),
             )
-            spans.append((called_us, now_us()))
+            ended_us = now_us()
+            performed.append(Performed(_ROTATE, called_us, ended_us, ended_us, plan.partitions))
             if done.failures:
                 raise RefusedError(f"Leaders did not move: {done.failures[0]}.")
             if probe.is_done_by(now_us() + settle_us):
@@ -139,8 +129,10 @@ def _one(
         outcome = probe.outcome()
         busy = busy_share(busy_before, cpu_times())
         start_us = outcome.start_us
-        rotated = [Rotation(begin - start_us, end - start_us) for begin, end in spans]
-        actions = [_action(one, plan.partitions) for one in rotated]
+        rotated = [
+            Rotation(one.called_us - start_us, one.answered_us - start_us) for one in performed
+        ]
+        actions = [one.as_document(start_us) for one in performed]
         after = snapshot_after(cluster, OWN_TOPIC, message)
         recorder.write(outcome, probe.results, events, actions, after)
         recorder.evaluated(
@@ -161,15 +153,14 @@ def _one(
         tuple(rotated),
         records(batches, outcome.interval_ns),
         rows["redirects"],
-        int(batches[batches[:, _BATCH["error"]] != 0, _BATCH["records"]].sum()),
+        int(batches[batches[:, BATCH["error"]] != 0, BATCH["records"]].sum()),
         busy,
         settle_us,
     )
 
 
 def _asked(plan: BatchPlan) -> dict[str, object]:
-    rotate_it = parse_action("rotate")
-    return RunPlan(during=rotate_it, every_s=plan.settle_s, count=plan.rotations).asked
+    return RunPlan(during=_ROTATE, every_s=plan.settle_s, count=plan.rotations).asked
 
 
 def _spec(plan: BatchPlan, stand: Stand) -> ProduceSpec:
@@ -189,16 +180,3 @@ def _spec(plan: BatchPlan, stand: Stand) -> ProduceSpec:
             partitioner="round-robin",
         ),
     )
-
-
-def _action(rotation: Rotation, partitions: int) -> dict[str, Any]:
-    """A rotation as `run.json` has actions."""
-    ended_ms = rotation.ended_us / 1000
-    return {
-        "action": "rotate",
-        "called_ms": rotation.began_us / 1000,
-        "answered_ms": ended_ms,
-        "converged_ms": ended_ms,
-        "partitions": partitions,
-        "error": None,
-    }

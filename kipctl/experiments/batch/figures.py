@@ -1,4 +1,4 @@
-"""What batch sizes came to: the time of a rotation, and what a producer felt of it. Pure."""
+"""Results by batch size: the time of a rotation, and what it cost a producer. Pure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +91,7 @@ due meanwhile and just after, and the median wait for a moved leader."""
 
 def arm_document(size: int, leaders: int, runs: Sequence[BatchRun]) -> dict[str, Any]:
     """All runs of one batch size. What leads is the geometric mean of its runs (None where one has
-    no value), beside what each of them came to."""
+    no value), beside the value of each of them."""
     met = [run.moves for run in runs]
     together = distribution([(run.latency.values, run.latency.counts) for run in runs])
     return {

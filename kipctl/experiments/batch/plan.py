@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kipctl.errors import UsageError
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.runs.plan import usual_rate
+from kipctl.runs.plan import check_least, usual_rate
 from kipctl.verdict import LEAST_RUNS
 
 ALL = "all"
@@ -38,14 +38,12 @@ class BatchPlan:
 
     def __post_init__(self) -> None:
         """Raises UsageError for what makes no sense."""
-        for option, value in (
-            ("--runs", self.runs),
-            ("--rotations", self.rotations),
-            ("--partitions", self.partitions),
-            ("--record-size", self.record_size),
-        ):
-            if value < 1:
-                raise UsageError(f"{option} is {value}; it must be at least 1.")
+        check_least(
+            ("--runs", self.runs, 1),
+            ("--rotations", self.rotations, 1),
+            ("--partitions", self.partitions, 1),
+            ("--record-size", self.record_size, 1),
+        )
         if not self.throughput > 0:
             raise UsageError("--throughput must be above 0.")
         if self.acks not in ACKS:

@@ -39,10 +39,10 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.progress import ProgressText
 from kipctl.runs.actions import lab_of
 from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.plan import OWN_TOPIC, check_least
 from kipctl.runs.record import describe
 from kipctl.trace.clock import now_us
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
 
@@ -52,7 +52,6 @@ READS = (LEADER, CLOSEST)
 _QUANTILES = (0.5, 0.99)
 _ON_THEIR_WAY_US = 2_000_000
 """Before the rack goes: what was sent undisturbed is also read undisturbed."""
-_ERROR, _RECORDS = (COLUMNS["batches"].index(name) for name in ("error", "records"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +79,11 @@ class ClosestPlan:
 
     def __post_init__(self) -> None:
         """Raises UsageError for numbers that make no sense."""
-        for name, value, least in (
+        check_least(
             ("--runs", self.runs, 1),
             ("--partitions", self.partitions, 1),
             ("--record-size", self.record_size, 1),
-        ):
-            if value < least:
-                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        )
         if self.throughput <= 0 or self.seconds <= 0:
             raise UsageError("--throughput and --for must be above 0.")
 
@@ -254,7 +251,7 @@ def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, r
             rows(dataset(run, "redirects", CONSUMER), "redirects"),
             rows(dataset(run, "rpcs", CONSUMER), "rpcs"),
         ),
-        missing=int(followed[followed[:, _ERROR] != 0, _RECORDS].sum()),
+        missing=int(followed[followed[:, BATCH["error"]] != 0, BATCH["records"]].sum()),
     )
     _describe(client, reads, written, stage, run, found, outage)
     return found

@@ -7,10 +7,9 @@ import numpy as np
 
 from kipctl.measure.distribution import distribution_of
 from kipctl.protocol.error_codes import error_name
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import READ
 from kipctl.trace.rows import IntRows
 
-_READ = {name: i for i, name in enumerate(COLUMNS["reads"])}
 UNKNOWN_RACK = "unknown"
 Racks = Mapping[int, str | None]
 """By broker."""
@@ -18,7 +17,7 @@ Racks = Mapping[int, str | None]
 
 def within(reads: IntRows, begin_us: int, end_us: int) -> IntRows:
     """The answers that came in [begin, end)."""
-    at = reads[:, _READ["time_us"]]
+    at = reads[:, READ["time_us"]]
     return reads[(at >= begin_us) & (at < end_us)]
 
 
@@ -28,10 +27,10 @@ def traffic(reads: IntRows, racks: Racks, rack: str) -> dict[str, Any]:
     `cross_rack_bytes` are those that came from another rack than the consumer's.
     """
     by_rack: dict[str, int] = {}
-    for broker in np.unique(reads[:, _READ["broker"]]).tolist():
-        mine = reads[reads[:, _READ["broker"]] == broker]
+    for broker in np.unique(reads[:, READ["broker"]]).tolist():
+        mine = reads[reads[:, READ["broker"]] == broker]
         of = racks.get(broker) or UNKNOWN_RACK
-        by_rack[of] = by_rack.get(of, 0) + int(mine[:, _READ["bytes"]].clip(min=0).sum())
+        by_rack[of] = by_rack.get(of, 0) + int(mine[:, READ["bytes"]].clip(min=0).sum())
     total = sum(by_rack.values())
     own = by_rack.get(rack, 0)
     return {
@@ -52,10 +51,10 @@ def rack_outage(
     from the call until other racks first brought records; `back_after_ms` from when the brokers
     ran until the rack brought records again, of those partitions that it did bring.
     """
-    with_records = reads[reads[:, _READ["records"]] > 0]
-    own = np.isin(with_records[:, _READ["broker"]], [b for b, of in racks.items() if of == rack])
-    at = with_records[:, _READ["time_us"]]
-    of_partition = with_records[:, _READ["partition"]]
+    with_records = reads[reads[:, READ["records"]] > 0]
+    own = np.isin(with_records[:, READ["broker"]], [b for b, of in racks.items() if of == rack])
+    at = with_records[:, READ["time_us"]]
+    of_partition = with_records[:, READ["partition"]]
     before = own & (at >= called_us - 1_000_000) & (at < called_us)
     pauses, elsewhere, back = list[int](), list[int](), list[int]()
     for partition in np.unique(of_partition[before]).tolist():
@@ -65,7 +64,7 @@ def rack_outage(
             elsewhere.append(int(other.min()) - called_us)
         if len(again := at[mine & own & (at >= started_us)]):
             back.append(int(again.min()) - started_us)
-    wrong = within(reads, called_us, until_us)[:, _READ["error"]]
+    wrong = within(reads, called_us, until_us)[:, READ["error"]]
     return {
         "partitions": len(pauses),
         "pause_ms": _spread_ms(pauses),

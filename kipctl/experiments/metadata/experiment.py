@@ -43,7 +43,7 @@ from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH, RPC
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
@@ -52,8 +52,6 @@ CLIENTS = (
     "probe-legacy", "probe-kip526", "probe-preload", "java-3.6.0", "java-4.3.1", "librdkafka"
 )  # fmt: skip
 """Those that are measured unless others are asked for."""
-_RPC = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,15 +249,15 @@ def phase_result(run: Run, begin_us: int, end_us: int, failed: int) -> PhaseResu
     """What the recorded client did in [begin, end), microseconds since the run's start."""
     calls = rows(dataset(run, "rpcs", CLIENT_ID), "rpcs")
     batches = rows(dataset(run, "batches", CLIENT_ID), "batches")
-    calls = _sent_in(calls, _RPC["sent_us"], begin_us, end_us)
-    calls = calls[calls[:, _RPC["api_key"]] == ApiKey.METADATA]
-    batches = _sent_in(batches, _BATCH["sent_us"], begin_us, end_us)
-    done = batches[batches[:, _BATCH["error"]] == 0]
+    calls = _sent_in(calls, RPC["sent_us"], begin_us, end_us)
+    calls = calls[calls[:, RPC["api_key"]] == ApiKey.METADATA]
+    batches = _sent_in(batches, BATCH["sent_us"], begin_us, end_us)
+    done = batches[batches[:, BATCH["error"]] == 0]
     latencies = np.repeat(
-        done[:, _BATCH["acked_us"]] - done[:, _BATCH["intended_us"]], done[:, _BATCH["records"]]
+        done[:, BATCH["acked_us"]] - done[:, BATCH["intended_us"]], done[:, BATCH["records"]]
     )
     return PhaseResult(
-        records=int(done[:, _BATCH["records"]].sum()),
+        records=int(done[:, BATCH["records"]].sum()),
         failed=failed,
         seconds=(end_us - begin_us) / 1e6,
         latencies_us=latencies.tolist(),
@@ -275,7 +273,7 @@ def _sent_in(found: IntRows, column: int, begin_us: int, end_us: int) -> IntRows
 
 def _rpc(call: Sequence[int]) -> Rpc:
     cause, topics, size, answer, sent_us, received_us = (
-        call[_RPC[name]]
+        call[RPC[name]]
         for name in (
             "cause", "topics", "request_bytes", "response_bytes", "sent_us", "received_us"
         )

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import RefusedError
 from kipctl.experiments.arms.arm import Arm, in_turn
+from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.redirect.gain_curve import STALENESS_MS
@@ -31,7 +31,6 @@ from kipctl.runs.execute import Listeners
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.produce import PerfPlan, measure
-from kipctl.runs.record import recording
 from kipctl.trace.store import Run
 
 _WARM_EVERY_S = 0.8
@@ -105,12 +104,7 @@ def measure_arms(
             what = f"{arm.name}, run {number} of {plan.runs}{stale}."
             message(ProgressText(what, done, len(turns)))
             name = f"stale-{stale_ms}ms.{arm.name}.{number}" if stale_ms else f"{arm.name}.{number}"
-            with (
-                topic(),
-                TemporaryDirectory(prefix="kipctl-") as scratch,
-                recording(record(name) or Path(scratch, name)) as run,
-            ):
-                assert run is not None
+            with topic(), recorded_in(record(name)) as run:
                 found[arm.name].append(_one(arm, plan, stand, run, number, message))
     return tuple(ArmRuns(arm, tuple(found[arm.name])) for arm in plan.arms)
 

@@ -12,7 +12,7 @@ from kipctl.experiments.arms.arm import ARMS, Arm, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions, Load
 from kipctl.lab.cluster import labs_folder
-from kipctl.runs.plan import OWN_TOPIC, usual_rate
+from kipctl.runs.plan import OWN_TOPIC, check_least, usual_rate
 from kipctl.verdict import LEAST_RUNS
 
 
@@ -64,15 +64,13 @@ class RedirectPlan:
         """Raises UsageError for what makes no sense."""
         if self.every_s <= 0:
             raise UsageError("--every must be above 0.")
-        for option, value in (
-            ("--runs", self.runs),
-            ("--num-records", self.num_records),
-            ("--throughput", self.throughput),
-            ("--record-size", self.record_size),
-            ("--partitions", self.partitions),
-        ):
-            if value < 1:
-                raise UsageError(f"{option} is {value}; it must be at least 1.")
+        check_least(
+            ("--runs", self.runs, 1),
+            ("--num-records", self.num_records, 1),
+            ("--throughput", self.throughput, 1),
+            ("--record-size", self.record_size, 1),
+            ("--partitions", self.partitions, 1),
+        )
         if self.acks not in ACKS:
             raise UsageError(f"--acks is {self.acks}; it is one of {', '.join(ACKS)}.")
         if self.seconds <= self.every_s:

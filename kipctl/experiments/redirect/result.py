@@ -1,4 +1,4 @@
-"""What a measurement of redirects came to: arms, how they differ, and what the KIP published."""
+"""The results of a measurement of redirects: arms, how they differ, and what the KIP published."""
 
 import math
 import os

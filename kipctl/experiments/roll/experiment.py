@@ -33,17 +33,16 @@ from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.progress import ProgressText
-from kipctl.runs.actions import lab_of
+from kipctl.runs.actions import Action, ActionKind, Performed, lab_of
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.record import describe
 from kipctl.runs.start import Starter, starter
-from kipctl.trace.columns import COLUMNS
+from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
 
 P99 = 0.99
-_BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +97,12 @@ def unsettled(batches: IntRows, ended_us: int) -> int:
 
     They count in no latency.
     """
-    cut_off = (batches[:, _BATCH["error"]] != 0) & (batches[:, _BATCH["acked_us"]] >= ended_us)
-    return int(batches[cut_off, _BATCH["records"]].sum())
+    cut_off = (batches[:, BATCH["error"]] != 0) & (batches[:, BATCH["acked_us"]] >= ended_us)
+    return int(batches[cut_off, BATCH["records"]].sum())
 
 
 def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun:
-    """What a run came to, out of the rows that were recorded of its two clients."""
+    """The results of a run, out of the rows that were recorded of its two clients."""
     batches = rows(dataset(run, "batches", PRODUCER), "batches")
     reads = rows(dataset(run, "reads", CONSUMER), "reads")
     redirect_rows = rows(dataset(run, "redirects", PRODUCER), "redirects")
@@ -205,30 +204,18 @@ def _differences(
 def actions(restarts: Sequence[Restart], start_us: int) -> list[dict[str, Any]]:
     """The restarts, and the elections that brought leaders back, as actions of `run.json`."""
     found = []
-    for restart in restarts:
+    for at in restarts:
+        restart = Action(ActionKind.RESTART, at.broker)
         steps = (
-            (
-                f"restart:{restart.broker}",
-                restart.called_us,
-                restart.started_us,
-                restart.in_sync_us,
-            ),
-            ("elect", restart.elected_us, restart.back_us, restart.back_us),
+            (restart, at.called_us, at.started_us, at.in_sync_us),
+            (Action(ActionKind.ELECT), at.elected_us, at.back_us, at.back_us),
         )
-        for action, *moments in steps:
-            called, answered, converged = ((at - start_us) / 1000 if at else None for at in moments)
-            if called is not None:
-                found.append(
-                    {
-                        "action": action,
-                        "called_ms": called,
-                        "answered_ms": answered,
-                        "converged_ms": converged,
-                        "partitions": restart.leaders,
-                        "error": restart.error or None,
-                    }
-                )
-    return found
+        found += [
+            Performed(action, called_us, answered_us, converged_us, at.leaders, at.error or None)
+            for action, called_us, answered_us, converged_us in steps
+            if called_us
+        ]
+    return [performed.as_document(start_us) for performed in found]
 
 
 def run_roll(

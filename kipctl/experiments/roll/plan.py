@@ -16,6 +16,7 @@ from kipctl.experiments.roll.published import (
     RECORD_SIZE,
     RUNS,
 )
+from kipctl.runs.plan import check_least
 from kipctl.verdict import LEAST_RUNS
 
 
@@ -42,15 +43,13 @@ class RollPlan:
 
     def __post_init__(self) -> None:
         """Raises UsageError for numbers that make no sense."""
-        for name, value, least in (
+        check_least(
             ("--runs", self.runs, 1),
             ("--restarts", self.restarts, 0),
             ("--partitions", min(self.partitions), 1),
             ("--record-size", self.record_size, 1),
             ("--workers", self.workers, 1),
-        ):
-            if value < least:
-                raise UsageError(f"{name} is {value}; it must be at least {least}.")
+        )
         if self.throughput <= 0:
             raise UsageError("--throughput must be above 0.")
         if self.settle_s <= 0:

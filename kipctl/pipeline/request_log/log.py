@@ -1,4 +1,4 @@
-"""A request log that was read: its lines counted, and what is told of in them, as DataFrames."""
+"""A request log that was read: its lines counted, and what they say, as DataFrames."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -29,7 +29,7 @@ from kipctl.report.html.spread import (
 from kipctl.report.html.svg import Picture
 from kipctl.report.html.timeline import timeline_picture, timeline_tables
 from kipctl.report.run_tables import compare_tables
-from kipctl.report.tables import Column, Table
+from kipctl.report.tables import Column, Report, Table
 
 Document = Mapping[str, Any]
 
@@ -37,10 +37,16 @@ _MOST_RUNS = 60
 _MOST_STEPS = 20
 
 
-def page(document: Document, comparisons: Sequence[Document] = (), version: str = "") -> Page:
+def page(
+    document: Document,
+    comparisons: Sequence[Document] = (),
+    version: str = "",
+    of: Report | None = None,
+) -> Page:
     """The page of a document of `kipctl.pipeline.pictures.report_document`.
 
     `comparisons` are documents of `runs compare`, each with a `title`, whose verdicts are shown.
+    With the result `of` an experiment the page begins.
     """
     pictures: dict[str, Picture] = {}
 
@@ -50,8 +56,13 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
 
     names = [run["run"] for run in document["runs"]]
     title = f"kipctl report: {', '.join(names[:3])}" + (" and others" if len(names) > 3 else "")
+    first = answer(document)
+    if of is not None:
+        title = f"kipctl {of.command}"
+        first = " ".join(sentence for one in of.opening for sentence in (one.first, *one.others))
     verdicts = list(_verdicts(comparisons))
     sections = [
+        *(_result(of) if of is not None else ()),
         # Of two sides, whether they differ is the question.
         *(verdicts if len(comparisons) == 1 else ()),
         *_timelines(document, keep),
@@ -65,8 +76,12 @@ def page(document: Document, comparisons: Sequence[Document] = (), version: str 
         "Every number is one of <code>kipctl analyze</code> of the same runs; what each picture "
         "shows is told in docs/report.md."
     )
-    html = framed(title, answer(document), doubts(document), sections, version, source)
+    html = framed(title, first, doubts(document), sections, version, source)
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})
+
+
+def _result(of: Report) -> Iterator[Section]:
+    yield Section("result", "What the experiment found", "".join(map(html_table, of.tables)))
 
 
 def _verdicts(comparisons: Sequence[Document]) -> Iterator[Section]:

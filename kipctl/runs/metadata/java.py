@@ -4,6 +4,7 @@ Kafka's tools produce to one topic. A JVM with Py4J, which PySpark brings along,
 the class; a call takes a few hundred microseconds, and what it sends it sends as it always does.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from kipctl.clients.java import JavaClient
 from kipctl.errors import RefusedError
 from kipctl.runs.metadata.phases import PhaseLoad
-from kipctl.runs.metadata.senders import CLIENT_ID, pace
+from kipctl.runs.metadata.senders import CLIENT_ID
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 
@@ -93,7 +94,8 @@ class JavaSender:
             for segment in load.segments:
                 start_us = now_us()
                 for k in range(segment.records):
-                    pace(start_us, k, segment.rate)
+                    due_us = start_us + round(k * 1e6 / segment.rate)
+                    time.sleep(max(0, due_us - now_us()) / 1e6)
                     topic = self._names[segment.topics[k % len(segment.topics)]]
                     self._producer.send(record(topic, self._value))
                 self._producer.flush()

@@ -8,8 +8,9 @@ the requests alone, and not those over connections to bootstrap servers, which i
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer, libversion
 
@@ -159,23 +160,79 @@ class _Log:
         self._read(str(arguments[-1]))
 
 
-class Librdkafka:
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What became of records: latencies of those acknowledged, in microseconds from when they were
+    due, and how many failed, by Kafka's names."""
+
+    latencies_us: list[int] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+
+
+class PacedProducer:
+    """A producer of confluent-kafka with these settings, that sends records when they are due."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        names: Sequence[str],
+        record_size: int,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        """`log` gets the lines that `debug` in the settings asks for."""
+        self._names = names
+        self._value = b"x" * record_size
+        self._producer = Producer(dict(settings), **({"logger": _Log(log)} if log else {}))
+
+    def sent(self, load: PhaseLoad) -> Delivered:
+        """Produce the phase's records in turn, and wait until all are settled."""
+        delivered = Delivered()
+        for segment in load.segments:
+            start_us = now_us()
+            for k in range(segment.records):
+                due_us = start_us + round(k * 1e6 / segment.rate)
+                while (left_us := due_us - now_us()) > 0:
+                    self._producer.poll(max(left_us, _LEAST_POLL_US) / 1e6)
+                topic = self._names[segment.topics[k % len(segment.topics)]]
+                self._produce(topic, due_us, delivered)
+                self._producer.poll(0)
+            self._producer.flush()
+        return delivered
+
+    def close(self) -> None:
+        """What is left of it ends with the object."""
+        self._producer.flush()
+
+    def _produce(self, topic: str, due_us: int, delivered: Delivered) -> None:
+        late_us = now_us() - due_us
+
+        def settled(error: KafkaError | None, message: Message) -> None:
+            if error:
+                delivered.errors[error.name()] += 1
+            else:
+                latency_us = round((message.latency() or 0) * 1e6)
+                delivered.latencies_us.append(late_us + latency_us)
+
+        while True:
+            try:
+                self._producer.produce(topic, self._value, on_delivery=settled)
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                return
+
+
+class Librdkafka(PacedProducer):
     """One producer for all phases. It renews Metadata every 2 s in all of them."""
 
     version = libversion()[0]
 
     def __init__(
-        self,
-        access: Access,
-        config: ProducerConfig,
-        names: Sequence[str],
-        record_size: int,
+        self, access: Access, config: ProducerConfig, names: Sequence[str], record_size: int
     ) -> None:
-        self._names = names
-        self._value = b"x" * record_size
         self._lines = RequestLines()
         shared = producer_properties(config)
-        self._producer = Producer(
+        super().__init__(
             {
                 **access.librdkafka(),
                 **{name: shared[name] for name in _SAME_NAME},
@@ -183,58 +240,28 @@ class Librdkafka:
                 "topic.metadata.refresh.interval.ms": RENEWED_MS,
                 "metadata.max.age.ms": config.metadata_max_age_ms,
             },
-            logger=_Log(self._lines.read),
+            names,
+            record_size,
+            self._lines.read,
         )
-        self._latencies_us: list[int] = []
-        self._errors: Counter[str] = Counter()
 
     def run(self, load: PhaseLoad) -> PhaseResult:
         """Produce the phase's records in turn; librdkafka waits for nothing meanwhile.
 
         Raises RefusedError when its log is not as expected.
         """
-        self._latencies_us, self._errors = [], Counter()
         began_us = now_us()
-        for segment in load.segments:
-            start_us = now_us()
-            for k in range(segment.records):
-                due_us = start_us + round(k * 1e6 / segment.rate)
-                while (left_us := due_us - now_us()) > 0:
-                    self._producer.poll(max(left_us, _LEAST_POLL_US) / 1e6)
-                self._produce(self._names[segment.topics[k % len(segment.topics)]], due_us)
-                self._producer.poll(0)
-            self._producer.flush()
+        delivered = self.sent(load)
         seconds = (now_us() - began_us) / 1e6
         return PhaseResult(
             sum(segment.records for segment in load.segments),
-            self._errors.total(),
+            delivered.errors.total(),
             seconds,
-            self._latencies_us,
+            delivered.latencies_us,
             None,
             self._settled_rpcs(),
-            self._errors,
+            delivered.errors,
         )
-
-    def close(self) -> None:
-        """What is left of it ends with the object."""
-        self._producer.flush()
-
-    def _produce(self, topic: str, due_us: int) -> None:
-        late_us = now_us() - due_us
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error:
-                self._errors[error.name()] += 1
-            else:
-                self._latencies_us.append(late_us + round((message.latency() or 0) * 1e6))
-
-        while True:
-            try:
-                self._producer.produce(topic, self._value, on_delivery=delivered)
-            except BufferError:
-                self._producer.poll(0.1)
-            else:
-                return
 
     def _settled_rpcs(self) -> list[Rpc]:
         """The requests since the last time, once all are answered and the log says no more.

@@ -1,24 +1,22 @@
 """Clients that produce to many topics in turn, to be watched from outside (KIP-526)."""
 
-import time
 from collections.abc import Sequence
 from typing import Protocol
 
-from confluent_kafka import KafkaError, Message, Producer, libversion
+from confluent_kafka import libversion
 
 from kipctl import __version__
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.produce_frames import Topic
+from kipctl.runs.metadata.librdkafka import PacedProducer
 from kipctl.runs.metadata.phases import PhaseLoad
 from kipctl.runs.metadata.probe import ProbeClient
-from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 CLIENT_ID = "kipctl-experiment"
 _ADMIN_TIMEOUT_S = 30.0
-_FLUSH_S = 30.0
 
 
 class Sender(Protocol):
@@ -61,7 +59,7 @@ class ProbeSender:
         self._client.close()
 
 
-class LibrdkafkaSender:
+class LibrdkafkaSender(PacedProducer):
     """librdkafka through confluent-kafka. Its refresh interval is what is `max_age_ms` to others.
 
     It forgets no topic: there is nothing to set for `max_idle_ms`.
@@ -73,50 +71,9 @@ class LibrdkafkaSender:
         self, access: Access, names: Sequence[str], record_size: int, max_age_ms: int | None
     ) -> None:
         renewal = {} if max_age_ms is None else {"topic.metadata.refresh.interval.ms": max_age_ms}
-        self._producer = Producer(
-            {
-                **access.librdkafka(),
-                "client.id": CLIENT_ID,
-                "acks": "1",
-                "linger.ms": 0,
-                "log_level": 0,
-                **renewal,
-            }
-        )
-        self._names = names
-        self._value = b"x" * record_size
-        self._failed = 0
+        settings = {"client.id": CLIENT_ID, "acks": "1", "linger.ms": 0, "log_level": 0}
+        super().__init__({**access.librdkafka(), **settings, **renewal}, names, record_size)
 
     def send(self, load: PhaseLoad) -> int:
         """See Sender."""
-        self._failed = 0
-        for segment in load.segments:
-            start_us = now_us()
-            for k in range(segment.records):
-                while (left_us := start_us + round(k * 1e6 / segment.rate) - now_us()) > 0:
-                    self._producer.poll(max(left_us, 1000) / 1e6)
-                self._produce(self._names[segment.topics[k % len(segment.topics)]])
-                self._producer.poll(0)
-            self._failed += self._producer.flush(_FLUSH_S)
-        return self._failed
-
-    def close(self) -> None:
-        self._producer.flush(_FLUSH_S)
-
-    def _produce(self, topic: str) -> None:
-        while True:
-            try:
-                self._producer.produce(topic, self._value, on_delivery=self._delivered)
-            except BufferError:
-                self._producer.poll(0.1)
-            else:
-                return
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        self._failed += error is not None
-
-
-def pace(start_us: int, number: int, rate: float) -> None:
-    """Wait until record `number` of a leg that began then is due."""
-    if (left_us := start_us + round(number * 1e6 / rate) - now_us()) > 0:
-        time.sleep(left_us / 1e6)
+        return self.sent(load).errors.total()
