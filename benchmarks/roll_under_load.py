@@ -24,7 +24,8 @@ from kipctl.cluster.topics import await_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.roll_tables import guard_table, node_tables
+from kipctl.report.guard_tables import guard_table
+from kipctl.report.roll_tables import node_tables
 from kipctl.report.tables import Report
 from kipctl.transport.request import Cluster
 

@@ -1,4 +1,4 @@
-"""What a command could not clear away: it is told after the result, and never in its place."""
+"""What a command could not clean up: it is printed after the result, and never in its place."""
 
 from typing import ClassVar
 
@@ -6,11 +6,11 @@ from kipctl.errors import KipctlError
 
 
 class CleanupFailures:
-    """What is left since a command began, each with what is to be done about it."""
+    """What could not be removed since the command began, each with what to do about it."""
 
     errors: ClassVar[list[KipctlError]] = []
 
     @classmethod
     def note(cls, error: KipctlError) -> None:
-        """Keep it until the command's result, or its own error, is told."""
+        """Keep it until the command's result, or its own error, is printed."""
         cls.errors.append(error)

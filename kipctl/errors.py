@@ -7,7 +7,7 @@ from typing import Self
 
 
 class ExitStatus(IntEnum):
-    """What the shell is told, and its meaning in the manual. Scripts may rely on the numbers."""
+    """The exit statuses, and their meaning in the manual. Scripts may rely on the numbers."""
 
     meaning: str
 
@@ -102,7 +102,7 @@ class InterruptedRunError(KipctlError):
 
 @contextmanager
 def refusals_reported() -> Iterator[None]:
-    """What this machine refuses to tell of a path becomes a UsageError that names it."""
+    """An OSError about a path becomes a UsageError that names it."""
     try:
         yield
     except OSError as refused:

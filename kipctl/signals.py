@@ -57,7 +57,7 @@ def noted_signals() -> Iterator[Callable[[float], bool]]:
             os.write(write_end, b"!")
 
     def has_come(seconds: float) -> bool:
-        # Nobody reads from the pipe: once noted, a signal is told of each time.
+        # Nobody reads from the pipe: once noted, a signal is reported each time.
         return bool(select.select([read_end], [], [], seconds)[0])
 
     try:

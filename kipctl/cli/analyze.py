@@ -11,7 +11,7 @@ from kipctl.cli.options import (
     HtmlOption,
     OutputOption,
     SparkOptions,
-    duration,
+    duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
@@ -69,13 +69,7 @@ def runs(
         ),
     ] = None,
     window: Annotated[
-        Duration,
-        typer.Option(
-            "--window",
-            metavar="DURATION",
-            parser=duration,
-            help="Length of a window of --by window.",
-        ),
+        Duration, duration_option("--window", "Length of a window of --by window.")
     ] = Duration(10),
     limit: Annotated[
         int, typer.Option("--limit", metavar="ROWS", help="Show so many rows of a table at most.")

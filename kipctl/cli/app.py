@@ -131,10 +131,10 @@ def root_command() -> TyperGroup:
 
 
 def run(arguments: list[str], environment: Environment) -> int:
-    """Run one command line and return its exit status; errors are told on stderr.
+    """Run one command line and return its exit status; errors are printed on stderr.
 
     A signal to end ends every command as Ctrl-C does: what it has begun is undone. The status
-    then tells which signal it was, 128 and its number, as shells have it.
+    is then 128 and the signal's number, as shells have it.
     """
     Received.first = None
     CleanupFailures.errors.clear()
@@ -194,8 +194,25 @@ def _run(arguments: list[str], environment: Environment) -> int:
     return ExitStatus.DONE
 
 
+_WRONG_VALUES: Mapping[str, str] = {
+    "int_parsing": "{input!r} is not a whole number.",
+    "int_from_float": "{input!r} is not a whole number.",
+    "int_parsing_size": "{input!r} is too large.",
+    "float_parsing": "{input!r} is not a number.",
+    "bool_parsing": "{input!r} is neither true nor false.",
+    "greater_than_equal": "{input} is too small: {ge} is the least.",
+    "less_than_equal": "{input} is too large: {le} is the most.",
+    "value_error": "{error}",
+}
+"""What is wrong with a value, by the type of Pydantic's error, which checks it."""
+
+
 def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     """Tell in two lines what was wrong with the command line, and which help page to read."""
+    if isinstance(cause := wrong.__cause__, ValueError) and hasattr(cause, "errors"):
+        found = cause.errors()[0]
+        if words := _WRONG_VALUES.get(found["type"]):
+            wrong.message = words.format(input=found["input"], **found.get("ctx", {}))
     # Without any arguments the help page has just been printed, and there is no message.
     if message := " ".join(wrong.format_message().split()):
         if near := getattr(wrong, "possibilities", None):

@@ -9,7 +9,7 @@ from kipctl.cli.options import (
     BootstrapOption,
     MetricsUrlOption,
     OutputOption,
-    pause,
+    pause_option,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
@@ -23,16 +23,14 @@ def brokers(
     metrics_url: MetricsUrlOption = None,
     refresh_snapshot: Annotated[
         Duration,
-        typer.Option(
+        pause_option(
             "--look-again",
-            metavar="DURATION",
-            parser=pause,
-            help="While data is being reassigned: see after so long whether it goes on; 0s: not."
+            "While data is being reassigned: see after so long whether it goes on; 0s: not."
             " A throttle may stop it for 11 s.",
         ),
     ] = Duration(12),
     everything: Annotated[
-        bool, typer.Option("--all", help="Print features, APIs and settings too.")
+        bool, typer.Option("--all", help="Show everything: features, APIs and settings too.")
     ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kipctl.cli.environment import Environment
+from kipctl.counts import counted
 
 if TYPE_CHECKING:
     from kipctl.runs.actions import Action
@@ -49,7 +50,7 @@ def confirm_moves(
         confirm_unless_lab(
             environment,
             cluster,
-            f"--during {during} moves the leaders of the {partitions} partitions of topic"
+            f"--during {during} moves the leaders of {counted(partitions, 'partition')} of topic"
             f" {topic!r}, again and again while it runs: each time all its clients have to find"
             " them. Begin?",
             yes,

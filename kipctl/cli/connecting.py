@@ -1,4 +1,4 @@
-"""How a command is told to connect: the same options wherever there is a --bootstrap-server."""
+"""Options that say how to connect, the same wherever there is a --bootstrap-server."""
 
 from typing import Annotated, Any
 

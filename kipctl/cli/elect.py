@@ -17,7 +17,7 @@ from kipctl.cli.options import (
     OutputOption,
     TopicOption,
     YesOption,
-    duration,
+    duration_option,
 )
 from kipctl.counts import counted
 from kipctl.durations import Duration
@@ -74,22 +74,11 @@ UntilOption = Annotated[
 ]
 LongTimeoutOption = Annotated[
     Duration | None,
-    typer.Option(
-        "--timeout",
-        metavar="DURATION",
-        parser=duration,
-        help="How long to wait for a batch (1m), or with --until for all of it (10m).",
+    duration_option(
+        "--timeout", "How long to wait for a batch (1m), or with --until for all of it (10m)."
     ),
 ]
-TimeoutOption = Annotated[
-    Duration,
-    typer.Option(
-        "--timeout",
-        metavar="DURATION",
-        parser=duration,
-        help="How long to wait for a batch.",
-    ),
-]
+TimeoutOption = Annotated[Duration, duration_option("--timeout", "How long to wait for a batch.")]
 
 
 @app.command()
@@ -149,8 +138,9 @@ def preferred(
             environment.report(with_most_rows(listed), output)
             return
         environment.confirm(
-            f"{len(not_preferred.partitions):,} of {len(shown.partitions):,} partitions, of"
-            f" {topics_of(not_preferred)}, are not led by their preferred replica."
+            f"{len(not_preferred.partitions):,} of"
+            f" {counted(len(shown.partitions), 'partition')}, of"
+            f" {topics_of(not_preferred)}, not led by the preferred replica."
             + (" Move these leaders?" if until is None else " Move leaders until all are?"),
             yes,
         )
@@ -174,7 +164,8 @@ def preferred(
                 )
         else:
             before = shown
-            title = f"Electing until {len(before.partitions):,} partitions are led as preferred"
+            partitions = counted(len(before.partitions), "partition")
+            title = f"Electing until {partitions} have their preferred leaders"
             with _reported(watched, title, output) as progress:
                 held = elect_until_balanced(
                     cluster,
@@ -258,8 +249,8 @@ def unclean(
             shown = shown.only(one.id for one in shown.partitions if not one.internal)
             if left_out:
                 environment.message(
-                    f"{left_out:,} partitions of internal topics have no leader either, and are"
-                    " left alone without --internal."
+                    f"Left alone without --internal: {counted(left_out, 'partition')} of"
+                    f" internal topics without a leader."
                 )
         found = examine(cluster, shown)
         listed = unclean_report(found, len(shown.partitions))
@@ -268,7 +259,8 @@ def unclean(
             return
         environment.show(with_most_rows(listed))
         environment.confirm(
-            f"{len(found):,} of {len(shown.partitions):,} partitions have no leader. An unclean"
+            f"{len(found):,} of {counted(len(shown.partitions), 'partition')} have no leader."
+            " An unclean"
             " election loses for good the records that the elected replica does not have. Elect"
             " them?",
             yes,
@@ -280,7 +272,8 @@ def unclean(
         before = now.only(one.id for one in now.leaderless)
         if recovered := len(ids) - len(before.partitions):
             environment.message(
-                f"{recovered:,} of them have a leader again or are gone, and are left alone."
+                "Left out, as they have a leader again or are gone:"
+                f" {counted(recovered, 'partition')}."
             )
         # A broker may be gone since: what was confirmed is this leader, and no greater loss.
         was = {one.id: one for one in found}
@@ -292,7 +285,9 @@ def unclean(
             before = before.only(one for one, why in reasons.items() if not why)
         if not before.partitions:
             demand_all_done(changed, 0, next_step)
-        with environment.progress(f"Electing leaders of {len(before.partitions)} partitions"):
+        with environment.progress(
+            f"Electing leaders of {counted(len(before.partitions), 'partition')}"
+        ):
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)

@@ -1,4 +1,4 @@
-"""`kipctl experiment batch`: batch size against time, and against what clients felt."""
+"""`kipctl experiment batch`: batch size against time, and against what clients wait."""
 
 from typing import Annotated, Any
 
@@ -50,7 +50,7 @@ def batch(
     acks: Annotated[str, typer.Option("--acks", metavar="all|1", help="Of the producer.")] = "all",
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
 ) -> None:
-    """How many leaders to move at a time: batch size against time and what clients felt.
+    """How many leaders to move at a time: batch size against time and what clients wait.
 
     All leaders of a topic made for it rotate in batches of each size while a producer writes to
     every partition: how long a rotation takes, the latency meanwhile, and the wait for each moved

@@ -13,7 +13,7 @@ from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
     RecordSizeOption,
     ThroughputOption,
-    duration,
+    duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.report.tables import Report
@@ -39,13 +39,7 @@ def closest_replica(
     ] = None,
     partitions: Annotated[int, typer.Option("--partitions", help="Of the topic.")] = 12,
     seconds: Annotated[
-        Duration,
-        typer.Option(
-            "--for",
-            metavar="DURATION",
-            parser=duration,
-            help="How long a run is before the rack goes.",
-        ),
+        Duration, duration_option("--for", "How long a run is before the rack goes.")
     ] = Duration(15),
     stay: Annotated[
         bool, typer.Option("--stay", help="Do not end the brokers of the consumer's rack.")

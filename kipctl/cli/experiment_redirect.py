@@ -14,8 +14,8 @@ from kipctl.cli.experiment_options import (
 from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
     RecordSizeOption,
-    duration,
-    pause,
+    duration_option,
+    pause_option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
@@ -60,29 +60,18 @@ def redirect(
     ] = 100,
     every: Annotated[
         Duration | None,
-        typer.Option(
-            "--every",
-            metavar="DURATION",
-            parser=duration,
-            help="Between two rotations. Default: 2.5s, or what stale Metadata needs.",
+        duration_option(
+            "--every", "Between two rotations. Default: 2.5s, or what stale Metadata needs."
         ),
     ] = None,
     metadata_delay: Annotated[
-        Duration,
-        typer.Option(
-            "--metadata-delay",
-            metavar="DURATION",
-            parser=pause,
-            help="Hold answers to Metadata so long.",
-        ),
+        Duration, pause_option("--metadata-delay", "Hold answers to Metadata so long.")
     ] = Duration(0),
     stale_metadata: Annotated[
         Duration,
-        typer.Option(
+        pause_option(
             "--stale-metadata",
-            metavar="DURATION",
-            parser=pause,
-            help="For so long after a change, let Metadata show the leaders of before.",
+            "For so long after a change, let Metadata show the leaders of before.",
         ),
     ] = Duration(0),
     gain_curve: Annotated[

@@ -12,7 +12,7 @@ from kipctl.cli.experiment_options import (
 )
 from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
-    duration,
+    duration_option,
     finite,
 )
 from kipctl.durations import Duration
@@ -51,12 +51,7 @@ def roll(
     ] = False,
     every: Annotated[
         Duration | None,
-        typer.Option(
-            "--every",
-            metavar="DURATION",
-            parser=duration,
-            help="From a broker's return to the next restart. Default: 2s.",
-        ),
+        duration_option("--every", "From a broker's return to the next restart. Default: 2s."),
     ] = None,
     scale: Annotated[
         str,

@@ -17,7 +17,7 @@ holds this beside all that there are."""
 
 @dataclass(frozen=True, slots=True)
 class FollowUp:
-    """`options` are those by which a command was told its cluster, as they are typed."""
+    """`options` are those that name a command's cluster, as they are typed."""
 
     options: str
 

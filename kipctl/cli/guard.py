@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import MetricsUrlOption, duration, pause
+from kipctl.cli.options import MetricsUrlOption, duration_option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.guard_tables import guard_table
@@ -39,22 +39,10 @@ class GuardOptions:
         ),
     ] = None
     guard_patience: Annotated[
-        Duration,
-        typer.Option(
-            "--guard-patience",
-            metavar="DURATION",
-            parser=duration,
-            help="How long it may be crossed in a pause.",
-        ),
+        Duration, duration_option("--guard-patience", "How long it may be crossed in a pause.")
     ] = Duration(600)
     guard_quiet: Annotated[
-        Duration,
-        typer.Option(
-            "--guard-quiet",
-            metavar="DURATION",
-            parser=pause,
-            help="So long it is quiet before it goes on.",
-        ),
+        Duration, pause_option("--guard-quiet", "So long it is quiet before it goes on.")
     ] = Duration(30)
     metrics_url: MetricsUrlOption = None
 

@@ -1,7 +1,5 @@
 """`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints."""
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from kipctl.cli.brokers import brokers
@@ -12,9 +10,6 @@ from kipctl.cli.replica_selection import replica_selection
 from kipctl.report.formats import OutputFormat
 from kipctl.report.hint_tables import hints_report
 from kipctl.report.led_partition_tables import leaders_report
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
 app.command()(brokers)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kipctl.runs.metadata.convergence import Sightings
 
 TIMEOUT_S = 5.0
-"""For each request: a broker that hangs is told of, not waited for."""
+"""For each request: a broker that hangs is reported, not waited for."""
 
 
 def metadata(

@@ -28,22 +28,26 @@ def finite(value: float | None) -> float | None:
     return value
 
 
-def duration(text: str) -> Duration:
-    """The parser of an option that is a time; a bare number is seconds."""
-    return _over_zero(pause(text))
+def duration_option(name: str, help: str) -> Any:
+    """An option that is a time above 0; a bare number is seconds."""
+    return typer.Option(
+        name, metavar="DURATION", parser=lambda text: _over_zero(_parsed(text)), help=help
+    )
 
 
-def pause(text: str) -> Duration:
+def pause_option(name: str, help: str) -> Any:
     """The same where 0 means none."""
-    return _parsed(text, "s")
+    return typer.Option(name, metavar="DURATION", parser=_parsed, help=help)
 
 
-def milliseconds(text: str) -> Duration:
+def milliseconds_option(name: str, help: str) -> Any:
     """The same for options of Kafka's own tools, where a bare number is milliseconds."""
-    return _over_zero(_parsed(text, "ms"))
+    return typer.Option(
+        name, metavar="MS|DURATION", parser=lambda text: _over_zero(_parsed(text, "ms")), help=help
+    )
 
 
-def _parsed(text: str, unit: str) -> Duration:
+def _parsed(text: str, unit: str = "s") -> Duration:
     if isinstance(text, Duration):
         return text  # an option's default
     try:
@@ -92,12 +96,7 @@ ConfOption = Annotated[
 ]
 StartTimeoutOption = Annotated[
     Duration,
-    typer.Option(
-        "--start-timeout",
-        metavar="DURATION",
-        parser=duration,
-        help="How long to wait for the first executor of a cluster.",
-    ),
+    duration_option("--start-timeout", "How long to wait for the first executor of a cluster."),
 ]
 LeaderDiscoveryOption = Annotated[
     LeaderDiscovery,
@@ -130,13 +129,7 @@ InTurnThroughputOption = Annotated[
     ),
 ]
 PhaseSecondsOption = Annotated[
-    Duration,
-    typer.Option(
-        "--for",
-        metavar="DURATION",
-        parser=duration,
-        help="How long steady and leader-changes last.",
-    ),
+    Duration, duration_option("--for", "How long steady and leader-changes last.")
 ]
 
 
@@ -152,6 +145,13 @@ def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None
     return folder
 
 
+ReportingIntervalOption = Annotated[
+    Duration, milliseconds_option("--reporting-interval", "Between progress lines.")
+]
+ClientRackOption = Annotated[
+    str | None,
+    typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
+]
 MetricsUrlOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -174,13 +174,7 @@ BatchOption = Annotated[
     ),
 ]
 BetweenOption = Annotated[
-    Duration,
-    typer.Option(
-        "--between",
-        metavar="DURATION",
-        parser=pause,
-        help="Wait so long between batches; 0s: not.",
-    ),
+    Duration, pause_option("--between", "Wait so long between batches; 0s: not.")
 ]
 
 
@@ -268,11 +262,8 @@ class RunOptions:
     ] = None
     every: Annotated[
         Duration | None,
-        typer.Option(
-            "--every",
-            metavar="DURATION",
-            parser=duration,
-            help="Between two such actions; default 5s, or what fits into the load.",
+        duration_option(
+            "--every", "Between two such actions; default 5s, or what fits into the load."
         ),
     ] = None
     count: Annotated[

@@ -184,7 +184,7 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str]
         open_entries = (one for one in journal(cluster_id, variables).unfinished() if one.is_open)
         entry = next(open_entries, None)
         roll = rolls(cluster_id, variables).unfinished_roll()
-    except KipctlError as error:  # whoever changes the cluster is told of it
+    except KipctlError as error:  # commands that change the cluster say so
         return error.what.removesuffix("."), ""
     return (
         f"entry {entry.id}, {entry.origin}" if entry else "",
@@ -195,7 +195,7 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str]
 
 
 def _last_run(environment: Environment) -> tuple[str, str]:
-    """The newest run of the store, by when it began, and what came of it; "" without any."""
+    """The newest run of the store, by when it began, and its result in a line; "" without any."""
     from kipctl.trace.stored_runs import stored_runs
 
     for run in reversed(stored_runs(environment.variables)):
@@ -205,7 +205,7 @@ def _last_run(environment: Environment) -> tuple[str, str]:
 
 
 def in_one_line(summary: Mapping[str, Any]) -> str:
-    """What a run came to, by the summary in its `run.json`; "" where that says nothing of it."""
+    """A run's result, by the summary in its `run.json`; "" where that says nothing of it."""
     from kipctl.trace.settings import record_counts
 
     records = record_counts(summary)

@@ -8,7 +8,12 @@ import typer
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.options import LoadOptions, PartitionsOption, RunOptions, milliseconds
+from kipctl.cli.options import (
+    LoadOptions,
+    PartitionsOption,
+    ReportingIntervalOption,
+    RunOptions,
+)
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
@@ -62,15 +67,7 @@ def produce(
             "--command-config", "--producer.config", metavar="FILE", help="File of such settings."
         ),
     ] = None,
-    reporting_interval: Annotated[
-        Duration,
-        typer.Option(
-            "--reporting-interval",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="Between progress lines.",
-        ),
-    ] = Duration(5),
+    reporting_interval: ReportingIntervalOption = Duration(5),
 ) -> None:
     """Produce at a fixed rate and show each record's latency and where redirects spent theirs.
 
@@ -113,14 +110,9 @@ def produce(
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, options.yes)
     with followed(environment, draws=not plan.on_spark) as listeners:
         result = run(plan, listeners)
+    document = result.document
     report_run(
-        environment,
-        options,
-        "perf produce",
-        result.document,
-        perf_answer(result.document),
-        perf_tables(result.document),
-        result.kafka_lines,
+        environment, options, "perf produce", document, perf_answer, perf_tables, result.kafka_lines
     )
     outcome = result.measured.outcome
     if outcome.failed:
@@ -135,6 +127,6 @@ def produce(
             plan.probe.access,
             plan.probe.topic,
             done=outcome.acknowledged,
-            acted=bool(result.document["actions"]),
+            acted=bool(document["actions"]),
         )
-    raise_for_run(result.document, plan.during, options)
+    raise_for_run(document, plan.during, options)

@@ -8,7 +8,12 @@ import typer
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.options import RunOptions, milliseconds
+from kipctl.cli.options import (
+    ClientRackOption,
+    ReportingIntervalOption,
+    RunOptions,
+    milliseconds_option,
+)
 from kipctl.cli.perf_results import (
     followed,
     given_properties,
@@ -51,10 +56,7 @@ def consume(
     from_latest: Annotated[
         bool, typer.Option("--from-latest", help="Begin at the end of each partition.")
     ] = False,
-    client_rack: Annotated[
-        str | None,
-        typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
-    ] = None,
+    client_rack: ClientRackOption = None,
     fetch_size: Annotated[
         int | None, typer.Option("--fetch-size", help="Bytes of a partition in one answer.")
     ] = None,
@@ -62,13 +64,7 @@ def consume(
         int | None, typer.Option("--socket-buffer-size", help="Bytes of the receive buffer.")
     ] = None,
     timeout: Annotated[
-        Duration,
-        typer.Option(
-            "--timeout",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="End when no record came for so long.",
-        ),
+        Duration, milliseconds_option("--timeout", "End when no record came for so long.")
     ] = Duration(10),
     group: Annotated[
         str | None,
@@ -88,15 +84,7 @@ def consume(
         bool,
         typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),
     ] = False,
-    reporting_interval: Annotated[
-        Duration,
-        typer.Option(
-            "--reporting-interval",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="Between progress lines.",
-        ),
-    ] = Duration(5),
+    reporting_interval: ReportingIntervalOption = Duration(5),
     hide_header: Annotated[
         bool, typer.Option("--hide-header", help="Leave Kafka's header line out.")
     ] = False,
@@ -156,16 +144,11 @@ def consume(
     confirm_moves(environment, access, topic, plan.during, options.yes)
     with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
         result = run(plan, listeners)
+    document = result.document
     line = result_line(result.measured)
     closing = (line,) if hide_header else (HEADER, line)
     report_run(
-        environment,
-        options,
-        "perf consume",
-        result.document,
-        consume_answer(result.document),
-        consume_tables(result.document),
-        closing,
+        environment, options, "perf consume", document, consume_answer, consume_tables, closing
     )
     outcome = result.measured.outcome
     given_up = sum(outcome.errors.values())
@@ -184,9 +167,9 @@ def consume(
             access,
             topic,
             done=outcome.records,
-            acted=bool(result.document["actions"]),
+            acted=bool(document["actions"]),
         )
-    raise_for_run(result.document, plan.during, options)
+    raise_for_run(document, plan.during, options)
 
 
 def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:

@@ -10,12 +10,13 @@ from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
+    ClientRackOption,
     LoadOptions,
     PartitionsOption,
     RecordSizeOption,
     RunOptions,
-    duration,
-    milliseconds,
+    duration_option,
+    milliseconds_option,
 )
 from kipctl.cli.perf_results import (
     followed,
@@ -39,10 +40,7 @@ def e2e(
         typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),
     ] = None,
     partitions: PartitionsOption = 12,
-    client_rack: Annotated[
-        str | None,
-        typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
-    ] = None,
+    client_rack: ClientRackOption = None,
     command_property: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,12 +61,7 @@ def e2e(
     ] = None,
     timeout: Annotated[
         Duration,
-        typer.Option(
-            "--timeout",
-            metavar="MS|DURATION",
-            parser=milliseconds,
-            help="After the last send: end when none came for so long.",
-        ),
+        milliseconds_option("--timeout", "After the last send: end when none came for so long."),
     ] = Duration(10),
     forever: Annotated[
         bool,
@@ -78,20 +71,15 @@ def e2e(
     ] = False,
     keep: Annotated[
         Duration | None,
-        typer.Option(
-            "--keep",
-            metavar="DURATION",
-            parser=duration,
-            help="With --forever: how much of the newest trace is kept; default 1h.",
+        duration_option(
+            "--keep", "With --forever: how much of the newest trace is kept; default 1h."
         ),
     ] = None,
     lost_after: Annotated[
         Duration,
-        typer.Option(
+        duration_option(
             "--lost-after",
-            metavar="DURATION",
-            parser=duration,
-            help="With --forever or --metrics: lost is what did not come so long after its "
+            "With --forever or --metrics: lost is what did not come so long after its "
             "acknowledgement.",
         ),
     ] = Duration(60),
@@ -184,16 +172,11 @@ def e2e(
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, options.yes)
     with followed(environment, draws=not plan.produce.on_spark) as listeners:
         result = end_to_end(plan, listeners)
+    document = result.document
     report_run(
-        environment,
-        options,
-        "perf e2e",
-        result.document,
-        e2e_answer(result.document),
-        e2e_tables(result.document),
-        result.kafka_lines,
+        environment, options, "perf e2e", document, e2e_answer, e2e_tables, result.kafka_lines
     )
-    records = result.document["records"]
+    records = document["records"]
     if records["failed"] or records["missing"]:
         environment.message(f"kipctl: {what_failed(records)}")
         raise_for_failed(
@@ -203,9 +186,9 @@ def e2e(
             access,
             plan.produce.probe.topic,
             done=records["acknowledged"],
-            acted=bool(result.document["actions"]),
+            acted=bool(document["actions"]),
         )
-    raise_for_run(result.document, plan.produce.during, options)
+    raise_for_run(document, plan.produce.during, options)
 
 
 def what_failed(records: Mapping[str, Any]) -> str:

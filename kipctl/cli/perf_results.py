@@ -1,6 +1,6 @@
-"""What the commands of `kipctl perf` do alike with what they are given, and with what came out."""
+"""What the commands of `kipctl perf` share: their properties, and how a result is printed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -9,6 +9,7 @@ from typer import Exit
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import RunOptions
+from kipctl.counts import counted
 from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
 from kipctl.report.tables import Paragraph, Report, Table
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from kipctl.runs.actions import Action
     from kipctl.runs.execute import Listeners
     from kipctl.transport.access import Access
+
+
+_DENIED = ("TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED")
+"""Kafka's errors for rights that are missing, in the order in which they are said."""
 
 
 def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str, str]:
@@ -45,17 +50,18 @@ def report_run(
     options: RunOptions,
     command: str,
     document: Mapping[str, Any],
-    opening: tuple[Paragraph, ...],
-    tables: tuple[Table, ...],
+    answer: Callable[[Mapping[str, Any]], tuple[Paragraph, ...]],
+    tables: Callable[[Mapping[str, Any]], tuple[Table, ...]],
     kafka_lines: tuple[str, ...],
 ) -> None:
     """Print a run's result; with --print-metrics every number of it."""
     from kipctl.report.perf_tables import metrics_table
 
-    if options.print_metrics:
-        tables += (metrics_table(document),)
-    short = not options.print_metrics
-    report = Report(command, document, tables, kafka_lines, opening, fits_screen=short)
+    metrics = (metrics_table(document),) if options.print_metrics else ()
+    shown = (*tables(document), *metrics)
+    report = Report(
+        command, document, shown, kafka_lines, answer(document), fits_screen=not metrics
+    )
     environment.report(report, options.output)
     if record := options.record:
         environment.message(f"Recorded: kipctl runs show {record}, kipctl report {record}")
@@ -75,27 +81,13 @@ def raise_for_failed(
 
     `errors`, `done` and `acted` are those of `status_of_failed`.
     """
-    report_denied(environment, errors, request, access, topic)
-    raise Exit(status_of_failed(errors, done, acted))
-
-
-def report_denied(
-    environment: Environment,
-    errors: Mapping[str, int],
-    request: "ApiKey",
-    access: "Access",
-    topic: str,
-) -> None:
-    """Say which right on the topic was missing, if one was.
-
-    `errors` counts what failed, by Kafka's names.
-    """
     from kipctl.protocol.error_codes import ErrorCode
     from kipctl.transport.acl_errors import refusal
 
-    for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
-        if code.name in errors:
-            environment.error(refusal(f"Topic {topic!r}", code, request, access, topic))
+    for name in _DENIED:
+        if name in errors:
+            environment.error(refusal(f"Topic {topic!r}", ErrorCode[name], request, access, topic))
+    raise Exit(status_of_failed(errors, done, acted))
 
 
 def status_of_failed(errors: Mapping[str, int], done: int, acted: bool) -> ExitStatus:
@@ -104,14 +96,8 @@ def status_of_failed(errors: Mapping[str, int], done: int, acted: bool) -> ExitS
     `errors` counts what failed, by Kafka's names; `done` is how much did not; the run has `acted`
     if its actions changed something of the cluster, such as leaders.
     """
-    from kipctl.protocol.error_codes import ErrorCode
-
-    denied = {
-        code.name
-        for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    }
-    nothing_done = not done and not acted
-    return ExitStatus.REFUSED if nothing_done and set(errors) <= denied else ExitStatus.PARTLY_DONE
+    is_denied = not done and not acted and set(errors) <= set(_DENIED)
+    return ExitStatus.REFUSED if is_denied else ExitStatus.PARTLY_DONE
 
 
 def raise_for_run(
@@ -129,7 +115,7 @@ def raise_for_run(
         )
     if wrong := [action for action in actions if action["error"]]:
         raise PartlyDoneError(
-            f"{len(wrong)} of {len(actions)} actions failed: {wrong[0]['error']}",
+            f"{len(wrong)} of {counted(len(actions), 'action')} failed: {wrong[0]['error']}",
             "Look: kipctl inspect leaders",
         )
     if options.strict and (found := document["doubts"]):

@@ -1,8 +1,8 @@
 """`kipctl reassign`: rotate leaders, play a plan, go back, and look at what is under way."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ from kipctl.cli.options import (
     OutputOption,
     TopicOption,
     YesOption,
-    duration,
+    duration_option,
     parse_rate,
 )
 from kipctl.durations import Duration
@@ -245,11 +245,9 @@ def reassign(
     yes: YesOption = False,
     timeout: Annotated[
         Duration | None,
-        typer.Option(
+        duration_option(
             "--timeout",
-            metavar="DURATION",
-            parser=duration,
-            help="How long all of it may take, pauses too. Default: 5m for each batch; while data "
+            "How long all of it may take, pauses too. Default: 5m for each batch; while data "
             "is copied no limit, until it stands still for 5m.",
         ),
     ] = None,
@@ -263,52 +261,20 @@ def reassign(
     --cancel, --history and --clear-throttles says what to do. What is changed is written down
     before anything is submitted; --rollback undoes it.
     """
-    modes = {
-        "--rotate": rotate,
-        "--drain": bool(drain),
-        "--leaders-off": bool(leaders_off),
-        "--leader": bool(leader),
-        "--balance": balance is not None,
-        "--add": bool(add),
-        "--replace": bool(replaced),
-        "--replication-factor": factor is not None,
-        "--rack-aware": rack_aware,
-        "--plan": plan is not None and not cancel,
-        "--resume": resume,
-        "--pause": pause,
-        "--rollback": rollback,
-        "--list": show,
-        "--verify": verify is not None,
-        "--cancel": cancel,
-        "--history": history,
-        "--clear-throttles": clear,
-    }
+    # A way to plan is read from here by its name, so not all parameters stand below.
+    given = _given(context)
+    if guard_action != ROLLBACK:
+        given.pop("--guard-action", None)
+    mode = _mode(given)
     topics = topic or []
-    options = {
-        "--topic": bool(topics),
-        "--all-topics": all_topics,
-        "--all": everything,
-        "--entry": entry is not None,
-        "--journal": journal is not None,
-        "--dry-run": dry_run,
-        "--measure": measure,
-        "--force": force,
-        "--throttle": throttle is not None,
-        "--concurrent-moves": concurrent is not None,
-        "--additional": additional,
-        "--change-replication-factor": change_factor,
-        "--guard": bool(guard.guard),
-        "--guard-action": guard_action == ROLLBACK,
-        "--metrics-url": bool(guard.metrics_url),
-    }
-    _check_options(
-        [name for name, given in modes.items() if given],
-        [name for name, given in options.items() if given],
-    )
     if rotate and topics and all_topics:
         raise UsageError("--topic and --all-topics exclude one another.", _HELP_PAGE)
     if rotate and yes and not (topics or all_topics):
         raise UsageError("--rotate with --yes needs --topic or --all-topics.", _HELP_PAGE)
+    if measure and dry_run:
+        raise UsageError(
+            "--measure does not go with --dry-run, which changes nothing to measure.", _HELP_PAGE
+        )
     if entry == "":
         raise UsageError("--entry is empty.", "List the entries: kipctl reassign --history")
     if entry and journal:
@@ -319,7 +285,7 @@ def reassign(
     environment = context.ensure_object(Environment)
     from kipctl.cli import (
         reassign_back,
-        reassign_modes,
+        reassign_request,
         reassign_resume,
         reassign_rollback,
         reassign_ways,
@@ -327,17 +293,7 @@ def reassign(
     from kipctl.cluster.moves.pacing import Pace
     from kipctl.transport.request import Cluster
 
-    way = reassign_ways.way_of(
-        drain or (),
-        leaders_off or (),
-        leader or (),
-        balance,
-        add or (),
-        replaced or (),
-        factor,
-        rack_aware,
-        force,
-    )
+    way = reassign_ways.way_of(mode, given[mode], force)
     guard_settings = read_guard(guard, guard_action, moves_along=rotate or way is not None)
     if measure and any(one.kind.is_measured_by_canary for one in guard_settings.conditions):
         raise UsageError(
@@ -345,7 +301,7 @@ def reassign(
             "Both produce to a topic of kipctl's own: measure, or guard.",
         )
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        request = reassign_modes.ReassignRequest(
+        request = reassign_request.ReassignRequest(
             environment,
             cluster,
             topics,
@@ -355,7 +311,7 @@ def reassign(
             force,
             additional,
             change_factor,
-            measure and not dry_run,
+            measure,
             timeout,
             Pace(batch, between, rate, concurrent),
             rate,
@@ -364,21 +320,21 @@ def reassign(
             guarded(environment, cluster, guard_settings),
         )
         if rotate and not (topics or all_topics):
-            reassign_modes.show_rotations(request)
+            reassign_request.show_rotations(request)
         elif rotate:
-            reassign_modes.rotate(request)
+            reassign_ways.rotate(request)
         elif way is not None:
             reassign_ways.carry_out_way(request, way)
         elif cancel:
             reassign_back.cancel(request, plan, everything)
         elif plan is not None:
-            reassign_modes.carry_out_plan(request, plan)
+            reassign_ways.carry_out_plan(request, plan)
         elif rollback:
             reassign_rollback.roll_back(request)
         elif resume:
             reassign_resume.resume(request)
         elif verify is not None:
-            reassign_modes.verify(request, verify)
+            reassign_request.verify(request, verify)
         elif pause:
             reassign_back.pause(request)
         elif clear:
@@ -386,15 +342,33 @@ def reassign(
         elif history:
             reassign_back.history(request)
         else:
-            reassign_modes.show(request)
+            reassign_request.show(request)
 
 
-def _check_options(modes: Sequence[str], options: Sequence[str]) -> None:
+def _given(context: typer.Context) -> dict[str, Any]:
+    """The options that stand in the command line, with their values."""
+    parameters = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    sources = {name: context.get_parameter_source(name) for name in parameters}
+    return {
+        option: context.params.get(name)
+        for name, option in parameters.items()
+        if (source := sources[name]) and source.name == "COMMANDLINE"
+    }
+
+
+def _mode(given: Collection[str]) -> str:
+    """The one mode that is given. Raises UsageError, also for options that do not go with it."""
+    all_of_them = (*_CHANGES, "--pause", "--list", "--verify", "--history")
+    modes = [one for one in given if one in all_of_them]
+    if "--cancel" in modes and "--plan" in modes:
+        modes.remove("--plan")  # which says what is cancelled
     if len(modes) != 1:
-        given = " and ".join(modes) + " exclude one another" if modes else "Nothing to do was given"
-        all_of_them = (*_CHANGES, "--pause", "--list", "--verify", "--history")
-        raise UsageError(f"{given}. Give one of {', '.join(all_of_them)}.", _HELP_PAGE)
-    for option in options:
-        if modes[0] not in _GOES_WITH[option]:
-            ways = " or ".join(_GOES_WITH[option])
-            raise UsageError(f"{option} does not go with {modes[0]}, only with {ways}.", _HELP_PAGE)
+        what = " and ".join(modes) + " exclude one another" if modes else "Nothing to do was given"
+        raise UsageError(f"{what}. Give one of {', '.join(all_of_them)}.", _HELP_PAGE)
+    mode = modes[0]
+    for option, ways in _GOES_WITH.items():
+        if option in given and mode not in ways:
+            raise UsageError(
+                f"{option} does not go with {mode}, only with {' or '.join(ways)}.", _HELP_PAGE
+            )
+    return mode

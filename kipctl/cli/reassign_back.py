@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kipctl.cli.reassign_entries import described
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
     ongoing_of,
@@ -36,7 +36,7 @@ BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 def history(request: ReassignRequest) -> None:
     """List the journal's newest entries."""
     journal = request.journal(request.cluster.metadata(()).cluster_id or "")
-    found = journal.entries(lambda damaged: request.environment.message(str(damaged)))
+    found = journal.entries(request.say_damaged)
     entries = tuple(islice(found, _SHOWN_ENTRIES))
     older = journal.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
     request.report(history_report(entries, older, str(journal.folder), datetime.now(UTC)))
@@ -56,7 +56,10 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
         # It may have begun something since.
         chosen = _chosen(request, journal, ongoing_of(request), named, everything)
     others = (
-        (f"{len(chosen.left_alone)} others are left alone: choose with --topic, --plan or --all.",)
+        (
+            f"{counted(len(chosen.left_alone), 'other is', 'others are')} left alone: choose"
+            " with --topic, --plan or --all.",
+        )
         if chosen.left_alone
         else ()
     )
@@ -72,14 +75,14 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
         request.environment.message(line)
     foreign = len(chosen.stop) - len(chosen.started)
     begun = {entry.id: entry for entry in chosen.started.values()}
-    by = "".join(f" RunStart by {described(entry)}." for entry in list(begun.values())[:1])
+    by = "".join(f" Started by {described(entry)}." for entry in list(begun.values())[:1])
     by += f" {foreign} of them kipctl did not start." if foreign else ""
     request.environment.confirm(
         f"Cancel the reassignment of {counted(len(chosen.stop), 'partition')}?{by}", request.yes
     )
     if _stop_who_moves(request, journal, chosen, named):
         chosen = _with_begun_since(request, journal, chosen, named)
-    with request.environment.progress(f"Cancelling {len(chosen.stop)} reassignments"):
+    with request.environment.progress(f"Cancelling {counted(len(chosen.stop), 'reassignment')}"):
         cancelled = cancelled_by(request.cluster, chosen, request.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
     after = afterwards(request.cluster, topics)
@@ -165,7 +168,7 @@ def _chosen(
 
     wanted = {one.id for one in busy} if everything or request.topics else named
     entry_id = journal.find(request.entry).id if request.entry else ""
-    entries = journal.entries(lambda damaged: request.environment.message(str(damaged)))
+    entries = journal.entries(request.say_damaged)
     return choose(busy, starting_entries(busy, entries), wanted, entry_id)
 
 
@@ -213,6 +216,6 @@ def clear_throttles(request: ReassignRequest) -> None:
     environment.confirm(f"Put back {counted(len(rows), 'setting')}?", request.yes)
     with journal.locked(request.origin):
         still_set = clear_throttles(cluster, found, forget=request.force)
-    back = f"{len(rows) - len(still_set)} of {len(rows)} throttles were put back."
+    back = f"{len(rows) - len(still_set)} of {counted(len(rows), 'throttle')} put back."
     request.report(replace(report, opening=paragraphs(back)))
     demand_put_back(still_set, is_forgotten=request.force)

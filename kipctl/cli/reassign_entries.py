@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kipctl.cli.reassign_modes import ReassignRequest
+from kipctl.cli.reassign_request import ReassignRequest
 from kipctl.errors import RefusedError, UsageError
 from kipctl.report.reassign_tables import age
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal import Damaged, Journal
+    from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.journal_entry import Entry, EntryState
     from kipctl.cluster.moves.throttle import StillSet
 
@@ -17,7 +17,7 @@ OTHERS = "See the others: kipctl reassign --history"
 
 
 def current(request: ReassignRequest) -> tuple["Journal", "Entry | None"]:
-    """The journal of the cluster request, and the entry of --journal or --entry; None without.
+    """The journal of the request's cluster, and the entry of --journal or --entry; None without.
 
     The file is read first. Raises UsageError, RefusedError and UnreachableError.
     """
@@ -48,18 +48,13 @@ def demand_of_cluster(entry: "Entry", cluster_id: str) -> None:
         )
 
 
-def say_damaged(request: ReassignRequest, damaged: "Damaged") -> None:
-    """Tell of an entry that is passed over."""
-    request.environment.message(str(damaged))
-
-
 def described(entry: "Entry") -> str:
     """The command of an entry, who gave it, how long ago, and its id."""
     return f"{entry.origin} ({age(entry.made_at, datetime.now(UTC))}, entry {entry.id})"
 
 
 def mark(request: ReassignRequest, entry: "Entry", state: "EntryState") -> None:
-    """What has been done is told of also when the journal cannot be written any more."""
+    """Mark an entry; where the journal cannot be written any more, say so and go on."""
     try:
         entry.again().mark(state)
     except UsageError as error:
@@ -70,7 +65,7 @@ def cut_off_rollback(
     request: ReassignRequest, journal: "Journal", undone: "Entry"
 ) -> "Entry | None":
     """The newest rollback of this entry that has not ended; None when there is none."""
-    found = journal.unfinished(lambda damaged: say_damaged(request, damaged))
+    found = journal.unfinished(request.say_damaged)
     return next((one for one in found if one.undoes == undone.id and one.is_open), None)
 
 

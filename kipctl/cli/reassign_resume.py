@@ -12,9 +12,8 @@ from kipctl.cli.reassign_entries import (
     described,
     mark,
     put_throttles_back,
-    say_damaged,
 )
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
     in_numbers,
@@ -44,7 +43,7 @@ def resume(request: ReassignRequest) -> None:
     """End what was cut off last, or the entry asked for."""
     journal, entry = current(request)
     if entry is None:
-        found = journal.unfinished(lambda damaged: say_damaged(request, damaged))
+        found = journal.unfinished(request.say_damaged)
         entry = next(found, None)
     if entry is None:
         request.environment.message("Nothing is left to resume: no change of kipctl was cut off.")
@@ -131,7 +130,7 @@ def _carry_out(
     with (
         request.guarded(journal),
         throttled(cluster, entry, left.moves, environment.message, [], to_set),
-        environment.progress(f"Going on with {again.count} partitions") as progress,
+        environment.progress(f"Going on with {counted(again.count, 'partition')}") as progress,
     ):
         request.guard.monitor.progress = progress
         moved = resume(
@@ -233,8 +232,11 @@ def _say_over(request: ReassignRequest, entry: "Entry") -> None:
 def _say_left(request: ReassignRequest, left: "Remaining") -> None:
     say = request.environment.message
     if left.under_way.moves:
-        say(f"{len(left.under_way.moves)} are still on their way: they are waited for.")
+        say(
+            "Still being reassigned, and waited for:"
+            f" {counted(len(left.under_way.moves), 'partition')}."
+        )
     if left.in_place:
-        say(f"{len(left.in_place)} need their leaders elected only.")
+        say(f"Only an election is needed for {counted(len(left.in_place), 'partition')}.")
     for setting, value in list(left.set_by_others.items())[:3]:
         say(f"Somebody else has set {setting} to {value}: it stays so.")

@@ -15,14 +15,12 @@ from kipctl.cli.reassign_entries import (
     described,
     mark,
     put_throttles_back,
-    say_damaged,
     throttled_for,
 )
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
-    demand_replicas,
-    demand_room,
+    demand_possible,
     in_numbers,
     say_if_not_listed,
     say_plan,
@@ -76,13 +74,13 @@ def roll_back(request: ReassignRequest) -> None:
         replication_factor_warning,
     )
 
-    environment = request.environment
+    environment, say = request.environment, request.environment.message
     journal, named = current(request)
     entry = _entry(request, journal, named)
     if not request.dry_run:
-        environment.message(_entry_sentence(entry))
+        say(_entry_sentence(entry))
     if begun := cut_off_rollback(request, journal, entry):
-        environment.message(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
+        say(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
         resume_entry(request, journal, begun)
         return
     seen = _look(request, entry)
@@ -109,13 +107,12 @@ def roll_back(request: ReassignRequest) -> None:
         _nothing_to_roll_back(request, journal, entry, way)
         return
     demand_no_reassignments(seen.others, additional=request.additional)
-    demand_replicas(request, way.plan)
-    demand_room(request, numbers)
+    demand_possible(request, way.plan, numbers)
     say_plan(request, numbers, way.plan)
     if way.in_place:
-        environment.message(f"{len(way.in_place)} need their leaders elected only.")
+        say(f"Only an election is needed for {counted(len(way.in_place), 'partition')}.")
     if seen.own:
-        environment.message(f"{len(seen.own)} are still on their way: that is cancelled.")
+        say(f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}.")
     factor = replication_factor_warning(way.plan)
     environment.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}", request.yes)
     _carry_out(request, journal, entry, seen)
@@ -147,7 +144,7 @@ def _carry_out(request: ReassignRequest, journal: "Journal", entry: "Entry", see
 
 @dataclass(frozen=True, slots=True)
 class _RolledBack:
-    """What came of a way back: what was seen `again` before it, `known` of what it changes.
+    """The outcome of a rollback: what was seen `again` before it, `known` of what it changes.
 
     `cancelled` is None where nothing was on its way, `moved` where nothing was to be moved.
     """
@@ -195,7 +192,7 @@ def _go_back(
     if own:
         cancelled = _cancel(request, entry, seen.own)
         if cancelled.cancelled:
-            done.append(f"{len(cancelled.cancelled)} reassignments are cancelled.")
+            done.append(f"Cancelled: {counted(len(cancelled.cancelled), 'reassignment')}.")
     is_throttled = bool(throttled_for(request, journal, entry))
     still_set = list(put_throttles_back(request, journal, entry))
     if is_throttled:
@@ -207,14 +204,14 @@ def _go_back(
     way = again.way
     known = again.snapshot.only((*way.in_place, *way.plan.target))
     if way.plan.moves or way.in_place:
-        title = f"Rolling back {len(way.plan.moves)} partitions"
+        title = f"Rolling back {counted(len(way.plan.moves), 'partition')}"
         whole = _whole(way, known)
         with (
             request.recorded(journal, whole, still_set, undoes=entry.id) as record,
             request.environment.progress(title) as progress,
         ):
             if entry.is_open:
-                mark(request, entry, EntryState.DONE)  # what is left of it is not to be done
+                mark(request, entry, EntryState.DONE)  # its remaining moves are not to be made
             how = request.carrying_out(record, progress)
             moved = rolled_back(request.cluster, way.plan, way.in_place, **how)
     is_undone = not way.left and not again.own and not (moved and moved.failures)
@@ -232,7 +229,7 @@ def put_back(
 ) -> Report:
     """Undo a change whose guard gave up, in the lock of the journal, unasked and unguarded.
 
-    What came of it is added to what stopped the change. Returns the report of both.
+    Its outcome is added to the error that stopped the change. Returns the report of both.
     """
     from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.throttle import demand_put_back
@@ -244,8 +241,8 @@ def put_back(
     again = f"Try again: {_command(request, entry)}"
     try:
         seen = _look(request, entry)
-        demand_replicas(request, seen.way.plan)
-        demand_room(request, in_numbers(request, seen.way.plan, seen.snapshot))
+        plan = seen.way.plan
+        demand_possible(request, plan, in_numbers(request, plan, seen.snapshot))
         gone = _go_back(request, journal, entry, seen, [])
         moved = gone.moved
         if moved:
@@ -258,7 +255,7 @@ def put_back(
         stopped.next_step = again
         return report
     count = moved.done if moved else 0
-    stopped.what += f" Then it was rolled back: {count:,} partitions were brought back."
+    stopped.what += f" Then it was rolled back: {counted(count, 'partition')} brought back."
     stopped.next_step = "See: kipctl reassign --history"
     back = gone.report(request) or Report(REASSIGN, {}, ())
     return replace(
@@ -290,8 +287,8 @@ def _demand_undone(
     """
     if seen.own:
         raise PartlyDoneError(
-            f"{len(seen.own)} partitions of entry {entry.id}, such as {seen.own[0].id}, are still"
-            f" being reassigned: they could not be cancelled. {_left_alone(seen.way)}".rstrip(),
+            f"{counted(len(seen.own), 'partition')} of entry {entry.id} could not be cancelled,"
+            f" such as {seen.own[0].id}. {_left_alone(seen.way)}".rstrip(),
             next_step,
         )
     if has_moved:
@@ -320,7 +317,7 @@ def _cancel(request: ReassignRequest, entry: "Entry", own: Sequence["Reassignmen
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Cancellation, cancel
 
-    with request.environment.progress(f"Cancelling {len(own)} reassignments"):
+    with request.environment.progress(f"Cancelling {counted(len(own), 'reassignment')}"):
         return cancel(
             request.cluster,
             Cancellation(tuple(own), (), {one.id: entry for one in own}),
@@ -336,7 +333,7 @@ def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") 
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if named is None:
-        entry, newer = journal.last_change(lambda damaged: say_damaged(request, damaged))
+        entry, newer = journal.last_change(request.say_damaged)
         if entry is not None and request.yes and not request.dry_run:
             _demand_named_entry(request, entry, newer)
     else:
@@ -355,7 +352,7 @@ def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") 
 
 
 def _demand_named_entry(request: ReassignRequest, entry: "Entry", newer: str) -> None:
-    """Raise RefusedError where nobody is request, and another change may be meant than this one.
+    """Raise RefusedError where nobody is asked, and another change may be meant than this one.
 
     `newer` says what is passed over for it.
     """

@@ -1,125 +1,246 @@
-"""`kipctl reassign` by a way to plan: drain, leaders off, add and so on (`cluster/planners`)."""
+"""`kipctl reassign` by a plan: a rotation, a file, and ways to plan (`cluster/moves/planners`)."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kipctl.cli.reassign_modes import (
+from kipctl.cli.reassign_request import (
     UNDO,
     ReassignRequest,
     afterwards,
     ask_again,
-    demand_replicas,
-    demand_room,
+    demand_possible,
     in_numbers,
     look,
     say_plan,
-    show_plan,
 )
 from kipctl.counts import counted
 from kipctl.report.leader_tables import moved_report
-from kipctl.report.reassign_tables import REASSIGN, with_skipped
+from kipctl.report.reassign_tables import (
+    REASSIGN,
+    plan_report,
+    reassigned_report,
+    with_skipped,
+)
+from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
+    from kipctl.cluster.moves.log_sizes import LogSizes
     from kipctl.cluster.moves.plan import Plan
+    from kipctl.cluster.moves.plan_result import LeadersMoved
     from kipctl.cluster.moves.planners.options import PlannerOption
+    from kipctl.cluster.moves.safety_checks import Planner, Survey
     from kipctl.cluster.moves.throttle import StillSet
     from kipctl.cluster.snapshot import Snapshot
 
+T = TypeVar("T")
 
-def way_of(
-    drain: Sequence[str],
-    leaders_off: Sequence[str],
-    leader: Sequence[str],
-    balance: str | None,
-    add: Sequence[str],
-    replaced: Sequence[str],
-    factor: int | None,
-    rack_aware: bool,
-    force: bool,
-) -> "PlannerOption | None":
-    """The way that the options name, of which one is given at most. Raises UsageError."""
+
+def way_of(option: str, value: Any, force: bool) -> "PlannerOption | None":
+    """The way to plan that an option names, read from its value; None for any other option.
+
+    Raises UsageError.
+    """
     from kipctl.cluster.moves.planners import options
 
-    if drain:
-        return options.drain_way(drain)
-    if leaders_off:
-        return options.leaders_off_way(leaders_off)
-    if leader:
-        return options.leader_way(leader)
-    if balance is not None:
-        return options.balance_way(balance)
-    if add:
-        return options.add_way(add)
-    if replaced:
-        return options.replace_way(replaced)
-    if factor is not None:
-        return options.replication_factor_way(factor, force=force)
-    return options.rack_aware_way() if rack_aware else None
+    ways: Mapping[str, Callable[[Any], PlannerOption]] = {
+        "--drain": options.drain_way,
+        "--leaders-off": options.leaders_off_way,
+        "--leader": options.leader_way,
+        "--balance": options.balance_way,
+        "--add": options.add_way,
+        "--replace": options.replace_way,
+        "--replication-factor": partial(options.replication_factor_way, force=force),
+        "--rack-aware": lambda _: options.rack_aware_way(),
+    }
+    return ways[option](value) if option in ways else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of the cluster: the plan that was seen first, and how it is made again.
+
+    Where it `elects`, its preferred leaders are elected after each batch, and leaders of a canary's
+    topic move along. Only what may copy data `may_meet_throttles`. `made` are topics that are made
+    after the question, and belong to the plan that is made again.
+    """
+
+    question: str
+    """With `{}` for the partitions."""
+    title: str
+    """The same, of what is done."""
+    seen: "Survey"
+    planner: "Planner"
+    elects: bool = True
+    may_meet_throttles: bool = True
+    made: tuple[str, ...] = ()
+    logs: "LogSizes | None" = None
+
+
+def rotate(request: ReassignRequest) -> None:
+    """Rotate the leaders of the topics asked for; without topics those of all."""
+    from kipctl.cluster.moves.plan import demand_moves
+    from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
+    from kipctl.cluster.moves.safety_checks import demand_no_reassignments
+    from kipctl.cluster.snapshot import select
+    from kipctl.runs.plan import OWN_TOPIC
+
+    made = (OWN_TOPIC,) if request.measure else ()
+
+    def plan_with_made(now: "Snapshot") -> "Plan":
+        chosen = select(now, request.topics).partitions
+        own = select(now, made).partitions if made else ()
+        return rotated(now.only(one.id for one in (*chosen, *own)))
+
+    seen = look(request, lambda now: rotated(select(now, request.topics)))
+    if not request.dry_run:
+        demand_no_reassignments(seen.busy, additional=request.additional)
+    demand_moves(seen.plan, request.topics)
+    words = "Rotate the leaders of {}?", "Rotating {}"
+    _carry_out(request, _Change(*words, seen, plan_with_made, may_meet_throttles=False, made=made))
+
+
+def carry_out_plan(request: ReassignRequest, path: Path) -> None:
+    """Carry out an assignment in Kafka's own JSON."""
+    from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
+    from kipctl.cluster.moves.plan import plan_to
+    from kipctl.cluster.moves.safety_checks import demand_factor_wanted
+
+    file = read_reassignment(path)
+
+    def planner(now: "Snapshot") -> "Plan":
+        check_against(file, now)
+        return plan_to(now, file.assignment)
+
+    seen = look(request, planner, chooses=False)
+    if file.names_log_dirs:
+        request.environment.message(
+            f"The log_dirs of {path} are ignored: brokers place new replicas."
+        )
+    if not request.dry_run:
+        demand_factor_wanted(seen.plan, wanted=request.change_factor)
+    _carry_out(request, _Change("Reassign {}?", "Reassigning {}", seen, planner, elects=False))
 
 
 def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
-    """Plan, show, ask, look again, carry out in batches with an election after each, report.
+    """Carry out a way to plan, with an election after each batch.
 
     Sizes are asked for once: a plan that is made again after the question is by the same ones.
     """
     from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
-    from kipctl.cluster.moves.plan_execution import rotate_leaders
-    from kipctl.cluster.moves.plan_result import demand_all_done
     from kipctl.cluster.moves.planners.placement import PlanInputs
-    from kipctl.cluster.moves.safety_checks import (
-        demand_no_reassignments,
-        demand_same,
-        min_insync_replicas,
-        replication_factor_warning,
-    )
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.safety_checks import min_insync_replicas
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    environment, cluster = request.environment, request.cluster
+    cluster = request.cluster
     first = take_snapshot(cluster, named=request.topics)
     logs = ask_log_sizes(cluster, first) if way.copies else NOT_ASKED
     topics = select(first, request.topics).topics if request.topics else first.topics
     insync = min_insync_replicas(cluster, topics) if "--replication-factor" in way.option else {}
-    told = {topic: least for topic, least in insync.items() if least is not None}
+    known_insync = {topic: least for topic, least in insync.items() if least is not None}
 
     def planner(now: "Snapshot") -> "Plan":
         chosen = frozenset(one.id for one in select(now, request.topics).partitions)
-        known = PlanInputs(logs.sizes, told, chosen if request.topics else None)
+        known = PlanInputs(logs.sizes, known_insync, chosen if request.topics else None)
         return way.plan(now, known)
 
-    seen = look(request, planner)
-    numbers = in_numbers(request, seen.plan, seen.snapshot, logs)
+    words = f"{way.option}: change {{}}?", "Reassigning {}"
+    _carry_out(request, _Change(*words, look(request, planner), planner, logs=logs))
+
+
+def _carry_out(request: ReassignRequest, change: _Change) -> None:
+    """Show the plan, ask, look again, carry it out in batches, and report.
+
+    A dry run, and a plan that moves nothing, end with what is shown.
+    """
+    from kipctl.cluster.moves.plan_execution import reassign, rotate_leaders
+    from kipctl.cluster.moves.plan_result import Reassigned, demand_all_done
+    from kipctl.cluster.moves.safety_checks import (
+        demand_no_reassignments,
+        demand_same,
+        replication_factor_warning,
+    )
+    from kipctl.cluster.moves.throttle import demand_put_back
+
+    environment, cluster, seen = request.environment, request.cluster, change.seen
+    numbers = in_numbers(request, seen.plan, seen.snapshot, change.logs)
     if request.dry_run or not seen.plan.moves:
-        show_plan(request, seen, numbers)
+        request.report(
+            plan_report(
+                seen.plan,
+                numbers,
+                elects=change.elects,
+                throttle=request.throttle,
+                busy=seen.busy,
+            )
+        )
         return
     demand_no_reassignments(seen.busy, additional=request.additional)
-    demand_replicas(request, seen.plan)
-    demand_room(request, numbers)
+    demand_possible(request, seen.plan, numbers)
     say_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
-    request.say_if_unfinished(journal, seen.plan)
-    factor = replication_factor_warning(seen.plan)
-    environment.confirm(
-        f"{way.option}: change {counted(len(seen.plan.moves), 'partition')}?{factor}", request.yes
-    )
+    request.say_if_unfinished(journal, seen.plan if change.may_meet_throttles else None)
+    question = change.question.replace("{}", counted(len(seen.plan.moves), "partition"))
+    environment.confirm(f"{question}{replication_factor_warning(seen.plan)}", request.yes)
     still_set: list[StillSet] = []
-    with (
-        journal.locked(request.origin),
-        request.guarded(journal, len(seen.plan.moves)),
-    ):
-        again = ask_again(request, planner)
-        demand_same(seen.plan, again.plan)
-        plan, batch = request.guard.along(again.plan, request.pace.batch)
-        title = f"Reassigning {counted(len(plan.moves), 'partition')}"
+
+    def act() -> "LeadersMoved | Reassigned":
+        plan, batch = ask_again(request, change.planner).plan, request.pace.batch
+        demand_same(seen.plan, plan, change.made)
+        if change.elects:
+            plan, batch = request.guard.along(plan, batch)
+        title = change.title.replace("{}", counted(len(plan.moves), "partition"))
         with (
-            request.recorded(journal, plan, still_set) as entry,
+            request.recorded(journal, plan, still_set, elects=change.elects) as entry,
             environment.progress(title) as progress,
         ):
             how = request.carrying_out(entry, progress, batch)
-            moved = rotate_leaders(cluster, plan, **how)
-    before = seen.snapshot.only(move.id for move in seen.plan.moves)
-    after = afterwards(cluster, seen.plan.topics)
-    report = moved_report(REASSIGN, moved, before, after)
-    request.report(with_skipped(report, seen.plan))
-    demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
+            if change.elects:
+                return rotate_leaders(cluster, plan, **how)
+            return reassign(cluster, plan, **how)
+
+    along = len(seen.plan.moves) if change.elects else 0
+    with journal.locked(request.origin), request.guarded(journal, along):
+        done, measured_load = _measured(act, request, moves_leaders=bool(change.made))
+    if isinstance(done, Reassigned):
+        report = reassigned_report(done, afterwards(cluster, done.plan.topics))
+        failures, count, has_changed = done.refused, len(done.plan.moves), False
+    else:
+        before = seen.snapshot.only(move.id for move in seen.plan.moves)
+        after = afterwards(cluster, [*seen.plan.topics, *change.made])
+        report = moved_report(REASSIGN, done, before, after)
+        failures, count, has_changed = done.failures, done.done, done.has_changed
+    request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
+    demand_all_done(failures, count, UNDO, has_changed=has_changed)
     demand_put_back(still_set)
+
+
+def _measured(
+    act: Callable[[], T], request: ReassignRequest, *, moves_leaders: bool
+) -> tuple[T, Mapping[str, object] | None]:
+    """Act; to be measured, also the document of what it cost a producer. `moves_leaders` says
+    whether those of the producer's topic move along."""
+    if not request.measure:
+        return act(), None
+    from kipctl.runs.execute import Listeners
+    from kipctl.runs.produce import measure_during
+
+    listeners = Listeners(request.environment.message)
+    done, measured_load = measure_during(
+        act, request.cluster, listeners, moves_leaders=moves_leaders
+    )
+    return done, measured_load.document
+
+
+def _with_measured_load(report: Report, measured_load: Mapping[str, object] | None) -> Report:
+    if measured_load is None:
+        return report
+    from kipctl.report.perf_tables import perf_tables
+
+    return replace(
+        report,
+        document={**report.document, "measured": measured_load},
+        tables=report.tables + perf_tables(measured_load),
+    )

@@ -11,7 +11,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
-    duration,
+    duration_option,
     finite,
 )
 from kipctl.counts import counted
@@ -80,19 +80,10 @@ def replica_selection(
         bool, typer.Option("--watch", help="Tell each change as it happens, until Ctrl-C.")
     ] = False,
     period: Annotated[
-        Duration | None,
-        typer.Option(
-            "--for", metavar="DURATION", parser=duration, help="End --watch after so long."
-        ),
+        Duration | None, duration_option("--for", "End --watch after so long.")
     ] = None,
     rate_over: Annotated[
-        Duration | None,
-        typer.Option(
-            "--rate-over",
-            metavar="DURATION",
-            parser=duration,
-            help="Measure for so long how much is written.",
-        ),
+        Duration | None, duration_option("--rate-over", "Measure for so long how much is written.")
     ] = None,
     price_per_gb: Annotated[
         float | None,
@@ -324,5 +315,5 @@ def _demand_rates(unreported: "Mapping[PartitionId, str]") -> None:
         raise PartlyDoneError(
             f"How much is written to {len(unreported)} of the partitions is not known:"
             f" {first}: {why.removesuffix('.')}.",
-            "Sums that need them are not told; the others are.",
+            "Sums that need them are left out; the others are shown.",
         )

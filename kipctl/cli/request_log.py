@@ -13,7 +13,7 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     YesOption,
-    duration,
+    duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
@@ -43,12 +43,7 @@ def on(
     ] = False,
     period: Annotated[
         Duration | None,
-        typer.Option(
-            "--for",
-            metavar="DURATION",
-            parser=duration,
-            help="Switch it off again after so long, or on Ctrl-C.",
-        ),
+        duration_option("--for", "Switch it off again after so long, or on Ctrl-C."),
     ] = None,
     until_off: Annotated[
         bool,

@@ -14,7 +14,7 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     YesOption,
-    duration,
+    duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
@@ -94,22 +94,10 @@ def roll(
         ),
     ] = False,
     timeout: Annotated[
-        Duration,
-        typer.Option(
-            "--timeout",
-            metavar="DURATION",
-            parser=duration,
-            help="For each wait, as until a broker is in sync.",
-        ),
+        Duration, duration_option("--timeout", "For each wait, as until a broker is in sync.")
     ] = Duration(600),
     exec_timeout: Annotated[
-        Duration,
-        typer.Option(
-            "--exec-timeout",
-            metavar="DURATION",
-            parser=duration,
-            help="After it the command is ended.",
-        ),
+        Duration, duration_option("--exec-timeout", "After it the command is ended.")
     ] = Duration(300),
     batch: BatchOption = 1000,
     between: BetweenOption = Duration(0),

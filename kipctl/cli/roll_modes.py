@@ -174,7 +174,8 @@ def abandon(request: RollRequest) -> None:
                 for entry in entries_of(request.changes, record.origin, step.since)
             )
     opening = paragraphs("The roll is abandoned.")
-    report = Report(ROLL, record_document(record), _tables(record), tuple(closing), opening)
+    document = record_document(record)
+    report = Report(ROLL, document, node_tables(document["steps"]), tuple(closing), opening)
     request.environment.report(report, request.output)
 
 
@@ -252,7 +253,7 @@ def _carry_out(request: RollRequest, record: "RollRecord") -> None:
 
 def _report(record: "RollRecord", guarding: "GuardMonitor") -> Report:
     document = record_document(record)
-    tables = list(_tables(record))
+    tables = list(node_tables(document["steps"]))
     if record.how.guards:
         document["guard"] = guarding.guard.as_document()
         tables.append(guard_table(document["guard"]))
@@ -264,18 +265,14 @@ def _report(record: "RollRecord", guarding: "GuardMonitor") -> Report:
     return Report(ROLL, document, tuple(tables), opening=(opening,))
 
 
-def _tables(record: "RollRecord") -> tuple[Any, ...]:
-    return node_tables(record_document(record)["steps"])
-
-
 def _guarding(request: RollRequest, how: "RollOptions", progress: Any = None) -> "GuardMonitor":
     from kipctl.guard.conditions import Guard, parse_guard
     from kipctl.guard.exporters import Exporters
     from kipctl.guard.monitor import GuardMonitor
 
     guard = Guard.of(map(parse_guard, how.guards), how.guard_patience_s, how.guard_quiet_s)
-    told = progress or request.environment.message
-    return GuardMonitor(request.cluster, guard, Exporters(how.metrics_urls), told)
+    message = progress or request.environment.message
+    return GuardMonitor(request.cluster, guard, Exporters(how.metrics_urls), message)
 
 
 def _with_lab(request: RollRequest, how: "RollOptions") -> "RollOptions":

@@ -1,6 +1,6 @@
 """`kipctl spark`: a Spark JVM that is kept warm between analyses."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -8,14 +8,11 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ConfOption,
     OutputOption,
-    duration,
+    duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
 from kipctl.report.warm_jvm_tables import warm_jvm_report
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(
     help="Keep a Spark JVM warm, so that analyses on this machine need not start one."
@@ -24,13 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 IdleTimeoutOption = Annotated[
-    Duration,
-    typer.Option(
-        "--idle-timeout",
-        metavar="DURATION",
-        parser=duration,
-        help="It ends when nobody has used it for so long.",
-    ),
+    Duration, duration_option("--idle-timeout", "It ends when nobody has used it for so long.")
 ]
 
 ForceOption = Annotated[

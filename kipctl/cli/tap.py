@@ -13,8 +13,8 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     RecordOption,
-    duration,
-    pause,
+    duration_option,
+    pause_option,
     record_folder,
 )
 from kipctl.durations import Duration
@@ -47,7 +47,7 @@ def tap(
         typer.Option(
             "--advertise",
             metavar="HOST[:PORT]",
-            help="What clients are told in place of it, as through a port forward.",
+            help="What clients get in place of it, as through a port forward.",
         ),
     ] = "",
     cap: Annotated[
@@ -55,7 +55,7 @@ def tap(
         typer.Option(
             "--cap",
             metavar="API=VERSION,...",
-            help="The highest versions that clients are told of; "
+            help="The highest versions that clients are offered; "
             "Produce=9,Fetch=15 takes KIP-951 away.",
         ),
     ] = None,
@@ -68,11 +68,8 @@ def tap(
     ] = False,
     stale_metadata: Annotated[
         Duration | None,
-        typer.Option(
-            "--stale-metadata",
-            metavar="DURATION",
-            parser=pause,
-            help="For so long after a change show the leaders of before in Metadata.",
+        pause_option(
+            "--stale-metadata", "For so long after a change show the leaders of before in Metadata."
         ),
     ] = None,
     reset: Annotated[
@@ -82,13 +79,7 @@ def tap(
         ),
     ] = None,
     period: Annotated[
-        Duration | None,
-        typer.Option(
-            "--for",
-            metavar="DURATION",
-            parser=duration,
-            help="End after so long; else with Ctrl-C.",
-        ),
+        Duration | None, duration_option("--for", "End after so long; else with Ctrl-C.")
     ] = None,
     certificate: Annotated[
         str, typer.Option("--certificate", metavar="PEM", help="Speak TLS to clients, with this.")

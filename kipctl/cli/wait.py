@@ -9,7 +9,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
-    duration,
+    duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
@@ -37,10 +37,7 @@ def wait(
             "--topic", metavar="TOPIC", help="A topic or glob; repeatable. Else all topics."
         ),
     ] = None,
-    timeout: Annotated[
-        Duration,
-        typer.Option("--timeout", metavar="DURATION", parser=duration, help="How long to wait."),
-    ] = Duration(300),
+    timeout: Annotated[Duration, duration_option("--timeout", "How long to wait.")] = Duration(300),
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:

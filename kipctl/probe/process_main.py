@@ -23,23 +23,8 @@ def run_probe(spec: Spec[Outcome], directory: Path, pipe: Connection) -> Outcome
 
     try:
         with in_use(directory):
-<<<<<<< HEAD
             return spec.run(directory, pipe.send, should_stop)
     except OSError as fault:
         if fault.errno not in _NO_ROOM:
             raise
         raise ChildDiedError(f"What it measured could not be written: {fault.strerror}.") from fault
-=======
-            outcome = spec.run(directory, pipe.send, should_stop)
-    except KipctlError as error:
-        outcome = error
-    except BaseException as fault:
-        if isinstance(fault, OSError) and fault.errno in _NO_ROOM:
-            why = f"What it measured could not be written: {fault.strerror}."
-        else:
-            why = "The probe failed:\n" + traceback.format_exc()
-        outcome = ProbeDiedError(why)
-    with suppress(BrokenPipeError):  # its starter was killed: its outcome is in its rows
-        pipe.send(outcome)
-    pipe.close()
->>>>>>> wt-b

@@ -41,7 +41,7 @@ def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
             f"{len(partitions):,} of {total:,} partitions are not led by their preferred replica."
             " Nothing was changed."
             if partitions
-            else f"All {total:,} partitions are led by their preferred replica. Nothing to do."
+            else f"Nothing to do: preferred replicas lead all of {counted(total, 'partition')}."
         ),
     )
 
@@ -91,6 +91,6 @@ def unclean_report(found: "Sequence[LeaderlessPartition]", total: int) -> Report
         {"partitions": partitions},
         (table,),
         opening=paragraphs(
-            f"{len(found):,} of {total:,} partitions have no leader. Nothing was changed."
+            f"{len(found):,} of {counted(total, 'partition')} have no leader. Nothing was changed."
         ),
     )

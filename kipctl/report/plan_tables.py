@@ -13,13 +13,14 @@ def in_short(document: Document) -> str:
     """The plan in one sentence."""
     counts = document["counts"]
     left = counts["skipped"]
+    alone = f"; {counted(left, 'is', 'are')} left alone" if left else ""
     if not counts["partitions"]:
-        return "Nothing is to be reassigned" + (f"; {left} are left alone." if left else ".")
+        return f"Nothing is to be reassigned{alone}."
     data = f"data of {counts['copied']} is copied" if counts["copied"] else "no data is copied"
-    alone = f"; {left} are left alone" if left else ""
     topics = counted(counts["topics"], "topic")
     factors = "".join(
-        f"; {one['partitions']} get {one['to']} replicas instead of {one['from']}"
+        f"; {counted(one['partitions'], 'gets', 'get')} {one['to']} replicas instead of"
+        f" {one['from']}"
         for one in document["replication_factor_changes"]
     )
     partitions = counted(counts["partitions"], "partition")

@@ -57,7 +57,14 @@ def plan_report(
         tables.append(_moves_table(plan))
     if seen.skip_reasons:
         tables.append(left_alone_table(shown))
-    others = (f"In the cluster {len(busy)} partitions are being reassigned.",) if busy else ()
+    others = (
+        (
+            f"In the cluster {counted(len(busy), 'partition is', 'partitions are')} being"
+            " reassigned.",
+        )
+        if busy
+        else ()
+    )
     return Report(
         REASSIGN,
         {

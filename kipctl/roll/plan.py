@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_topic_names import is_own
 from kipctl.roll.quorum import Quorum, quorum_problem
@@ -306,11 +307,15 @@ def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
         down = [broker for broker in missing if broker not in snapshot.broker_ids]
         away = f"; down: {', '.join(map(str, down))}" if down else ""
         yield (
-            f"{len(behind):,} partitions are not all in sync, such as {behind[0].id}"
+            f"{counted(len(behind), 'partition is', 'partitions are')} not all in sync, such as"
+            f" {behind[0].id}"
             f" (not in sync: broker {', '.join(map(str, missing))}{away})"
         )
     if facts.moving:
-        yield (f"{len(facts.moving):,} partitions are being reassigned, such as {facts.moving[0]}")
+        yield (
+            f"{counted(len(facts.moving), 'partition is', 'partitions are')} being reassigned,"
+            f" such as {facts.moving[0]}"
+        )
     if facts.quorum and any(step.is_voter for step in steps):
         unmet = quorum_problem(facts.quorum)
         if unmet:

@@ -13,6 +13,7 @@ from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
+from kipctl.counts import counted
 from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
 from kipctl.trace.clock import now_us
@@ -134,7 +135,9 @@ class Performer:
         performed.converged_us = moved.election.converged_us
         performed.partitions = len(moved.election.outcomes)
         if moved.failures:
-            performed.error = f"{len(moved.failures)} partitions failed: {moved.failures[0]}"
+            performed.error = (
+                f"{counted(len(moved.failures), 'partition')} failed: {moved.failures[0]}"
+            )
 
     def _rotate(self, performed: Performed) -> None:
         self._moved(performed, rotate_own_topics(self.cluster, [self.topic], self.events.append))

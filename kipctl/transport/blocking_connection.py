@@ -101,7 +101,8 @@ class BlockingConnection:
             if head[0] in _TLS_RECORDS and head[1] == 3:
                 raise TlsError("it speaks TLS: set security.protocol to SSL or SASL_SSL")
             if not 4 <= size <= LARGEST_FRAME:
-                raise MalformedFrame(f"length {size}")
+                is_http = ", as an HTTP server answers" if head == b"HTTP" else ""
+                raise MalformedFrame(f"length {size}{is_http}")
             return self._receive(size)
         except ssl.SSLError as error:
             raise OSError(failure(error)) from error

@@ -40,13 +40,19 @@ def refused(arguments: list[str], bootstrap_server: str = "127.0.0.1:1") -> tupl
         ("reassign --list --additional", "--additional does not go with --list"),
         ("reassign --list --entry 2026", "--entry does not go with --list"),
         ("reassign --rollback --entry=", "--entry is empty"),
-        ("reassign --rotate --topic t --batch 0", "1"),
+        ("reassign --rotate --topic t --measure --dry-run", "--measure does not go with --dry-run"),
+        ("reassign --rotate --topic t --batch 0", ": 0 is too small: 1 is the least."),
+        ("reassign --rotate --topic t --batch 10001", ": 10001 is too large: 10000 is the most."),
+        ("reassign --rotate --topic t --batch ten", ": 'ten' is not a whole number."),
+        ("reassign --list --output xml", "': 'xml' is not one of 'auto', 'table', 'wide',"),
+        ("elect preferred --broker one", ": 'one' is not a whole number."),
+        ("inspect replica-selection --price-per-gb free", ": 'free' is not a number."),
         ("reassign --rotate --topic t --between soon", "not a duration"),
         ("reassign --rotate --topic t --timeout 0", "more than 0"),
         ("reassign --rotate --topic t --timeout -3", "not a duration"),
     ],
 )
-def test_options_of_reassign_that_do_not_go_together(arguments: str, message: str) -> None:
+def test_wrong_options_are_refused_in_plain_words(arguments: str, message: str) -> None:
     status, err = refused(arguments.split())
     assert status == 2
     assert message in err

@@ -166,7 +166,7 @@ def test_a_large_answer():
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "length 1213486160"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "length 1213486160, as an HTTP server answers."),
         (b"\xff\xff\xff\xff", "length -1"),
         (b"\0\0\0\3abc", "length 3"),
         (b"\0\0\0\x05\0\0\0\2\0", "DescribeClusterResponse v2 throttle_time_ms: 4 bytes"),

@@ -11,7 +11,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from kipctl.cli.app import root_command
 from kipctl.cli.complete import values_of
-from kipctl.cli.help import EXAMPLES, VALUE_NAMES
+from kipctl.cli.help import EXAMPLES
 
 _WORD = re.compile("[a-z0-9-]+")
 
@@ -104,7 +104,7 @@ def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> P
     is_flag = isinstance(source, TyperOption) and source.is_flag
     kind = source.type_descriptor
     choices = tuple(_text(choice) for choice in kind.choices or ())
-    value = "" if is_flag else _value_name(source, choices)
+    value = "" if is_flag else source.metavar or source.name.upper()  # `laid_out` names options'
     variables = source.envvar or ()
     return Parameter(
         names=names,
@@ -123,17 +123,6 @@ def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> P
 def _alternatives(value: str) -> tuple[str, ...]:
     """The words to choose from, of a value such as `all|1` or `rotate|restart:BROKER`."""
     return tuple(word for word in value.split("|") if _WORD.fullmatch(word)) if "|" in value else ()
-
-
-def _value_name(source: TyperOption | TyperArgument, choices: tuple[str, ...]) -> str:
-    if source.metavar:
-        return source.metavar
-    if choices:
-        return "|".join(choices)
-    if isinstance(source, TyperArgument):
-        return source.name.upper()
-    annotation = source.type_descriptor.annotation
-    return VALUE_NAMES.get(annotation, "TEXT")
 
 
 def _text(value: object) -> str:

@@ -325,7 +325,8 @@ class Execution:
         busy = [one for one in listed if one.id not in own]
         if busy and not self.additional:
             raise RefusedError(
-                f"{len(busy)} other partitions, such as {busy[0].id}, are being reassigned by now.",
+                f"{counted(len(busy), 'other partition is', 'other partitions are')} being"
+                f" reassigned by now, such as {busy[0].id}.",
             )
         now = retry_until(lambda: refresh_snapshot(self.cluster, batch.topics), deadline)
         reasons = changed_since(batch, now, elects=self.elects)

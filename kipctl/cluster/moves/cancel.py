@@ -22,6 +22,7 @@ from kipctl.cluster.moves.reassign import (
 from kipctl.cluster.moves.safety_checks import BUSY
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
+from kipctl.counts import counted
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -144,8 +145,8 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         return _restored(cluster, chosen, originals, done, failures, deadline)
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            f"Interrupted. {len(done)} of {len(originals)} reassignments are cancelled; the order"
-            " of their replicas may not be put back.",
+            f"Interrupted. {len(done)} of {counted(len(originals), 'reassignment')} cancelled;"
+            f" the order of their replicas may not be put back.",
             _LOOK,
         ) from None
     except (TimedOutError, UnreachableError, PartlyDoneError):
@@ -154,7 +155,8 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         if not done:
             raise
         raise PartlyDoneError(
-            f"{len(done)} of {len(originals)} reassignments are cancelled. {error.what}", _LOOK
+            f"{len(done)} of {counted(len(originals), 'reassignment')} cancelled. {error.what}",
+            _LOOK,
         ) from None
 
 

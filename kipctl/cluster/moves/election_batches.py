@@ -18,6 +18,7 @@ from kipctl.cluster.metadata_convergence import (
 from kipctl.cluster.moves.election_request import SEE_LEADERS, ElectionResult, Outcome, elect
 from kipctl.cluster.moves.guard_interface import NO_GUARD, ChangeGuard, GivenUpError
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
+from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.elect_leaders import ElectionType
 from kipctl.protocol.error_codes import ErrorCode
@@ -255,8 +256,8 @@ def _not_converged(convergence: Convergence) -> TimedOutError:
             SEE_LEADERS,
         )
     return TimedOutError(
-        f"{len(missing)} partitions are not led as expected in every broker's eyes yet, such as"
-        f" {partition_id} on broker {', '.join(map(str, brokers))}.",
+        f"{counted(len(missing), 'partition is', 'partitions are')} not led as expected in every"
+        f" broker's eyes yet, such as {partition_id} on broker {', '.join(map(str, brokers))}.",
         SEE_LEADERS,
     )
 
@@ -277,8 +278,8 @@ def _await_leaders(cluster: Cluster, elected: set[PartitionId], deadline: float)
                 return there
             if is_late:
                 raise TimedOutError(
-                    f"{len(there.leaderless)} partitions were elected but have no leader yet, such"
-                    f" as {there.leaderless[0].id}.",
+                    f"{counted(len(there.leaderless), 'elected partition')} without a leader"
+                    f" yet, such as {there.leaderless[0].id}.",
                     SEE_LEADERS,
                 )
         time.sleep(pause_s)

@@ -10,6 +10,7 @@ from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.reassign import Failure
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError
 
 
@@ -91,7 +92,8 @@ def demand_all_done(
         return
     if done or has_changed:
         raise PartlyDoneError(
-            f"{done} partitions are done, {len(failures)} are not: {first_failure(failures)}",
+            f"{counted(done, 'partition is', 'partitions are')} done,"
+            f" {counted(len(failures), 'is', 'are')} not: {first_failure(failures)}",
             next_step,
         )
     raise RefusedError(f"No partition was done: {first_failure(failures)}", next_step)
@@ -105,7 +107,7 @@ def progress_of(plan: Plan, now: Snapshot) -> str:
     waiting = sum(known[move.id].replicas == move.before != move.after for move in here)
     moved = sum(known[move.id].leader == move.preferred_leader for move in here)
     return (
-        f"Of {len(here)} partitions {placed} have their new replicas, {waiting} their old ones and"
-        f" {len(here) - placed - waiting} are under way; {moved} are led by their new preferred"
-        f" leader, {len(here) - moved} are not."
+        f"Of {counted(len(here), 'partition')} {placed} have their new replicas, {waiting} their"
+        f" old ones and {len(here) - placed - waiting} are under way; {moved} are led by their new"
+        f" preferred leader, {len(here) - moved} are not."
     )

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from kipctl.cluster.moves.log_sizes import NOT_ASKED, LogSizes
 from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
+from kipctl.counts import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,8 @@ class SkipReason:
     example: PartitionId
 
     def __str__(self) -> str:
-        return f"Left alone: {self.partitions} partitions, such as {self.example}: {self.reason}."
+        partitions = counted(self.partitions, "partition")
+        return f"Left alone: {partitions}, such as {self.example}: {self.reason}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from kipctl.cluster.snapshot import (
     refresh_snapshot,
     take_snapshot,
 )
+from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
@@ -224,7 +225,7 @@ def await_finished(
             ended = ended or now
             if now - ended > METADATA_GRACE_S:
                 raise PartlyDoneError(
-                    f"The reassignment of {len(differing)} partitions ended elsewhere:"
+                    f"The reassignment of {counted(len(differing), 'partition')} ended elsewhere:"
                     f" {differing[0].id} is on {list(differing[0].before)} instead of"
                     f" {list(differing[0].after)}.",
                     "Someone cancelled or replaced it, or that broker is far behind. See: kipctl"
@@ -280,8 +281,9 @@ def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
 def _not_shown(differing: Sequence[Move], submitted: int) -> TimedOutError:
     one = differing[0]
     return TimedOutError(
-        f"{submitted} partitions are no longer being reassigned, and Metadata does not show"
-        f" {len(differing)} of them as planned: {one.id} is on {list(one.before)} instead of"
+        f"{counted(submitted, 'partition is', 'partitions are')} no longer being reassigned, and"
+        f" Metadata shows {len(differing)} of them otherwise than planned: {one.id} is on"
+        f" {list(one.before)} instead of"
         f" {list(one.after)}.",
         "Brokers may be behind, or someone cancelled it. Look: kipctl inspect leaders.",
     )

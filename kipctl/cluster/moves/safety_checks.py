@@ -11,6 +11,7 @@ from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.reassign import retry_until
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
@@ -80,7 +81,8 @@ def demand_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) -
     on what it finds, and brokers copy for both.
     """
     if busy and not additional:
-        more = f" and {len(busy) - 1} more partitions are" if len(busy) > 1 else " is"
+        others = counted(len(busy) - 1, "more partition")
+        more = f" and {others} are" if len(busy) > 1 else " is"
         raise RefusedError(
             f"{busy[0].id}{more} being reassigned already.",
             "Wait (kipctl reassign --list), stop it (kipctl reassign --cancel), or repeat with"
@@ -97,8 +99,9 @@ def demand_same(confirmed: Plan, again: Plan, apart_from: Collection[str] = ()) 
     differing = sorted({p for p, _ in before.items() ^ now.items()})
     if differing:
         raise RefusedError(
-            f"The cluster has changed since the plan was shown: {len(differing)} partitions would"
-            f" be reassigned otherwise, such as {differing[0]}. Nothing was changed.",
+            "The cluster has changed since the plan was shown:"
+            f" {counted(len(differing), 'partition')}"
+            f" would be reassigned otherwise, such as {differing[0]}. Nothing was changed.",
             "Repeat the command, and look at its plan again.",
         )
 
@@ -151,8 +154,8 @@ def demand_factor_wanted(plan: Plan, *, wanted: bool) -> None:
     if changing and not wanted:
         one = changing[0]
         raise RefusedError(
-            f"The plan changes the replication factor of {len(changing)} partitions, such as"
-            f" {one.id}: from {len(one.before)} to {len(one.after)} replicas.",
+            f"The plan changes the replication factor of {counted(len(changing), 'partition')},"
+            f" such as {one.id}: from {len(one.before)} to {len(one.after)} replicas.",
             "If that is what you want, repeat with --change-replication-factor.",
         )
 

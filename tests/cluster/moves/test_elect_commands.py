@@ -59,7 +59,9 @@ def test_an_unclean_election_is_of_those_without_a_leader_alone() -> None:
     ran = kipctl(cluster, "elect unclean --all --yes -o json")
     assert ran.status == 0, ran.err
     assert cluster.elected == [[LOST, OTHER]]
-    assert "1 partitions of internal topics have no leader either" in ran.err
+    assert (
+        "Left alone without --internal: 1 partition of internal topics without a leader." in ran.err
+    )
     document = json.loads(ran.out)
     assert [(p["partition"], p["leader"]) for p in document["partitions"]] == [(0, 1), (2, 3)]
 
@@ -92,7 +94,7 @@ def test_without_a_partition_that_has_no_leader_nothing_is_done(options: str) ->
     cluster = mixed()
     ran = kipctl(cluster, f"elect unclean --partition orders:1 {options}")
     assert ran.status == 0
-    assert "0 of 1 partitions have no leader. Nothing was changed." in ran.out
+    assert "0 of 1 partition have no leader. Nothing was changed." in ran.out
     assert cluster.elected == []
 
 
@@ -125,7 +127,7 @@ def test_what_has_a_leader_again_when_the_question_is_answered_is_left_alone() -
     ran = kipctl(cluster, "elect unclean --topic orders", back)
     assert ran.status == 0, ran.err
     assert cluster.elected == [[OTHER]]
-    assert "1 of them have a leader again or are gone" in ran.err
+    assert "as they have a leader again or are gone: 1 partition." in ran.err
 
 
 def test_what_another_broker_would_lead_when_the_question_is_answered_is_left_out() -> None:
@@ -137,9 +139,7 @@ def test_what_another_broker_would_lead_when_the_question_is_answered_is_left_ou
     ran = kipctl(cluster, "elect unclean --topic orders -o json", Person("2\n", meanwhile=dies))
     assert ran.status == 5
     assert cluster.elected == [[OTHER]]
-    assert (
-        "1 partitions are done, 1 are not: orders-0: broker 2 would lead by now, not 1" in ran.err
-    )
+    assert "1 partition is done, 1 is not: orders-0: broker 2 would lead by now, not 1" in ran.err
     assert [one["partition"] for one in json.loads(ran.out)["partitions"]] == [2]
 
 
@@ -201,7 +201,7 @@ def test_a_preferred_election_asks_and_is_of_those_led_by_another() -> None:
     cluster.delete("__transaction_state")
     for one in (LOST, OTHER):
         cluster.lead(one, 7)
-    asked = "1 of 4 partitions, of topic orders, are not led by their preferred replica."
+    asked = "1 of 4 partitions, of topic orders, not led by the preferred replica."
     ran = kipctl(cluster, "elect preferred --topic orders")
     assert ran.status == 2
     assert asked in ran.err
@@ -221,7 +221,7 @@ def test_when_all_are_led_by_their_preferred_replica_nothing_is_asked(options: s
     cluster = mixed()
     ran = kipctl(cluster, f"elect preferred --partition orders:3 {options}")
     assert ran.status == 0
-    assert "All 1 partitions are led by their preferred replica. Nothing to do." in ran.out
+    assert "Nothing to do: preferred replicas lead all of 1 partition." in ran.out
     assert cluster.elected == []
 
 

@@ -90,7 +90,7 @@ def test_a_stopped_broker_fails_its_partitions_alone_and_unclean_elections_help(
         ran = kipctl("elect", "preferred", "--topic", topic, "--yes", "-o", "json")
         assert ran.status == 5
         assert outcomes(ran.out) == [(0, "failed", 1), (1, "elected", 2)]
-        assert "1 partitions are done, 1 are not: half-0: PREFERRED_LEADER_NOT_AVAILABLE" in ran.err
+        assert "1 partition is done, 1 is not: half-0: PREFERRED_LEADER_NOT_AVAILABLE" in ran.err
         ran = kipctl("elect", "preferred", "--partition", f"{topic}:0", "--yes")
         assert ran.status == 4
 

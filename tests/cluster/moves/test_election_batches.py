@@ -239,5 +239,5 @@ def test_the_wait_for_leaders_takes_a_deleted_topic_for_gone(
 def test_an_elected_partition_without_a_leader_in_time_is_said() -> None:
     cluster = leaderless(1)
     cluster.elects = False
-    with pytest.raises(TimedOutError, match="1 partitions were elected but have no leader yet"):
+    with pytest.raises(TimedOutError, match="1 elected partition without a leader yet"):
         unclean(cluster, timeout_s=0.05)

@@ -192,7 +192,7 @@ def test_given_up_it_is_rolled_back_if_that_was_asked(tmp_path: Path) -> None:
     with world(tmp_path, suffers_after=4) as w:
         ran = w.kipctl(*ROTATE, *IMPATIENT, "--guard-action", "rollback")
         assert ran.status == 5
-        assert "Then it was rolled back: 2 partitions were brought back." in ran.err
+        assert "Then it was rolled back: 2 partitions brought back." in ran.err
         assert w.fake.replicas() == w.before
         assert w.fake.leaders() == w.led
         assert w.states() == ["done", "undone"]

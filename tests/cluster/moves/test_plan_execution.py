@@ -199,7 +199,7 @@ def test_how_far_a_plan_has_come(
     gone = Move(PartitionId("gone", 0), (1,), (2,), 1)
     cluster = Snapshot("c", (), (Partition(T0, now, now, leader, 1),))
     assert progress_of(Plan((move, gone)), cluster) == (
-        f"Of 1 partitions {placed} have their new replicas, {waiting} their old ones and"
+        f"Of 1 partition {placed} have their new replicas, {waiting} their old ones and"
         f" {1 - placed - waiting} are under way; {led} are led by their new preferred leader,"
         f" {1 - led} are not."
     )
@@ -235,7 +235,7 @@ def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on() -> None:
     ):
         await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
     assert error.value.what == (
-        "1 partitions are no longer being reassigned, and Metadata does not show 1 of them as"
+        "1 partition is no longer being reassigned, and Metadata shows 1 of them otherwise than"
         " planned: t-0 is on [1, 2] instead of [1, 3]."
     )
 
@@ -391,7 +391,7 @@ class TestWithoutTimeout:
             cluster._since = dict.fromkeys(cluster._since, cluster.clock())
             ran = kipctl("reassign", "--resume", "--yes")
         assert ran.status == 0, ran.err
-        assert "2 are still on their way" in ran.err
+        assert "Still being reassigned, and waited for: 2 partitions." in ran.err
         assert not any(2 in held.replicas for held in cluster.partitions.values())
 
     def test_where_sizes_are_not_told_it_says_by_what_it_is_given_up(

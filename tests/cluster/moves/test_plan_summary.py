@@ -115,8 +115,8 @@ def test_what_copying_takes_and_whose_disk_fills() -> None:
     assert [row[:3] for row in links_table(seen).rows] == [("1", "3", 1), ("2", "3", 1)]
     assert left_alone_table(seen).rows == (("it is so", 1, "t-3"),)
     assert in_short(seen) == (
-        "3 partitions of 1 topic change: data of 2 is copied; 1 get 3 replicas instead of 2;"
-        " 1 are left alone."
+        "3 partitions of 1 topic change: data of 2 is copied; 1 gets 3 replicas instead of 2;"
+        " 1 is left alone."
     )
 
 

@@ -131,7 +131,7 @@ def test_a_plan_that_moves_data_is_told_from_a_reorder(
     ]
     ran = kipctl("reassign", "--plan", str(plan), "--yes")
     assert ran.status == 4
-    assert "changes the replication factor of 1 partitions" in ran.err
+    assert "changes the replication factor of 1 partition" in ran.err
     factor = "--change-replication-factor"
     ran = kipctl("reassign", "--plan", str(plan), "--yes", factor)
     assert ran.status == 0, ran.err
@@ -191,7 +191,7 @@ def test_a_cancelled_move_gets_its_old_order_back(
         submit(cluster, {others: (3, 2)}, may_change_replication_factor=False)
         ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
         assert ran.status == 0, ran.err
-        assert "1 others are left alone" in ran.err
+        assert "1 other is left alone" in ran.err
         assert [p["order"] for p in json.loads(ran.out)["cancelled"]] == ["put back", "as before"]
         assert replicas_of(cluster, topic) == [(1, 2), (2, 1)]
         assert [one.id for one in list_reassignments(cluster)] == [others]
@@ -287,7 +287,7 @@ def test_topics_that_cannot_rotate(kipctl: Kipctl, make_topic: MakeTopic, cluste
     assert "few-solo-0: it has too few replicas to rotate (1)" in ran.err
     ran = kipctl("reassign", "--rotate", "--topic", "few-*", "--yes")
     assert ran.status == 0
-    assert "1 are left alone" in ran.err
+    assert "1 is left alone" in ran.err
     assert (leaders_of(cluster, solo), leaders_of(cluster, pair)) == ([1], [2])
 
 

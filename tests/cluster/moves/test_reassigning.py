@@ -139,7 +139,7 @@ def test_a_refused_partition_does_not_hold_up_a_rollback(
     fake.refused = {T[0]}
     ran = kipctl(*ROLLBACK, "--timeout", "30")
     assert ran.status == 5
-    assert "9 partitions are done, 1 are not: t-0: INVALID_REPLICA_ASSIGNMENT" in ran.err
+    assert "9 partitions are done, 1 is not: t-0: INVALID_REPLICA_ASSIGNMENT" in ran.err
     assert fake.leaders()[T[1]] == 1
     assert f"kipctl reassign --rollback --entry {entries(state)[-1].id}" in ran.err
     fake.refused = set()
@@ -406,7 +406,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_gone_and_not_wrong_usage(
     assert ran.status == status, ran.err
     assert set(fake.leaders().values()) == {2}
     if status:
-        assert "10 partitions are done, 1 are not: other-0: UNKNOWN_TOPIC_OR_PARTITION" in ran.err
+        assert "10 partitions are done, 1 is not: other-0: UNKNOWN_TOPIC_OR_PARTITION" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ class TestOthersReassign:
 
         ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
         assert ran.status == 0, ran.err
-        assert "1 others are left alone" in ran.err
+        assert "1 other is left alone" in ran.err
         assert [one["order"] for one in json.loads(ran.out)["cancelled"]] == ["put back"] * 2
         assert fake.replicas()[T[0]] == (3, 1, 2)
         assert fake.partitions[OTHER].target == (3, 2)
@@ -728,7 +728,7 @@ class TestBatches:
         fake.changes = [meanwhile]
         ran = kipctl(*ROTATE, "--batch", "5", "--between", "0s")
         assert ran.status == 5
-        assert "1 other partitions, such as other-0, are being reassigned by now." in ran.err
+        assert "1 other partition is being reassigned by now, such as other-0." in ran.err
         assert "Of 10 partitions 5 have their new replicas" in ran.err
         assert len(fake.altered) == 1
 
@@ -765,12 +765,12 @@ class TestReplicationFactor:
         plan = plan_file(tmp_path, {T[0]: (1, 2)})
         ran = kipctl("reassign", "--plan", plan, "--yes")
         assert ran.status == 4
-        assert "changes the replication factor of 1 partitions, such as t-0: from 3 to 2" in ran.err
+        assert "changes the replication factor of 1 partition, such as t-0: from 3 to 2" in ran.err
         assert "--change-replication-factor" in ran.err
         assert fake.altered == []
         ran = kipctl("reassign", "--plan", plan, "--dry-run")
         assert ran.status == 0
-        assert "no data is copied; 1 get 2 replicas instead of 3." in ran.out
+        assert "no data is copied; 1 gets 2 replicas instead of 3." in ran.out
         ran = kipctl("reassign", "--plan", plan, "--change-replication-factor")
         assert "The REPLICATION FACTOR of 1 CHANGES (1 get fewer replicas" in ran.err
         ran = kipctl("reassign", "--plan", plan, "--yes", "--change-replication-factor")

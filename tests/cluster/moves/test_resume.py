@@ -228,7 +228,7 @@ def test_what_is_under_way_is_waited_for(fake: Reassigning, kipctl: Kipctl, kept
         fake.partitions[one] = Held((1, 2, 3), 1, target=(1, 2, 4))
     ran = kipctl(*RESUME, "--timeout", "0.3")
     assert ran.status == 6, ran.err
-    assert "5 are still on their way" in ran.err
+    assert "Still being reassigned, and waited for: 5 partitions." in ran.err
     assert fake.altered == []
     fake.finish()
     assert kipctl(*RESUME).status == 0
@@ -303,7 +303,7 @@ def test_the_rollback_of_what_was_cut_off_cancels_what_is_under_way(
     fake.partitions[T[2]] = Held((2, 1, 3), 1, target=(1, 2, 4))
     ran = kipctl(*ROLLBACK)
     assert ran.status == 0, ran.err
-    assert "1 are still on their way: that is cancelled." in ran.err
+    assert "Still being reassigned, and cancelled: 1 partition." in ran.err
     assert set(fake.replicas().values()) == {(1, 2, 3)}
     assert set(fake.leaders().values()) == {1}
     assert read_entry(was.path).state is EntryState.UNDONE
@@ -326,7 +326,7 @@ class TestRollbackOfWhatWasCutOff:
         fake.brokers = (1, 2, 4)
         ran = kipctl(*ROLLBACK, "-o", "json")
         assert ran.status == 5
-        assert "1 reassignments are cancelled." in ran.err
+        assert "Cancelled: 1 reassignment." in ran.err
         assert "2 partitions, such as t-0: broker 3 is not alive." in ran.err
         assert f"--rollback --entry {was.id}" in ran.err
         assert "All is as before" not in ran.err
@@ -367,7 +367,7 @@ class TestRollbackOfWhatWasCutOff:
             fake.partitions[one] = Held((1, 2, 3), 1)
         ran = kipctl(*ROLLBACK)
         assert ran.status == 5
-        assert "such as t-2, are still being reassigned: they could not be cancelled" in ran.err
+        assert "could not be cancelled, such as t-2" in ran.err
         assert read_entry(was.path).state is EntryState.SUBMITTED
 
     def test_a_change_before_it_begins_is_refused_and_nothing_is_cancelled(
@@ -397,7 +397,7 @@ class TestRollbackOfWhatWasCutOff:
         fake.changes = [meanwhile]
         ran = kipctl(*ROLLBACK)
         assert ran.status == 5
-        assert "1 reassignments are cancelled." in ran.err
+        assert "Cancelled: 1 reassignment." in ran.err
         assert ("The throttle is put back." in ran.err) is is_throttled
         assert "The cluster has changed since the plan was shown" in ran.err
         assert "Nothing was changed" not in ran.err
@@ -411,7 +411,7 @@ class TestRollbackOfWhatWasCutOff:
         fake.refused = set(T[:2])
         ran = kipctl(*ROLLBACK)
         assert ran.status == 5
-        assert "1 reassignments are cancelled. No partition was accepted" in ran.err
+        assert "Cancelled: 1 reassignment. No partition was accepted" in ran.err
 
     def test_a_journal_that_is_full_after_it_is_cancelled_is_partly_done(
         self, fake: Reassigning, kipctl: Kipctl, was: Entry, monkeypatch: pytest.MonkeyPatch
@@ -422,7 +422,7 @@ class TestRollbackOfWhatWasCutOff:
         monkeypatch.setattr("kipctl.cluster.moves.journal.write_whole", full)
         ran = kipctl(*ROLLBACK)
         assert ran.status == 5
-        assert "1 reassignments are cancelled. The journal in" in ran.err
+        assert "Cancelled: 1 reassignment. The journal in" in ran.err
         assert "Nothing was changed" not in ran.err
         assert fake.partitions[T[2]].target is None
 
@@ -555,7 +555,7 @@ class TestTwoMachines:
         monkeypatch.setattr("kipctl.cluster.moves.batch_execution.Execution._pause", meanwhile)
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "3")
         assert ran.status == 5
-        assert "4 partitions are done, 1 are not: t-4: its replicas have changed" in ran.err
+        assert "4 partitions are done, 1 is not: t-4: its replicas have changed" in ran.err
         assert fake.replicas()[T[4]][0] == 3
         assert {fake.replicas()[one] for one in T[:4]} == {(2, 3, 1)}
 
@@ -567,7 +567,7 @@ class TestTwoMachines:
         assert kipctl(*drain, "--timeout", "1").status == 6
         fake.finish()
         fake.moves_at_once = True
-        said = "throttles are set that kipctl here has not set, such as"
+        said = "throttles that kipctl here has not set, such as"
         assert said not in kipctl("reassign", "--drain", "2").err
         assert said in there("reassign", "--drain", "2").err
 

@@ -33,7 +33,7 @@ def test_nothing_is_begun_beside_what_others_reassign() -> None:
     demand_no_reassignments([BUSY], additional=True)
     with pytest.raises(RefusedError, match="other-0 is being reassigned already"):
         demand_no_reassignments([BUSY], additional=False)
-    with pytest.raises(RefusedError, match="other-0 and 1 more partitions are being reassigned"):
+    with pytest.raises(RefusedError, match="other-0 and 1 more partition are being reassigned"):
         demand_no_reassignments([BUSY, BUSY], additional=False)
 
 
@@ -98,7 +98,7 @@ def test_another_number_of_replicas_is_asked_for(
     assert topics_losing_replicas(moves) == topics
     assert bool(replication_factor_warning(moves)) is changes
     if changes:
-        with pytest.raises(RefusedError, match="changes the replication factor of 1 partitions"):
+        with pytest.raises(RefusedError, match="changes the replication factor of 1 partition"):
             demand_factor_wanted(moves, wanted=False)
     else:
         demand_factor_wanted(moves, wanted=False)

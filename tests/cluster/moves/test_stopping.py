@@ -126,7 +126,7 @@ class TestCancelWhileItRuns:
         assert stopped.status == 0, stopped.err
         assert "A kipctl runs, and begins nothing more: kipctl reassign --drain 3" in stopped.err
         assert moving.status == 5, moving.err
-        assert "The reassignment of 1 partitions ended elsewhere: t-0" in moving.err
+        assert "The reassignment of 1 partition ended elsewhere: t-0" in moving.err
         assert "partitions reassigned" not in moving.err
         assert {one for asked in fake.altered for one in asked} == {T[0]}
         assert not any(held.target for held in fake.partitions.values())

@@ -1,34 +1,31 @@
-"""What each way of `kipctl reassign` does: look, plan, ask, look again, carry out, report."""
+"""A command line of `kipctl reassign`, and how it looks at the cluster, shows a plan and asks."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import ActiveGuard
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import moved_report, with_most_rows
+from kipctl.report.leader_tables import with_most_rows
 from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.reassign_tables import (
     REASSIGN,
     ongoing_report,
-    plan_report,
     question_table,
-    reassigned_report,
     rotations_report,
     stopped_report,
     verified_report,
-    with_skipped,
 )
 from kipctl.report.tables import Report
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal import Journal
+    from kipctl.cluster.moves.journal import Damaged, Journal
     from kipctl.cluster.moves.journal_entry import Entry, Origin
     from kipctl.cluster.moves.log_sizes import LogSizes
     from kipctl.cluster.moves.pacing import Pace
@@ -39,8 +36,6 @@ if TYPE_CHECKING:
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
-
-T = TypeVar("T")
 
 UNDO = "Undo: kipctl reassign --rollback"
 _AFTERWARDS_S = 10.0
@@ -92,6 +87,10 @@ class ReassignRequest:
             self.guard.look_only()
         shown = with_most_rows(self.guard.with_guard_table(report))
         self.environment.report(shown, self.output)
+
+    def say_damaged(self, damaged: "Damaged") -> None:
+        """Say that an entry is skipped, as its file is damaged."""
+        self.environment.message(str(damaged))
 
     @contextmanager
     def guarded(self, journal: "Journal", along: int = 0) -> Iterator[None]:
@@ -156,7 +155,8 @@ class ReassignRequest:
         ):
             setting, value = next(iter(found.items()))
             self.environment.message(
-                f"{len(found)} throttles are set that kipctl here has not set, such as {setting}:"
+                f"{counted(len(found), 'throttle')} that kipctl here has not set, such as"
+                f" {setting}:"
                 f" {value}. Another tool, or a kipctl on another machine, may be moving partitions,"
                 " or was cut off. They stay as they are."
             )
@@ -166,7 +166,7 @@ class ReassignRequest:
             self.environment.message(leftover_warning(throttled, self.cluster.nodes))
         open_ones = [entry for entry in unfinished if entry.is_open]
         if open_ones:
-            older = f" ({len(open_ones) - 1} older ones neither)" if open_ones[1:] else ""
+            older = f" (nor {counted(len(open_ones) - 1, 'older one')})" if open_ones[1:] else ""
             self.environment.message(
                 f"Entry {open_ones[0].id} has not ended{older}. If no kipctl carries it out any"
                 f" more: kipctl reassign --resume or --rollback, with --entry {open_ones[0].id}"
@@ -188,132 +188,12 @@ class ReassignRequest:
         }
 
 
-def rotate(request: ReassignRequest) -> None:
-    """Rotate the leaders of the topics asked for; without topics those of all."""
-    from kipctl.cluster.moves.plan import demand_moves
-    from kipctl.cluster.moves.plan_execution import rotate_leaders
-    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
-    from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
-    from kipctl.cluster.moves.safety_checks import demand_no_reassignments, demand_same
-    from kipctl.cluster.snapshot import select
-
-    environment, cluster = request.environment, request.cluster
-
-    def planner(now: "Snapshot") -> "Plan":
-        return rotated(select(now, request.topics))
-
-    seen = look(request, planner)
-    if not request.dry_run:
-        demand_no_reassignments(seen.busy, additional=request.additional)
-    demand_moves(seen.plan, request.topics)
-    numbers = in_numbers(request, seen.plan, seen.snapshot)
-    if request.dry_run:
-        show_plan(request, seen, numbers)
-        return
-    say_plan(request, numbers, seen.plan)
-    journal = request.journal(seen.snapshot.cluster_id)
-    request.say_if_unfinished(journal)
-    partitions = counted(len(seen.plan.moves), "partition")
-    environment.confirm(f"Rotate the leaders of {partitions}?", request.yes)
-    made: tuple[str, ...] = ()
-    if request.measure:
-        from kipctl.runs.plan import OWN_TOPIC
-
-        made = (OWN_TOPIC,)
-
-    def plan_with_made(now: "Snapshot") -> "Plan":
-        chosen = select(now, request.topics).partitions
-        own = select(now, made).partitions if made else ()
-        return rotated(now.only(one.id for one in (*chosen, *own)))
-
-    def carry_out() -> LeadersMoved:
-        again = ask_again(request, plan_with_made)
-        demand_same(seen.plan, again.plan, made)
-        plan, batch = request.guard.along(again.plan, request.pace.batch)
-        title = f"Rotating {counted(len(plan.moves), 'partition')}"
-        with (
-            request.recorded(journal, plan, []) as entry,
-            environment.progress(title) as progress,
-        ):
-            how = request.carrying_out(entry, progress, batch)
-            return rotate_leaders(cluster, plan, **how)
-
-    with (
-        journal.locked(request.origin),
-        request.guarded(journal, len(seen.plan.moves)),
-    ):
-        moved, measured_load = _measured(carry_out, request, moves_leaders=True)
-    topics = [*seen.plan.topics, *made]
-    before = seen.snapshot.only(move.id for move in seen.plan.moves)
-    report = moved_report(REASSIGN, moved, before, afterwards(cluster, topics))
-    request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
-    demand_all_done(moved.failures, moved.done, UNDO, has_changed=moved.has_changed)
-
-
 def show_rotations(request: ReassignRequest) -> None:
     """What a rotation of each topic would move; nothing is changed."""
     from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
 
     seen = look(request, rotated)
     request.report(rotations_report(seen.plan))
-
-
-def carry_out_plan(request: ReassignRequest, path: Path) -> None:
-    """Carry out an assignment in Kafka's own JSON."""
-    from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
-    from kipctl.cluster.moves.plan import plan_to
-    from kipctl.cluster.moves.plan_execution import reassign
-    from kipctl.cluster.moves.plan_result import Reassigned, demand_all_done
-    from kipctl.cluster.moves.safety_checks import (
-        demand_factor_wanted,
-        demand_no_reassignments,
-        demand_same,
-        replication_factor_warning,
-    )
-    from kipctl.cluster.moves.throttle import demand_put_back
-
-    environment, cluster = request.environment, request.cluster
-    file = read_reassignment(path)
-
-    def planner(now: "Snapshot") -> "Plan":
-        check_against(file, now)
-        return plan_to(now, file.assignment)
-
-    seen = look(request, planner, chooses=False)
-    if file.names_log_dirs:
-        environment.message(f"The log_dirs of {path} are ignored: brokers place new replicas.")
-    numbers = in_numbers(request, seen.plan, seen.snapshot)
-    if request.dry_run or not seen.plan.moves:
-        show_plan(request, seen, numbers, elects=False)
-        return
-    demand_factor_wanted(seen.plan, wanted=request.change_factor)
-    demand_replicas(request, seen.plan)
-    demand_no_reassignments(seen.busy, additional=request.additional)
-    demand_room(request, numbers)
-    say_plan(request, numbers, seen.plan)
-    journal = request.journal(seen.snapshot.cluster_id)
-    request.say_if_unfinished(journal, seen.plan)
-    factor = replication_factor_warning(seen.plan)
-    partitions = counted(len(seen.plan.moves), "partition")
-    environment.confirm(f"Reassign {partitions}?{factor}", request.yes)
-    still_set: list[StillSet] = []
-
-    def carry_out() -> Reassigned:
-        again = ask_again(request, planner)
-        demand_same(seen.plan, again.plan)
-        title = f"Reassigning {counted(len(again.plan.moves), 'partition')}"
-        with (
-            request.recorded(journal, again.plan, still_set, elects=False) as entry,
-            environment.progress(title) as progress,
-        ):
-            return reassign(cluster, again.plan, **request.carrying_out(entry, progress))
-
-    with journal.locked(request.origin), request.guarded(journal):
-        done, measured_load = _measured(carry_out, request, moves_leaders=False)
-    report = reassigned_report(done, afterwards(cluster, done.plan.topics))
-    request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
-    demand_all_done(done.refused, len(done.plan.moves), UNDO)
-    demand_put_back(still_set)
 
 
 def verify(request: ReassignRequest, path: Path) -> None:
@@ -390,21 +270,6 @@ def in_numbers(
     return summarize(snapshot, plan, logs)
 
 
-def show_plan(
-    request: ReassignRequest, seen: "Survey", numbers: "PlanSummary", elects: bool = True
-) -> None:
-    """What a dry run reports."""
-    request.report(
-        plan_report(
-            seen.plan,
-            numbers,
-            elects=elects,
-            throttle=request.throttle,
-            busy=seen.busy,
-        )
-    )
-
-
 def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> None:
     """What is to be confirmed, in a few lines; before a question also the plan."""
     from kipctl.cluster.moves.copy_progress import format_duration
@@ -424,17 +289,8 @@ def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> 
         )
 
 
-def demand_room(request: ReassignRequest, numbers: "PlanSummary") -> None:
-    """Raise RefusedError when a disk would fill."""
-    if numbers.filled and not request.force:
-        one = numbers.filled[0]
-        raise RefusedError(
-            too_little_room(one.broker, one.bytes_in, one.usable or 0),
-            "Choose fewer partitions, or insist with --force.",
-        )
-
-
-def demand_replicas(request: ReassignRequest, plan: "Plan") -> None:
+def demand_possible(request: ReassignRequest, plan: "Plan", numbers: "PlanSummary") -> None:
+    """Raise RefusedError when a disk would fill, or replicas get too few for acks=all."""
     from kipctl.cluster.moves.safety_checks import (
         demand_enough_replicas,
         min_insync_replicas,
@@ -444,6 +300,12 @@ def demand_replicas(request: ReassignRequest, plan: "Plan") -> None:
     if topics := topics_losing_replicas(plan):
         known = min_insync_replicas(request.cluster, topics)
         demand_enough_replicas(plan, known, force=request.force)
+    if numbers.filled and not request.force:
+        one = numbers.filled[0]
+        raise RefusedError(
+            too_little_room(one.broker, one.bytes_in, one.usable or 0),
+            "Choose fewer partitions, or insist with --force.",
+        )
 
 
 def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
@@ -452,32 +314,3 @@ def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
     from kipctl.cluster.snapshot import refresh_snapshot
 
     return retry_until(lambda: refresh_snapshot(cluster, topics), time.monotonic() + _AFTERWARDS_S)
-
-
-def _measured(
-    act: Callable[[], T], request: ReassignRequest, *, moves_leaders: bool
-) -> tuple[T, Mapping[str, object] | None]:
-    """Act; to be measured, also the document of what it cost a producer. `moves_leaders` says
-    whether those of the producer's topic move along."""
-    if not request.measure:
-        return act(), None
-    from kipctl.runs.execute import Listeners
-    from kipctl.runs.produce import measure_during
-
-    listeners = Listeners(request.environment.message)
-    done, measured_load = measure_during(
-        act, request.cluster, listeners, moves_leaders=moves_leaders
-    )
-    return done, measured_load.document
-
-
-def _with_measured_load(report: Report, measured_load: Mapping[str, object] | None) -> Report:
-    if measured_load is None:
-        return report
-    from kipctl.report.perf_tables import perf_tables
-
-    return replace(
-        report,
-        document={**report.document, "measured": measured_load},
-        tables=report.tables + perf_tables(measured_load),
-    )
