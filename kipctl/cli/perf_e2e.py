@@ -178,7 +178,7 @@ def e2e(
     )
     records = document["records"]
     if records["failed"] or records["missing"]:
-        environment.message(f"kipctl: {what_failed(records)}")
+        environment.message(f"kipctl: {what_failed(records, plan.produce.probe.config.acks)}")
         raise_for_failed(
             environment,
             records["errors"],
@@ -191,12 +191,18 @@ def e2e(
     raise_for_run(document, plan.produce.during, options)
 
 
-def what_failed(records: Mapping[str, Any]) -> str:
-    """A sentence on the records of a run, `missing` is None where that is not known."""
+def what_failed(records: Mapping[str, Any], acks: int) -> str:
+    """What became of the records of a run, `missing` is None where that is not known."""
     missing = records["missing"]
     did_not_come = (
         "and whether any that was acknowledged did not come is not known"
         if missing is None
         else f"{missing:,} were acknowledged and did not come"
     )
-    return f"of {records['sent']:,} records {records['failed']:,} failed, {did_not_come}."
+    said = f"of {records['sent']:,} records {records['failed']:,} failed, {did_not_come}."
+    if missing and acks == 1:
+        said += (
+            " With acks=1 a leader that gives up a partition loses what its followers do not have:"
+            " acks=all keeps it."
+        )
+    return said

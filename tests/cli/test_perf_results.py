@@ -38,4 +38,10 @@ def test_a_run_of_which_nothing_was_allowed_is_refused(
     ],
 )
 def test_records_that_failed_from_end_to_end(missing: int | None, said: str) -> None:
-    assert what_failed({"sent": 5000, "failed": 7, "missing": missing}) == said
+    assert what_failed({"sent": 5000, "failed": 7, "missing": missing}, acks=-1) == said
+
+
+def test_what_acks_1_loses_is_explained() -> None:
+    lost = what_failed({"sent": 5000, "failed": 0, "missing": 3}, acks=1)
+    assert lost.endswith("acks=all keeps it.")
+    assert "acks=all" not in what_failed({"sent": 5000, "failed": 1, "missing": 0}, acks=1)
