@@ -170,9 +170,9 @@ def moved(way: str, throttle: str, servers: str, environment: dict[str, str]) ->
     taken = watch.most_taken(began)
     return (
         way,
-        copied["told_bytes"] / 1e6,
+        copied["expected_bytes"] / 1e6,
         copied["copied_bytes"] / 1e6,
-        _off(copied["copied_bytes"], copied["told_bytes"]),
+        _off(copied["copied_bytes"], copied["expected_bytes"]),
         copied["seconds"],
         None if taken is None else taken / 1e6,
         None if taken is None else _off(taken, parse_rate(throttle)),

@@ -86,34 +86,34 @@ class Place:
         return self.kipctl(f"inspect leaders --topic {TOPIC}")["partitions"]
 
 
-def demand(holds: bool, otherwise: str) -> None:
+def require(holds: bool, otherwise: str) -> None:
     if not holds:
         raise WrongError(otherwise)
 
 
-def demand_all_acknowledged(document: Mapping[str, Any]) -> None:
+def require_all_acknowledged(document: Mapping[str, Any]) -> None:
     counts = document["records"]
-    demand(counts["acknowledged"] == counts["sent"] == RECORDS, f"records: {counts}")
+    require(counts["acknowledged"] == counts["sent"] == RECORDS, f"records: {counts}")
 
 
-def demand_moved(before: Sequence[int], after: Sequence[int]) -> None:
-    demand(len(after) == PARTITIONS and all(map(ne, before, after)), "a leader did not move")
+def require_moved(before: Sequence[int], after: Sequence[int]) -> None:
+    require(len(after) == PARTITIONS and all(map(ne, before, after)), "a leader did not move")
 
 
 def produce(place: Place) -> None:
-    demand_all_acknowledged(place.kipctl(f"perf produce {LOAD}"))
+    require_all_acknowledged(place.kipctl(f"perf produce {LOAD}"))
 
 
 def produce_during_rotate(place: Place) -> None:
     before = place.leaders()
-    demand_all_acknowledged(place.kipctl(f"perf produce {LOAD} {ROTATING}"))
-    demand_moved(before, place.leaders())
+    require_all_acknowledged(place.kipctl(f"perf produce {LOAD} {ROTATING}"))
+    require_moved(before, place.leaders())
 
 
 def consume(place: Place) -> None:
     for rack in ("", "--client-rack rack-2"):
         document = place.kipctl(f"perf consume --topic {TOPIC} --num-records {RECORDS} {rack}")
-        demand(document["records"]["read"] >= RECORDS, f"records: {document['records']}")
+        require(document["records"]["read"] >= RECORDS, f"records: {document['records']}")
 
 
 def both_ends_during_rotate(place: Place) -> None:
@@ -121,17 +121,17 @@ def both_ends_during_rotate(place: Place) -> None:
 
 
 def inspect_leaders(place: Place) -> None:
-    demand(len(place.leaders()) == PARTITIONS, "not every partition is shown")
+    require(len(place.leaders()) == PARTITIONS, "not every partition is shown")
 
 
 def inspect_brokers(place: Place) -> None:
     brokers = place.kipctl("inspect brokers")["brokers"]
-    demand(all(one["answers"] for one in brokers), "a broker did not answer")
+    require(all(one["answers"] for one in brokers), "a broker did not answer")
 
 
 def inspect_metadata(place: Place) -> None:
     costs = place.kipctl("inspect metadata --measure-convergence --moves 1 --yes")["costs"]
-    demand(not any(one["error"] for one in costs), "a broker did not answer")
+    require(not any(one["error"] for one in costs), "a broker did not answer")
 
 
 def inspect_hints(place: Place) -> None:
@@ -139,18 +139,18 @@ def inspect_hints(place: Place) -> None:
         newest = int(one["produce_versions"].rpartition("-")[2])
         has_hints = newest >= FIRST_PRODUCE_WITH_HINTS
         expected = Verdict.AGREES if has_hints else Verdict.TOO_OLD
-        demand(one["verdict"] == expected, f"{one['verdict']}: {one['detail']}")
+        require(one["verdict"] == expected, f"{one['verdict']}: {one['detail']}")
 
 
 def inspect_replica_selection(place: Place) -> None:
     partitions = place.kipctl(f"inspect replica-selection --topic {TOPIC}")["partitions"]
-    demand(all(one["local"] for one in partitions), "a reader is sent to another rack")
+    require(all(one["local"] for one in partitions), "a reader is sent to another rack")
 
 
 def rotate(place: Place) -> None:
     before = place.leaders()
     place.kipctl(f"reassign --rotate --topic {TOPIC} --yes")
-    demand_moved(before, place.leaders())
+    require_moved(before, place.leaders())
 
 
 def plan(place: Place) -> None:
@@ -160,7 +160,7 @@ def plan(place: Place) -> None:
     dry = place.kipctl(f"reassign --rotate --topic {TOPIC} --dry-run")
     file.write_text(json.dumps(dry), encoding="utf-8")
     place.kipctl(f"reassign --plan {file} --yes")
-    demand_moved(before, place.preferred_leaders())
+    require_moved(before, place.preferred_leaders())
     place.kipctl(f"reassign --verify {file}")
 
 
@@ -169,23 +169,23 @@ def rollback(place: Place) -> None:
     before = place.leaders()
     for entry in place.kipctl("reassign --history")["entries"][:2]:
         place.kipctl(f"reassign --rollback --entry {entry['id']} --yes")
-    demand_moved(before, place.leaders())
+    require_moved(before, place.leaders())
 
 
 def elect_preferred(place: Place) -> None:
     """After a restart of one broker the other leads all."""
     place.lab.restart(1)
-    demand(place.leaders() != place.preferred_leaders(), "no leader is to be elected")
+    require(place.leaders() != place.preferred_leaders(), "no leader is to be elected")
     place.kipctl(f"elect preferred --topic {TOPIC} --yes")
-    demand(place.leaders() == place.preferred_leaders(), "others than the preferred leaders lead")
+    require(place.leaders() == place.preferred_leaders(), "others than the preferred leaders lead")
 
 
 def tap(place: Place) -> None:
     with running_tap(TapSpec(access=place.lab.access), None) as running:
         words = f"perf produce {LOAD} {ROTATING}"
-        demand_all_acknowledged(place.kipctl(words, running.bootstrap_server))
+        require_all_acknowledged(place.kipctl(words, running.bootstrap_server))
         outcome = running.stop()
-    demand(not outcome.dropped, "; ".join(outcome.messages[:1]))
+    require(not outcome.dropped, "; ".join(outcome.messages[:1]))
 
 
 STEPS: Mapping[str, Callable[[Place], None]] = {

@@ -12,7 +12,7 @@ MODULES = frozenset({"matplotlib", "py4j", "pyspark"})
 """What `kipctl[spark]` brings, by the names that are imported."""
 
 
-def demand(module: str, what: str, otherwise: str = "") -> None:
+def require(module: str, what: str, otherwise: str = "") -> None:
     """Raise UsageError unless this module is there; for what imports it only later on.
 
     `what` needs it; `otherwise` says how to do without.
@@ -22,7 +22,7 @@ def demand(module: str, what: str, otherwise: str = "") -> None:
 
 
 @contextmanager
-def demanded_when_imported() -> Iterator[None]:
+def required_when_imported() -> Iterator[None]:
     """An import in the block of what only `kipctl[spark]` brings becomes a UsageError."""
     try:
         yield

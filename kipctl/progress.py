@@ -8,14 +8,14 @@ class ProgressText(str):
     """A message like any other; `share` of the work is done, from 0 to 1."""
 
     share: float
-    says_time_left: bool
+    shows_time_left: bool
     """The text itself says how long it still takes."""
 
-    def __new__(cls, text: str, done: float, of: float, says_time_left: bool = False) -> Self:
+    def __new__(cls, text: str, done: float, of: float, shows_time_left: bool = False) -> Self:
         """`done` and `of` are in the same unit, whatever that is."""
         line = super().__new__(cls, text)
         line.share = min(1.0, done / of) if of else 0.0
-        line.says_time_left = says_time_left
+        line.shows_time_left = shows_time_left
         return line
 
 

@@ -19,7 +19,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.help import laid_out
 from kipctl.cli.pairs import spread_pairs
 from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
-from kipctl.extras import demanded_when_imported
+from kipctl.extras import required_when_imported
 from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
@@ -162,7 +162,7 @@ def _run(arguments: list[str], environment: Environment) -> int:
         words, root = spread_pairs(arguments), lazy_root_command()
         with (
             root.make_context("kipctl", words, obj=environment) as context,
-            demanded_when_imported(),
+            required_when_imported(),
         ):
             root.invoke(context)
     except typer.Exit as ended:

@@ -50,5 +50,5 @@ def brokers(
     urls = environment.metrics_urls(metrics_url)
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
         facts = collect_facts(cluster, urls, refresh_snapshot)
-        environment.say_what_may_be_hidden(cluster, facts.snapshot.topics)
+        environment.report_hidden_topics(cluster, facts.snapshot.topics)
     environment.report(brokers_report(facts, diagnose(facts), everything), output)

@@ -84,7 +84,7 @@ def add(
     Nothing is connected to; kipctl clusters test does that.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.metrics_url import demand_url
+    from kipctl.cluster.metrics_url import require_url
     from kipctl.java_properties import read
     from kipctl.security.settings import security_of
     from kipctl.transport.access import parse_bootstrap_servers, parse_map
@@ -97,7 +97,7 @@ def add(
         command_config = str(Path(command_config).expanduser().absolute())
         security_of(read(Path(command_config)))
     for url in metrics_url or ():
-        demand_url(url)
+        require_url(url)
     mapped = tuple((str(at), str(to)) for at, to in parse_map(map_ or []).items())
     file = clusters_file(environment.variables)
     entry = NamedCluster(

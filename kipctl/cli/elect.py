@@ -114,7 +114,7 @@ def preferred(
         elect_until_balanced,
         parse_until,
     )
-    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
+    from kipctl.cluster.moves.plan_result import LeadersMoved, require_all_done
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -126,7 +126,7 @@ def preferred(
         watched = guarded(environment, cluster, guard_settings)
         seen = take_snapshot(cluster, named=topic or [])
         if every or topic or broker:
-            environment.say_what_may_be_hidden(cluster, seen.topics, topic or [])
+            environment.report_hidden_topics(cluster, seen.topics, topic or [])
         shown = chosen(seen)
         not_preferred = shown.only(one.id for one in shown.not_led_by_preferred)
         if dry_run or not not_preferred.partitions:
@@ -180,7 +180,7 @@ def preferred(
         after = refresh_snapshot(cluster, before.topics)
     report = watched.with_guard_table(moved_report("elect preferred", moved, before, after))
     environment.report(with_most_rows(report), output)
-    demand_all_done(
+    require_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
         "See their replicas: kipctl inspect leaders",
@@ -228,7 +228,7 @@ def unclean(
     """
     environment = context.ensure_object(Environment)
     from kipctl.cluster.moves.election_batches import elect_unclean
-    from kipctl.cluster.moves.plan_result import LeadersMoved, demand_all_done
+    from kipctl.cluster.moves.plan_result import LeadersMoved, require_all_done
     from kipctl.cluster.moves.reassign import LeftOut
     from kipctl.cluster.moves.unclean_election import examine, why_riskier
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
@@ -242,7 +242,7 @@ def unclean(
     with Cluster(environment.access(bootstrap_server)) as cluster:
         seen = take_snapshot(cluster, named=topic or [])
         if every or topic:
-            environment.say_what_may_be_hidden(cluster, seen.topics, topic or [])
+            environment.report_hidden_topics(cluster, seen.topics, topic or [])
         shown = chosen(seen)
         if every and not internal:
             left_out = sum(one.internal for one in shown.leaderless)
@@ -284,7 +284,7 @@ def unclean(
             next_step += " Or repeat the command, and look at what would be lost again."
             before = before.only(one for one, why in reasons.items() if not why)
         if not before.partitions:
-            demand_all_done(changed, 0, next_step)
+            require_all_done(changed, 0, next_step)
         with environment.progress(
             f"Electing leaders of {counted(len(before.partitions), 'partition')}"
         ):
@@ -292,7 +292,7 @@ def unclean(
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
     environment.report(with_most_rows(moved_report("elect unclean", moved, before, after)), output)
-    demand_all_done(
+    require_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
 
@@ -308,7 +308,7 @@ def _chosen_partitions(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.moves.election_request import demand_known
+    from kipctl.cluster.moves.election_request import require_known
     from kipctl.cluster.moves.election_until_balanced import preferred_on
     from kipctl.cluster.moves.kafka_json import read_election
     from kipctl.cluster.snapshot import parse_partition, select
@@ -332,7 +332,7 @@ def _chosen_partitions(
     )
 
     def known(snapshot: "Snapshot") -> "Snapshot":
-        demand_known(named, snapshot)
+        require_known(named, snapshot)
         return snapshot.only(named)
 
     return known

@@ -266,12 +266,12 @@ class Environment:
 
     def metrics_urls(self, option: Sequence[str] | None) -> tuple[str, ...]:
         """Those of --metrics-url, else of the named cluster. Raises UsageError for what is none."""
-        from kipctl.cluster.metrics_url import demand_url
+        from kipctl.cluster.metrics_url import require_url
 
         named = self.cluster.metrics_urls if self.cluster else ()
         urls = tuple(dict.fromkeys(option or named))
         for url in urls:
-            demand_url(url)
+            require_url(url)
         return urls
 
     def _identity(self) -> ClusterIdentity | None:
@@ -281,7 +281,7 @@ class Environment:
         found = self._access
         return ClusterIdentity(found.name, ", ".join(sorted(found.ids)), str(found))
 
-    def say_what_may_be_hidden(
+    def report_hidden_topics(
         self, cluster: "Cluster", topics: Collection[str], named: Sequence[str] = ()
     ) -> None:
         """Say that there may be more than these topics of the cluster, where there may be.

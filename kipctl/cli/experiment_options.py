@@ -121,14 +121,14 @@ def recorded_runs(environment: Environment, options: ExperimentOptions) -> Itera
     Raises UsageError for a place that cannot be, and what Spark raises.
     """
     from kipctl.cli.report import check_html, report_runs
-    from kipctl.extras import demand
+    from kipctl.extras import require
 
     folder, html = run_folders(options.record, environment.variables), options.html
     if html is None:
         yield RecordedRuns(environment, options.output, folder)
         return
     check_html(html)
-    demand("pyspark", "--html")
+    require("pyspark", "--html")
     folders: list[Path] = []
     with TemporaryDirectory(prefix="kipctl-") as scratch:
 

@@ -64,7 +64,7 @@ def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) 
     `moves_along` says that leaders of a canary's topic move with the change: else there is no wait
     for them.
     """
-    from kipctl.cluster.metrics_url import demand_url
+    from kipctl.cluster.metrics_url import require_url
     from kipctl.guard.conditions import Kind, parse_guard
 
     conditions = tuple(dict.fromkeys(parse_guard(text) for text in options.guard or ()))
@@ -81,7 +81,7 @@ def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) 
                 "It goes with kipctl reassign --rotate, and with the ways that elect leaders.",
             )
     for url in urls:
-        demand_url(url)
+        require_url(url)
     return GuardSettings(
         conditions, options.guard_patience, options.guard_quiet, action, tuple(urls)
     )

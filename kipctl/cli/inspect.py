@@ -35,7 +35,7 @@ def leaders(
 
     with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
-        environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
+        environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
     shown = select(snapshot, topic) if topic else snapshot
     environment.report(leaders_report(shown), output)
 
@@ -59,6 +59,6 @@ def hints(
 
     with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = select(take_snapshot(cluster, named=topic or []), topic or [])
-        environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
+        environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         checked = check_hints(cluster, snapshot)
     environment.report(hints_report(checked, bool(snapshot.partitions)), output)

@@ -75,7 +75,7 @@ def metadata(
                 f" leaders {moves} times, and removes it. Do that?",
                 yes,
             )
-        environment.say_what_may_be_hidden(cluster, snapshot.topics, topic or [])
+        environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         chosen = select(snapshot, topic) if topic else snapshot
         asked = sampled(snapshot.brokers, answer_bytes(chosen), MOST_BYTES)
         compared = compare_views(cluster, asked, chosen.topics if topic else None)

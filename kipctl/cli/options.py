@@ -135,13 +135,13 @@ PhaseSecondsOption = Annotated[
 
 def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None:
     """The new folder that `--record` means, if it was given. Raises UsageError."""
-    from kipctl.trace.store import demand_new
+    from kipctl.trace.store import require_new
     from kipctl.trace.stored_runs import folder_of
 
     if text is None:
         return None
     folder = folder_of(text, variables)
-    demand_new(folder)
+    require_new(folder)
     return folder
 
 

@@ -36,7 +36,7 @@ BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 def history(request: ReassignRequest) -> None:
     """List the journal's newest entries."""
     journal = request.journal(request.cluster.metadata(()).cluster_id or "")
-    found = journal.entries(request.say_damaged)
+    found = journal.entries(request.report_damaged)
     entries = tuple(islice(found, _SHOWN_ENTRIES))
     older = journal.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
     request.report(history_report(entries, older, str(journal.folder), datetime.now(UTC)))
@@ -46,7 +46,7 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
     """Stop what kipctl's own last change still moves, or what was asked for."""
     from kipctl.cluster.moves.cancel import cancel as cancelled_by
     from kipctl.cluster.moves.kafka_json import read_reassignment
-    from kipctl.cluster.moves.plan_result import demand_all_done
+    from kipctl.cluster.moves.plan_result import require_all_done
     from kipctl.cluster.moves.reassign import LeftOut
 
     named = None if path is None else read_reassignment(path).assignment
@@ -87,12 +87,12 @@ def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> Non
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
     after = afterwards(request.cluster, topics)
     report = cancelled_report(cancelled, after)
-    request.say_if_unfinished(request.journal(after.cluster_id))
+    request.report_unfinished(request.journal(after.cluster_id))
     request.report(replace(report, closing=(*report.closing, *others)))
     late = _with_begun_since(request, journal, chosen, named)
     asked_for = {one.id for one in chosen.stop}
     begun_late = (LeftOut(one.id, BEGUN_LATE) for one in late.stop if one.id not in asked_for)
-    demand_all_done(
+    require_all_done(
         (*cancelled.refused, *begun_late),
         len(cancelled.cancelled),
         "See: kipctl reassign --list",
@@ -168,7 +168,7 @@ def _chosen(
 
     wanted = {one.id for one in busy} if everything or request.topics else named
     entry_id = journal.find(request.entry).id if request.entry else ""
-    entries = journal.entries(request.say_damaged)
+    entries = journal.entries(request.report_damaged)
     return choose(busy, starting_entries(busy, entries), wanted, entry_id)
 
 
@@ -184,7 +184,7 @@ def pause(request: ReassignRequest) -> None:
 
 def clear_throttles(request: ReassignRequest) -> None:
     """Put back the throttles that earlier changes have left."""
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.throttle import require_put_back
     from kipctl.cluster.moves.throttled_change import (
         clear_throttles,
         entries_with_throttles,
@@ -215,7 +215,7 @@ def clear_throttles(request: ReassignRequest) -> None:
         )
     environment.confirm(f"Put back {counted(len(rows), 'setting')}?", request.yes)
     with journal.locked(request.origin):
-        still_set = clear_throttles(cluster, found, forget=request.force)
-    back = f"{len(rows) - len(still_set)} of {counted(len(rows), 'throttle')} put back."
+        not_restored = clear_throttles(cluster, found, forget=request.force)
+    back = f"{len(rows) - len(not_restored)} of {counted(len(rows), 'throttle')} put back."
     request.report(replace(report, opening=paragraphs(back)))
-    demand_put_back(still_set, is_forgotten=request.force)
+    require_put_back(not_restored, is_forgotten=request.force)

@@ -11,7 +11,7 @@ from kipctl.report.reassign_tables import age
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.journal_entry import Entry, EntryState
-    from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.moves.throttle import NotRestored
 
 OTHERS = "See the others: kipctl reassign --history"
 
@@ -26,7 +26,7 @@ def current(request: ReassignRequest) -> tuple["Journal", "Entry | None"]:
     entry = None if request.file is None else read_entry_file(request.file)
     journal = request.journal(request.cluster.metadata(()).cluster_id or "")
     if entry is not None:
-        demand_of_cluster(entry, journal.cluster_id)
+        require_of_cluster(entry, journal.cluster_id)
         here = request.origin.host
         if entry.origin.host not in ("", here):
             request.environment.message(
@@ -35,11 +35,11 @@ def current(request: ReassignRequest) -> tuple["Journal", "Entry | None"]:
             )
     elif request.entry:
         entry = journal.find(request.entry)
-        demand_of_cluster(entry, journal.cluster_id)
+        require_of_cluster(entry, journal.cluster_id)
     return journal, entry
 
 
-def demand_of_cluster(entry: "Entry", cluster_id: str) -> None:
+def require_of_cluster(entry: "Entry", cluster_id: str) -> None:
     """Raise RefusedError for an entry of another cluster."""
     if entry.cluster_id not in ("", cluster_id):
         raise RefusedError(
@@ -65,7 +65,7 @@ def cut_off_rollback(
     request: ReassignRequest, journal: "Journal", undone: "Entry"
 ) -> "Entry | None":
     """The newest rollback of this entry that has not ended; None when there is none."""
-    found = journal.unfinished(request.say_damaged)
+    found = journal.unfinished(request.report_damaged)
     return next((one for one in found if one.undoes == undone.id and one.is_open), None)
 
 
@@ -84,7 +84,7 @@ def throttled_for(
 
 def put_throttles_back(
     request: ReassignRequest, journal: "Journal", entry: "Entry"
-) -> Sequence["StillSet"]:
+) -> Sequence["NotRestored"]:
     """Put back what was set for this change, and for rollbacks of it."""
     from kipctl.cluster.moves.throttled_change import clear_throttles
 

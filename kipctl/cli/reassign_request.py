@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_summary import PlanSummary
     from kipctl.cluster.moves.safety_checks import Planner, Survey
-    from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.moves.throttle import NotRestored
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
@@ -88,7 +88,7 @@ class ReassignRequest:
         shown = with_most_rows(self.guard.with_guard_table(report))
         self.environment.report(shown, self.output)
 
-    def say_damaged(self, damaged: "Damaged") -> None:
+    def report_damaged(self, damaged: "Damaged") -> None:
         """Say that an entry is skipped, as its file is damaged."""
         self.environment.message(str(damaged))
 
@@ -120,14 +120,14 @@ class ReassignRequest:
         self,
         journal: "Journal",
         plan: "Plan",
-        still_set: "list[StillSet]",
+        not_restored: "list[NotRestored]",
         *,
         elects: bool = True,
         undoes: str = "",
     ) -> Iterator["Entry"]:
         """Inside, the plan is written down, and copies no faster than --throttle allows.
 
-        What of the throttle cannot be put back is in `still_set` afterwards.
+        What of the throttle cannot be put back is in `not_restored` afterwards.
         """
         from kipctl.cluster.moves.journal_entry import ExecutionOptions
         from kipctl.cluster.moves.throttled_change import journaled
@@ -136,11 +136,11 @@ class ReassignRequest:
         how = ExecutionOptions(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
         message = self.environment.message
         with journaled(
-            self.cluster, journal, plan, self.origin, how, message, still_set, undoes=undoes
+            self.cluster, journal, plan, self.origin, how, message, not_restored, undoes=undoes
         ) as entry:
             yield entry
 
-    def say_if_unfinished(self, journal: "Journal", plan: "Plan | None" = None) -> None:
+    def report_unfinished(self, journal: "Journal", plan: "Plan | None" = None) -> None:
         """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
         from kipctl.cluster.moves.throttled_change import (
             entries_with_throttles,
@@ -200,7 +200,7 @@ def verify(request: ReassignRequest, path: Path) -> None:
     """Compare the cluster with an assignment in Kafka's own JSON, or with an entry's."""
     from kipctl.cluster.moves.journal_entry import read_target
     from kipctl.cluster.moves.kafka_json import check_against
-    from kipctl.cluster.moves.reassign import demand_as_planned
+    from kipctl.cluster.moves.reassign import require_as_planned
     from kipctl.cluster.moves.reassign import verify as verified_with
     from kipctl.cluster.snapshot import take_snapshot
 
@@ -208,7 +208,7 @@ def verify(request: ReassignRequest, path: Path) -> None:
     check_against(file, take_snapshot(request.cluster), brokers_alive=False)
     verified = verified_with(request.cluster, file.assignment)
     request.report(verified_report(verified, file.assignment))
-    demand_as_planned(verified)
+    require_as_planned(verified)
 
 
 def show(request: ReassignRequest) -> None:
@@ -237,24 +237,24 @@ def look(request: ReassignRequest, planner: "Planner", chooses: bool = True) -> 
 
     seen = survey(request.cluster, planner, request.topics, may_not_list=request.dry_run)
     if chooses:
-        request.environment.say_what_may_be_hidden(
+        request.environment.report_hidden_topics(
             request.cluster, seen.snapshot.topics, request.topics
         )
-    say_if_not_listed(request, seen.busy_refused)
+    report_if_not_listed(request, seen.busy_refused)
     return seen
 
 
-def say_if_not_listed(request: ReassignRequest, why: str) -> None:
+def report_if_not_listed(request: ReassignRequest, why: str) -> None:
     if why:
         request.environment.message(f"What is being reassigned is not in this plan: {why}")
 
 
 def ask_again(request: ReassignRequest, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
-    from kipctl.cluster.moves.safety_checks import demand_no_reassignments, survey
+    from kipctl.cluster.moves.safety_checks import require_no_reassignments, survey
 
     again = survey(request.cluster, lambda now: planner(request.guard.without_canary(now)))
-    demand_no_reassignments(again.busy, additional=request.additional)
+    require_no_reassignments(again.busy, additional=request.additional)
     return again
 
 
@@ -270,7 +270,7 @@ def in_numbers(
     return summarize(snapshot, plan, logs)
 
 
-def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> None:
+def show_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> None:
     """What is to be confirmed, in a few lines; before a question also the plan."""
     from kipctl.cluster.moves.copy_progress import format_duration
     from kipctl.cluster.moves.plan_summary import document
@@ -289,17 +289,17 @@ def say_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> 
         )
 
 
-def demand_possible(request: ReassignRequest, plan: "Plan", numbers: "PlanSummary") -> None:
+def require_possible(request: ReassignRequest, plan: "Plan", numbers: "PlanSummary") -> None:
     """Raise RefusedError when a disk would fill, or replicas get too few for acks=all."""
     from kipctl.cluster.moves.safety_checks import (
-        demand_enough_replicas,
         min_insync_replicas,
+        require_enough_replicas,
         topics_losing_replicas,
     )
 
     if topics := topics_losing_replicas(plan):
         known = min_insync_replicas(request.cluster, topics)
-        demand_enough_replicas(plan, known, force=request.force)
+        require_enough_replicas(plan, known, force=request.force)
     if numbers.filled and not request.force:
         one = numbers.filled[0]
         raise RefusedError(

@@ -17,8 +17,8 @@ from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
     in_numbers,
-    say_if_not_listed,
-    say_plan,
+    report_if_not_listed,
+    show_plan,
 )
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
@@ -43,7 +43,7 @@ def resume(request: ReassignRequest) -> None:
     """End what was cut off last, or the entry asked for."""
     journal, entry = current(request)
     if entry is None:
-        found = journal.unfinished(request.say_damaged)
+        found = journal.unfinished(request.report_damaged)
         entry = next(found, None)
     if entry is None:
         request.environment.message("Nothing is left to resume: no change of kipctl was cut off.")
@@ -59,11 +59,11 @@ def resume_entry(request: ReassignRequest, journal: "Journal", entry: "Entry") -
 
 def _resume(request: ReassignRequest, journal: "Journal", entry: "Entry") -> None:
     from kipctl.cluster.moves.plan_summary import skip_reasons
-    from kipctl.cluster.moves.safety_checks import demand_no_reassignments
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.safety_checks import require_no_reassignments
+    from kipctl.cluster.moves.throttle import require_put_back
 
     if not entry.is_unfinished:
-        _say_over(request, entry)
+        _report_over(request, entry)
         return
     how = _demand_resumable(request, journal, entry)
     others, snapshot, left = _look(request, entry)
@@ -85,18 +85,18 @@ def _resume(request: ReassignRequest, journal: "Journal", entry: "Entry") -> Non
         request.report(report)
         return
     if left.count:
-        demand_no_reassignments(others, additional=request.additional)
-        say_plan(replace(request, throttle=how.throttle), numbers, left.plan)
-        _say_left(request, left)
+        require_no_reassignments(others, additional=request.additional)
+        show_plan(replace(request, throttle=how.throttle), numbers, left.plan)
+        _report_remaining(request, left)
         request.environment.message(f"What is left of {described(entry)}.")
         request.environment.confirm(f"Go on with {counted(left.count, 'partition')}?", request.yes)
         _carry_out(request, journal, entry, how, left)
         return
-    still_set = put_throttles_back(request, journal, entry)
+    not_restored = put_throttles_back(request, journal, entry)
     for reason in skip_reasons(left.plan)[:3]:
         request.environment.message(str(reason))
     _end(request, journal, entry, is_whole=left.is_whole)
-    demand_put_back(still_set)
+    require_put_back(not_restored)
     if not left.is_whole:
         raise RefusedError(
             f"Nothing of entry {entry.id} can be gone on with now.",
@@ -115,8 +115,8 @@ def _carry_out(
     left: "Remaining",
 ) -> None:
     from kipctl.cluster.moves.plan_execution import resume
-    from kipctl.cluster.moves.plan_result import demand_all_done
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.plan_result import require_all_done
+    from kipctl.cluster.moves.throttle import require_put_back
     from kipctl.cluster.moves.throttled_change import throttle_for, throttled
 
     environment, cluster = request.environment, request.cluster
@@ -144,7 +144,7 @@ def _carry_out(
             is_to_pause=journal.is_to_pause,
             guard=request.guard.monitor,
         )
-    still_set = put_throttles_back(request, journal, entry)
+    not_restored = put_throttles_back(request, journal, entry)
     _end(request, journal, entry, is_whole=again.is_whole and not moved.failures)
     known = before.only((*(move.id for move in again.moves), *again.in_place))
     after = afterwards(cluster, known.topics)
@@ -156,8 +156,8 @@ def _carry_out(
         done = len(moved.reassigned.plan.moves)
     request.report(with_skipped(report, again.plan))
     undo = "Undo: kipctl reassign --rollback"
-    demand_all_done(moved.failures, done, undo, has_changed=moved.has_changed)
-    demand_put_back(still_set)
+    require_all_done(moved.failures, done, undo, has_changed=moved.has_changed)
+    require_put_back(not_restored)
 
 
 def _end(request: ReassignRequest, journal: "Journal", entry: "Entry", *, is_whole: bool) -> None:
@@ -193,7 +193,7 @@ def _look(
     cluster = request.cluster
     deadline = time.monotonic() + request.step_timeout_s
     busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=request.dry_run), deadline)
-    say_if_not_listed(request, why)
+    report_if_not_listed(request, why)
     now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
@@ -221,7 +221,7 @@ def _demand_resumable(
     return entry.how
 
 
-def _say_over(request: ReassignRequest, entry: "Entry") -> None:
+def _report_over(request: ReassignRequest, entry: "Entry") -> None:
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if entry.state is not EntryState.DONE:
@@ -229,7 +229,7 @@ def _say_over(request: ReassignRequest, entry: "Entry") -> None:
     request.environment.message(f"Entry {entry.id} is done: nothing is left of it.")
 
 
-def _say_left(request: ReassignRequest, left: "Remaining") -> None:
+def _report_remaining(request: ReassignRequest, left: "Remaining") -> None:
     say = request.environment.message
     if left.under_way.moves:
         say(

@@ -20,10 +20,10 @@ from kipctl.cli.reassign_entries import (
 from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
-    demand_possible,
     in_numbers,
-    say_if_not_listed,
-    say_plan,
+    report_if_not_listed,
+    require_possible,
+    show_plan,
 )
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.plan import Plan
     from kipctl.cluster.moves.plan_result import LeadersMoved
     from kipctl.cluster.moves.rollback import RollbackPlan
-    from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.moves.throttle import NotRestored
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
 
@@ -70,8 +70,8 @@ def roll_back(request: ReassignRequest) -> None:
     """
     from kipctl.cli.reassign_resume import resume_entry
     from kipctl.cluster.moves.safety_checks import (
-        demand_no_reassignments,
         replication_factor_warning,
+        require_no_reassignments,
     )
 
     environment, say = request.environment, request.environment.message
@@ -106,9 +106,9 @@ def roll_back(request: ReassignRequest) -> None:
     if not seen.count:
         _nothing_to_roll_back(request, journal, entry, way)
         return
-    demand_no_reassignments(seen.others, additional=request.additional)
-    demand_possible(request, way.plan, numbers)
-    say_plan(request, numbers, way.plan)
+    require_no_reassignments(seen.others, additional=request.additional)
+    require_possible(request, way.plan, numbers)
+    show_plan(request, numbers, way.plan)
     if way.in_place:
         say(f"Only an election is needed for {counted(len(way.in_place), 'partition')}.")
     if seen.own:
@@ -119,8 +119,8 @@ def roll_back(request: ReassignRequest) -> None:
 
 
 def _carry_out(request: ReassignRequest, journal: "Journal", entry: "Entry", seen: _Survey) -> None:
-    from kipctl.cluster.moves.plan_result import demand_all_done
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.plan_result import require_all_done
+    from kipctl.cluster.moves.throttle import require_put_back
 
     done: list[str] = []
     with (
@@ -134,12 +134,12 @@ def _carry_out(request: ReassignRequest, journal: "Journal", entry: "Entry", see
         request.report(report)
     if moved is not None:
         if gone.again.way.left:
-            _say_left_open(request, entry, gone.again.way)
+            _report_left_open(request, entry, gone.again.way)
         has_changed = moved.has_changed or bool(done)
-        demand_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
+        require_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
     with _partly_done_after(done):
         _demand_undone(request, entry, gone.again, next_step, has_moved=moved is not None)
-    demand_put_back(gone.still_set)
+    require_put_back(gone.not_restored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class _RolledBack:
     known: "Snapshot"
     cancelled: "Cancelled | None"
     moved: "LeadersMoved | None"
-    still_set: "Sequence[StillSet]"
+    not_restored: "Sequence[NotRestored]"
 
     def report(self, request: ReassignRequest) -> Report | None:
         """None where there is nothing to report."""
@@ -182,32 +182,32 @@ def _go_back(
     """
     from kipctl.cluster.moves.journal_entry import EntryState
     from kipctl.cluster.moves.plan_execution import roll_back as rolled_back
-    from kipctl.cluster.moves.safety_checks import demand_same
+    from kipctl.cluster.moves.safety_checks import require_same
 
     moved, cancelled = None, None
     own = [one.id for one in seen.own]
     entry = entry.again()
     again = _look(request, entry)
-    demand_same(seen.way.plan, again.way.plan.without(own))
+    require_same(seen.way.plan, again.way.plan.without(own))
     if own:
         cancelled = _cancel(request, entry, seen.own)
         if cancelled.cancelled:
             done.append(f"Cancelled: {counted(len(cancelled.cancelled), 'reassignment')}.")
     is_throttled = bool(throttled_for(request, journal, entry))
-    still_set = list(put_throttles_back(request, journal, entry))
+    not_restored = list(put_throttles_back(request, journal, entry))
     if is_throttled:
-        done.append(f"The throttle is {'not all ' if still_set else ''}put back.")
+        done.append(f"The throttle is {'not all ' if not_restored else ''}put back.")
     if own or is_throttled:
         entry = entry.again()
         again = _look(request, entry)
-        demand_same(seen.way.plan, again.way.plan.without(own))
+        require_same(seen.way.plan, again.way.plan.without(own))
     way = again.way
     known = again.snapshot.only((*way.in_place, *way.plan.target))
     if way.plan.moves or way.in_place:
         title = f"Rolling back {counted(len(way.plan.moves), 'partition')}"
         whole = _whole(way, known)
         with (
-            request.recorded(journal, whole, still_set, undoes=entry.id) as record,
+            request.recorded(journal, whole, not_restored, undoes=entry.id) as record,
             request.environment.progress(title) as progress,
         ):
             if entry.is_open:
@@ -217,7 +217,7 @@ def _go_back(
     is_undone = not way.left and not again.own and not (moved and moved.failures)
     if is_undone and entry.state is not EntryState.UNDONE:
         mark(request, entry, EntryState.UNDONE)
-    return _RolledBack(again, known, cancelled, moved, still_set)
+    return _RolledBack(again, known, cancelled, moved, not_restored)
 
 
 def put_back(
@@ -231,8 +231,8 @@ def put_back(
 
     Its outcome is added to the error that stopped the change. Returns the report of both.
     """
-    from kipctl.cluster.moves.plan_result import demand_all_done
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.plan_result import require_all_done
+    from kipctl.cluster.moves.throttle import require_put_back
 
     if entry.undoes:
         stopped.what += " A way back is not rolled back itself."
@@ -242,12 +242,12 @@ def put_back(
     try:
         seen = _look(request, entry)
         plan = seen.way.plan
-        demand_possible(request, plan, in_numbers(request, plan, seen.snapshot))
+        require_possible(request, plan, in_numbers(request, plan, seen.snapshot))
         gone = _go_back(request, journal, entry, seen, [])
         moved = gone.moved
         if moved:
-            demand_all_done(moved.failures, moved.done, again, has_changed=moved.has_changed)
-        demand_put_back(gone.still_set)
+            require_all_done(moved.failures, moved.done, again, has_changed=moved.has_changed)
+        require_put_back(gone.not_restored)
         if left := gone.again.way.left:
             raise PartlyDoneError(f"{left[0].id}: {left[0].reason}.")
     except KipctlError as failed:
@@ -298,7 +298,7 @@ def _demand_undone(
             f"Entry {entry.id} is not all undone. {_left_alone(seen.way)}",
             f"{next_step}; --force insists on what somebody has changed.",
         )
-    _say_undone(request, entry)
+    _report_undone(request, entry)
 
 
 def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
@@ -333,7 +333,7 @@ def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") 
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if named is None:
-        entry, newer = journal.last_change(request.say_damaged)
+        entry, newer = journal.last_change(request.report_damaged)
         if entry is not None and request.yes and not request.dry_run:
             _demand_named_entry(request, entry, newer)
     else:
@@ -385,7 +385,7 @@ def _look(request: ReassignRequest, entry: "Entry") -> _Survey:
     cluster = request.cluster
     deadline = time.monotonic() + request.step_timeout_s
     busy, why = list_or_reason(cluster, may_not_list=request.dry_run)
-    say_if_not_listed(request, why)
+    report_if_not_listed(request, why)
     now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
@@ -401,14 +401,14 @@ def _nothing_to_roll_back(
     request: ReassignRequest, journal: "Journal", entry: "Entry", way: "RollbackPlan"
 ) -> None:
     from kipctl.cluster.moves.journal_entry import EntryState
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.throttle import require_put_back
 
     if not way.left:
         with journal.locked(request.origin):
-            still_set = put_throttles_back(request, journal, entry)
+            not_restored = put_throttles_back(request, journal, entry)
             mark(request, entry, EntryState.UNDONE)
-        _say_undone(request, entry)
-        demand_put_back(still_set)
+        _report_undone(request, entry)
+        require_put_back(not_restored)
         return
     raise RefusedError(
         f"Nothing of entry {entry.id} can be rolled back. {_left_alone(way)}",
@@ -417,7 +417,7 @@ def _nothing_to_roll_back(
     )
 
 
-def _say_left_open(request: ReassignRequest, entry: "Entry", way: "RollbackPlan") -> None:
+def _report_left_open(request: ReassignRequest, entry: "Entry", way: "RollbackPlan") -> None:
     request.environment.message(
         f"Entry {entry.id} is not all undone, and stays open. {_left_alone(way)}"
     )
@@ -434,7 +434,7 @@ def _left_alone(way: "RollbackPlan") -> str:
     return " ".join(str(one) for one in skip_reasons(Plan((), way.left))[:3])
 
 
-def _say_undone(request: ReassignRequest, entry: "Entry") -> None:
+def _report_undone(request: ReassignRequest, entry: "Entry") -> None:
     request.environment.message(f"All is as before entry {entry.id}: it is undone.")
 
 

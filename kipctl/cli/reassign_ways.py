@@ -11,10 +11,10 @@ from kipctl.cli.reassign_request import (
     ReassignRequest,
     afterwards,
     ask_again,
-    demand_possible,
     in_numbers,
     look,
-    say_plan,
+    require_possible,
+    show_plan,
 )
 from kipctl.counts import counted
 from kipctl.report.leader_tables import moved_report
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.plan_result import LeadersMoved
     from kipctl.cluster.moves.planners.options import PlannerOption
     from kipctl.cluster.moves.safety_checks import Planner, Survey
-    from kipctl.cluster.moves.throttle import StillSet
+    from kipctl.cluster.moves.throttle import NotRestored
     from kipctl.cluster.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -81,9 +81,9 @@ class _Change:
 
 def rotate(request: ReassignRequest) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
-    from kipctl.cluster.moves.plan import demand_moves
+    from kipctl.cluster.moves.plan import require_moves
     from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
-    from kipctl.cluster.moves.safety_checks import demand_no_reassignments
+    from kipctl.cluster.moves.safety_checks import require_no_reassignments
     from kipctl.cluster.snapshot import select
     from kipctl.runs.plan import OWN_TOPIC
 
@@ -96,8 +96,8 @@ def rotate(request: ReassignRequest) -> None:
 
     seen = look(request, lambda now: rotated(select(now, request.topics)))
     if not request.dry_run:
-        demand_no_reassignments(seen.busy, additional=request.additional)
-    demand_moves(seen.plan, request.topics)
+        require_no_reassignments(seen.busy, additional=request.additional)
+    require_moves(seen.plan, request.topics)
     words = "Rotate the leaders of {}?", "Rotating {}"
     _carry_out(request, _Change(*words, seen, plan_with_made, may_meet_throttles=False, made=made))
 
@@ -106,7 +106,7 @@ def carry_out_plan(request: ReassignRequest, path: Path) -> None:
     """Carry out an assignment in Kafka's own JSON."""
     from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
     from kipctl.cluster.moves.plan import plan_to
-    from kipctl.cluster.moves.safety_checks import demand_factor_wanted
+    from kipctl.cluster.moves.safety_checks import require_factor_wanted
 
     file = read_reassignment(path)
 
@@ -120,7 +120,7 @@ def carry_out_plan(request: ReassignRequest, path: Path) -> None:
             f"The log_dirs of {path} are ignored: brokers place new replicas."
         )
     if not request.dry_run:
-        demand_factor_wanted(seen.plan, wanted=request.change_factor)
+        require_factor_wanted(seen.plan, wanted=request.change_factor)
     _carry_out(request, _Change("Reassign {}?", "Reassigning {}", seen, planner, elects=False))
 
 
@@ -156,13 +156,13 @@ def _carry_out(request: ReassignRequest, change: _Change) -> None:
     A dry run, and a plan that moves nothing, end with what is shown.
     """
     from kipctl.cluster.moves.plan_execution import reassign, rotate_leaders
-    from kipctl.cluster.moves.plan_result import Reassigned, demand_all_done
+    from kipctl.cluster.moves.plan_result import Reassigned, require_all_done
     from kipctl.cluster.moves.safety_checks import (
-        demand_no_reassignments,
-        demand_same,
         replication_factor_warning,
+        require_no_reassignments,
+        require_same,
     )
-    from kipctl.cluster.moves.throttle import demand_put_back
+    from kipctl.cluster.moves.throttle import require_put_back
 
     environment, cluster, seen = request.environment, request.cluster, change.seen
     numbers = in_numbers(request, seen.plan, seen.snapshot, change.logs)
@@ -177,23 +177,23 @@ def _carry_out(request: ReassignRequest, change: _Change) -> None:
             )
         )
         return
-    demand_no_reassignments(seen.busy, additional=request.additional)
-    demand_possible(request, seen.plan, numbers)
-    say_plan(request, numbers, seen.plan)
+    require_no_reassignments(seen.busy, additional=request.additional)
+    require_possible(request, seen.plan, numbers)
+    show_plan(request, numbers, seen.plan)
     journal = request.journal(seen.snapshot.cluster_id)
-    request.say_if_unfinished(journal, seen.plan if change.may_meet_throttles else None)
+    request.report_unfinished(journal, seen.plan if change.may_meet_throttles else None)
     question = change.question.replace("{}", counted(len(seen.plan.moves), "partition"))
     environment.confirm(f"{question}{replication_factor_warning(seen.plan)}", request.yes)
-    still_set: list[StillSet] = []
+    not_restored: list[NotRestored] = []
 
     def act() -> "LeadersMoved | Reassigned":
         plan, batch = ask_again(request, change.planner).plan, request.pace.batch
-        demand_same(seen.plan, plan, change.made)
+        require_same(seen.plan, plan, change.made)
         if change.elects:
             plan, batch = request.guard.along(plan, batch)
         title = change.title.replace("{}", counted(len(plan.moves), "partition"))
         with (
-            request.recorded(journal, plan, still_set, elects=change.elects) as entry,
+            request.recorded(journal, plan, not_restored, elects=change.elects) as entry,
             environment.progress(title) as progress,
         ):
             how = request.carrying_out(entry, progress, batch)
@@ -213,8 +213,8 @@ def _carry_out(request: ReassignRequest, change: _Change) -> None:
         report = moved_report(REASSIGN, done, before, after)
         failures, count, has_changed = done.failures, done.done, done.has_changed
     request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
-    demand_all_done(failures, count, UNDO, has_changed=has_changed)
-    demand_put_back(still_set)
+    require_all_done(failures, count, UNDO, has_changed=has_changed)
+    require_put_back(not_restored)
 
 
 def _measured(

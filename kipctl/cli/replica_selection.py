@@ -125,7 +125,7 @@ def replica_selection(
         select_partitions,
         topic_and_number,
     )
-    from kipctl.cluster.snapshot import demand_named_shown, parse_partition, take_snapshot
+    from kipctl.cluster.snapshot import parse_partition, require_named_shown, take_snapshot
     from kipctl.transport.request import Cluster
 
     one = None if explain is None else parse_partition(explain)
@@ -140,8 +140,8 @@ def replica_selection(
             if one is None
             else [one.topic]
         )
-        demand_named_shown(cluster, snapshot.topics, names)
-        environment.say_what_may_be_hidden(cluster, snapshot.topics, names)
+        require_named_shown(cluster, snapshot.topics, names)
+        environment.report_hidden_topics(cluster, snapshot.topics, names)
         wanted = (
             select_partitions(snapshot, topic or [])
             if one is None

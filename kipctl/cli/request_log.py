@@ -159,14 +159,14 @@ def _at_brokers(
     act: "Callable[[Cluster, Sequence[int]], Sequence[LoggerLevel]]",
     of: _BrokersOptions,
 ) -> None:
-    from kipctl.cluster.request_log import chosen_brokers, demand_all_reported
+    from kipctl.cluster.request_log import chosen_brokers, require_all_reported
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.access(of.bootstrap_server), timeout_s=_TIMEOUT_S) as cluster:
         levels = act(cluster, chosen_brokers(cluster, of.broker or ()))
         _forget(environment, cluster, levels)
     environment.report(levels_report(action, levels), of.output)
-    demand_all_reported(levels, action)
+    require_all_reported(levels, action)
 
 
 def _forget(environment: Environment, cluster: "Cluster", levels: "Sequence[LoggerLevel]") -> None:
@@ -233,8 +233,8 @@ def _on_for(
     """Switch on, wait, and switch off again, whatever happens."""
     from kipctl.cluster.request_log import (
         broker_list,
-        demand_all_restored,
         is_on,
+        require_all_restored,
         restore_levels,
         wait_while_on,
     )
@@ -255,7 +255,7 @@ def _on_for(
             now = restore_levels(cluster, switched)
             _forget(environment, cluster, now)
     environment.report(levels_report("on", now, on_s), output)
-    demand_all_restored(now)
+    require_all_restored(now)
     off_again = [one.broker for one in now if not is_on(one.level)]
     left_on = [one.broker for one in now if is_on(one.level)]
     said = (f"The request log is off again at {broker_list(off_again)}." if off_again else "") + (

@@ -94,12 +94,12 @@ def dry_run(request: RollRequest) -> None:
 
 def begin(request: RollRequest) -> None:
     """Look, refuse, ask, look again, and restart one node after the other."""
-    from kipctl.roll.plan import demand_safe, describe_risk
+    from kipctl.roll.plan import describe_risk, require_safe
 
     environment, how = request.environment, _with_lab(request, request.how)
     _demand_ended(request)
     plan = request.plan()
-    demand_safe(plan, force=how.force)
+    require_safe(plan, force=how.force)
     _demand_commands(plan, how)
     for line in plan_closing(plan.as_document()):
         environment.message(line)
@@ -112,7 +112,7 @@ def begin(request: RollRequest) -> None:
     with request.changes.locked(request.origin):
         _demand_ended(request)  # another may have begun one since
         again = request.plan()
-        demand_safe(again, force=how.force)
+        require_safe(again, force=how.force)
         if [step.broker for step in again.steps] != [step.broker for step in plan.steps]:
             raise RefusedError("The order has changed since it was shown. Nothing was changed.")
         _carry_out(request, request.rolls.begin(request.origin, how, again.steps))

@@ -38,11 +38,11 @@ def start(
 ) -> None:
     """Start a JVM that waits for analyses; it takes up to 2 GB, or spark.driver.memory."""
     environment: Environment = context.obj
-    from kipctl.extras import demand
+    from kipctl.extras import require
     from kipctl.pipeline import warm
     from kipctl.pipeline.place import Place, parse_conf
 
-    demand("pyspark", "This command")
+    require("pyspark", "This command")
     place = Place(conf=parse_conf(conf or []))
     with environment.progress("Starting Spark."):
         status = warm.start(place, idle_timeout)

@@ -59,7 +59,7 @@ def wait(
             topics = select(take_snapshot(cluster, named=topic), topic).topics
         with environment.progress(f"Waiting for {', '.join(wanted)}") as progress:
             seen = await_conditions(cluster, topics, wanted, timeout, progress)
-        environment.say_what_may_be_hidden(cluster, seen.snapshot.topics, topic or [])
+        environment.report_hidden_topics(cluster, seen.snapshot.topics, topic or [])
     seconds = time.monotonic() - began
     asked, answering = len(seen.compared.asked), len(seen.compared.answering)
     environment.report(

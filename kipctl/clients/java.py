@@ -20,7 +20,7 @@ from kipctl.clients.load import (
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
-from kipctl.transport.reachable import demand_reachable
+from kipctl.transport.reachable import require_reachable
 
 SOFTWARE = "apache-kafka-java"
 _START_TIMEOUT_S = 60.0
@@ -166,7 +166,7 @@ class JavaClient:
         read: Callable[[_RunningJava[_Result]], _Result],
     ) -> Iterator[_RunningJava[_Result]]:
         """In a folder of its own, which only its owner can read."""
-        demand_reachable(access)
+        require_reachable(access)
         name = f"Java's {kind} {self.version}"
         with tempfile.TemporaryDirectory(prefix="kipctl-java-", ignore_cleanup_errors=True) as made:
             folder = Path(made)

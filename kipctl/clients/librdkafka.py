@@ -11,7 +11,7 @@ from kipctl.clients import librdkafka_work
 from kipctl.clients.load import Consumed, ConsumerLoad, Produced, ProducerLoad, RunningClient
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
-from kipctl.transport.reachable import demand_reachable
+from kipctl.transport.reachable import require_reachable
 
 _START_TIMEOUT_S = 60.0
 
@@ -62,13 +62,13 @@ class Librdkafka:
     @contextmanager
     def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
         """A producer in open loop; its process is gone after the block. Raises KipctlError."""
-        demand_reachable(access)
+        require_reachable(access)
         with closing(_RunningLibrdkafka(librdkafka_work.produce, load, access)) as running:
             yield running
 
     @contextmanager
     def consumer(self, load: ConsumerLoad, access: Access) -> Iterator[RunningClient[Consumed]]:
         """A member of a group; its process is gone after the block. Raises KipctlError."""
-        demand_reachable(access)
+        require_reachable(access)
         with closing(_RunningLibrdkafka(librdkafka_work.consume, load, access)) as running:
             yield running

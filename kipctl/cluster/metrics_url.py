@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from kipctl.errors import UsageError
 
 
-def demand_url(url: str) -> None:
+def require_url(url: str) -> None:
     """Raise UsageError for what is no address of a web page."""
     try:
         parts = urlsplit(url)

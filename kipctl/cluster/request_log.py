@@ -191,7 +191,7 @@ def switch_on(cluster: Cluster, levels: Mapping[int, str], ended: Ended) -> tupl
     except BaseException as error:
         if isinstance(error, RefusedError):
             switched.pop()
-        demand_all_restored(restore_levels(cluster, switched))
+        require_all_restored(restore_levels(cluster, switched))
         if isinstance(error, KipctlError):
             error.what += " The request log is as it was at every broker."
         raise
@@ -242,7 +242,7 @@ def _may_be_elsewhere(error: KipctlError | None) -> bool:
     return isinstance(error, (UnreachableError, TimedOutError)) and not isinstance(error, LateError)
 
 
-def demand_all_restored(switched_back: Iterable[LoggerLevel]) -> None:
+def require_all_restored(switched_back: Iterable[LoggerLevel]) -> None:
     """Raise PartlyDoneError, which names the brokers, when one could not be switched off."""
     left = [one for one in switched_back if one.error]
     if left:
@@ -253,7 +253,7 @@ def demand_all_restored(switched_back: Iterable[LoggerLevel]) -> None:
         )
 
 
-def demand_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
+def require_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
     """Raise PartlyDoneError when some brokers failed, the first broker's error when all did.
 
     `action` is that of `kipctl request-log`, to be repeated.

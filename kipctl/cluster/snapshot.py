@@ -151,20 +151,20 @@ def take_snapshot(
     to see, UnreachableError when no broker answers.
     """
     metadata = cluster.metadata(topics)
-    demand_named_shown(cluster, {topic.name or "" for topic in metadata.topics}, named)
-    demand_shown(cluster, metadata.topics)
+    require_named_shown(cluster, {topic.name or "" for topic in metadata.topics}, named)
+    require_shown(cluster, metadata.topics)
     if topics and (gone := [one for one in metadata.topics if is_missing(one.error_code)]):
         raise no_topic(gone[0].name or "", cluster.metadata().topics)
     return from_metadata(metadata)
 
 
-def demand_named_shown(cluster: Cluster, shown: Collection[str], named: Iterable[str]) -> None:
+def require_named_shown(cluster: Cluster, shown: Collection[str], named: Iterable[str]) -> None:
     """Ask for topics (globs are passed over) that were not shown by name, as it then says why.
 
     Raises RefusedError for one that the user has no right to see.
     """
     if missing := [name for name in named if name not in shown and not is_glob(name)]:
-        demand_shown(cluster, cluster.metadata(missing).topics)
+        require_shown(cluster, cluster.metadata(missing).topics)
 
 
 def no_topic(name: str, there: Iterable[MetadataResponseTopic]) -> UsageError:
@@ -183,7 +183,7 @@ def refresh_snapshot(cluster: Cluster, topics: Iterable[str]) -> Snapshot:
     meanwhile is no fault of the command line. Raises RefusedError and UnreachableError.
     """
     metadata = cluster.metadata(sorted(set(topics)))
-    demand_shown(cluster, metadata.topics)
+    require_shown(cluster, metadata.topics)
     return from_metadata(without_missing(metadata))
 
 
@@ -201,7 +201,7 @@ def is_missing(error_code: int) -> bool:
     )
 
 
-def demand_shown(cluster: Cluster, topics: Iterable[MetadataResponseTopic]) -> None:
+def require_shown(cluster: Cluster, topics: Iterable[MetadataResponseTopic]) -> None:
     """Raise RefusedError for a topic that the user has no right to see."""
     for topic in topics:
         if topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:

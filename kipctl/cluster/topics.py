@@ -9,7 +9,7 @@ from kipctl.cluster.log_offsets import offsets_request
 from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
-    demand_shown,
+    require_shown,
     take_snapshot,
 )
 from kipctl.errors import TimedOutError
@@ -159,7 +159,7 @@ def await_topics(
         seen: list[MetadataResponseTopic] = []
         leaders: list[_Leaders] = []
         for seen in _shown_by_each_broker(cluster, names):
-            demand_shown(cluster, seen)  # who may not see it would wait in vain
+            require_shown(cluster, seen)  # who may not see it would wait in vain
             if not all(_is_ready(topic, partitions) for topic in seen):
                 return False
             ids.update((topic.name or "", topic.topic_id) for topic in seen)

@@ -54,7 +54,7 @@ class GuardMonitor(ChangeGuard):
                 f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."
             )
 
-    def demand_quiet(
+    def require_quiet(
         self, away: int | None = None, *, until: float = math.inf, anew: bool = True
     ) -> None:
         """Look, and return when the guard says go. `anew` looks also if it has just done so.

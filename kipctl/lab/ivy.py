@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
-from kipctl.extras import demand
+from kipctl.extras import require
 from kipctl.lab.java import Java
 from kipctl.lab.locks import locked
 from kipctl.progress import ProgressText
@@ -64,7 +64,7 @@ def fetched(
     """
     folder = cache_folder() / download.folder
     if not (folder / _SUMS).exists():
-        demand("pyspark", f"Fetching {download.title}", download.otherwise)
+        require("pyspark", f"Fetching {download.title}", download.otherwise)
     waiting = "Waiting for another kipctl that fetches Kafka."
     with locked(cache_folder(), lambda: progress(waiting)) as lock:
         if not (folder / _SUMS).exists():

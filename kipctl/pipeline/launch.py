@@ -106,7 +106,7 @@ def spark_home(environment: Mapping[str, str]) -> Path:
     return Path(found.origin).parent
 
 
-def demand_one_version(environment: Mapping[str, str]) -> None:
+def require_one_version(environment: Mapping[str, str]) -> None:
     """Raises UsageError when the user's SPARK_HOME is of another version than PySpark.
 
     One whose version cannot be read is let pass.

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from kipctl.pipeline.class_archive import class_archive
-from kipctl.pipeline.launch import Launched, demand_one_version, launch, log_path
+from kipctl.pipeline.launch import Launched, launch, log_path, require_one_version
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.settings import defaults, jvm_options, session_settings
 from kipctl.state import make_private
@@ -38,7 +38,7 @@ def options_of(place: Place, *, is_light: bool) -> list[str]:
 
 def started(conf: Mapping[str, str], options: Sequence[str]) -> Launched:
     """A JVM with these settings and options, which is not waited for. Raises UsageError."""
-    demand_one_version(os.environ)
+    require_one_version(os.environ)
     log = log_path()
     make_private(log.parent)
     log.write_bytes(b"")  # each JVM begins its own

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import PipelineError, RefusedError
-from kipctl.pipeline.launch import demand_one_version, java_program, spark_home
+from kipctl.pipeline.launch import java_program, require_one_version, spark_home
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of, configured
 from kipctl.process import Process, identify, is_alive, send_signal, wait_until
@@ -197,7 +197,7 @@ def start(place: Place, idle_timeout_s: float) -> WarmStatus:
     for a Spark of another version.
     """
     _check_same_host()
-    demand_one_version(os.environ)
+    require_one_version(os.environ)
     order = {"place": asdict(place), "idle_timeout_s": idle_timeout_s}
     key = key_of(place, os.environ)
     own: Process | None = None

@@ -16,7 +16,7 @@ from kipctl.report.verdicts import (
 
 Document = Mapping[str, Any]
 _KEPT_UP = 0.9
-"""An arm that comes to this share of the load's rate is not told of."""
+"""An arm that comes to this share of the load's rate is not reported."""
 
 
 def redirect_answer(document: Document) -> tuple[Paragraph, ...]:

@@ -107,7 +107,7 @@ def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:
 
 def _no_right_to_write(in_fetch: int, asked: int) -> str:
     return (
-        "In Produce no broker told: this user has no right to Write. In Fetch"
+        "In Produce no broker named a leader: this user has no right to Write. In Fetch"
         f" {in_fetch} of {asked} named a leader. Nothing was moved, and nothing written."
     )
 

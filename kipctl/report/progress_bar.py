@@ -50,7 +50,7 @@ class ProgressLine:
     def left_s(self) -> float | None:
         """Seconds, at the speed until now; None while that is not known."""
         (began_s, first), (updated_s, share) = self._began, self._updated
-        if share <= first or (self._progress and self._progress.says_time_left):
+        if share <= first or (self._progress and self._progress.shows_time_left):
             return None
         left_s = (updated_s - began_s) * (1 - share) / (share - first)
         return max(0.0, left_s - (self._clock() - updated_s))

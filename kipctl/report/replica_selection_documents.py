@@ -22,13 +22,13 @@ def document(
 ) -> dict[str, Any]:
     """Each partition in each rack, the racks, and what a client did, None without one.
 
-    `over_s` are the seconds that rates were measured for, None without; `untold` says why the
+    `over_s` are the seconds that rates were measured for, None without; `unreported` says why the
     bytes of a partition are not known, and sums that need them null.
     """
     return {
         "partitions": [_choice(choice) for choice in found.choices],
         "racks": [_rack(summary, found, price_per_gb) for summary in summaries],
-        "untold": [
+        "unreported": [
             {"topic": one.topic, "partition": one.partition, "why": why}
             for one, why in unreported.items()
         ],
@@ -71,7 +71,7 @@ def _rack(
         "bytes_per_s": summary.bytes_per_s,
         "cross_bytes_per_s": summary.cross_bytes_per_s,
         "cross_percent": summary.cross_percent,
-        "untold_partitions": len(summary.unreported),
+        "unreported_partitions": len(summary.unreported),
         "price_of_30_days": (
             None if price_per_gb is None else summary.cost_per_month(price_per_gb)
         ),

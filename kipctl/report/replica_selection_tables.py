@@ -113,14 +113,14 @@ def _racks(document: Document) -> Table:
         tuple((*(row[key] for key in keys), *_bytes(row, of_bytes)) for row in rows),
         (
             f"Across racks: {reported}, with every partition read once in each rack.",
-            *_unreported(document["untold"]),
+            *_unreported(document["unreported"]),
         ),
     )
 
 
 def _bytes(row: Document, keys: Sequence[str]) -> tuple[Any, ...]:
     """Sums of bytes and what follows from them; one that is not known is no zero."""
-    missing = "not told" if row["untold_partitions"] else None
+    missing = "not known" if row["unreported_partitions"] else None
     return tuple(missing if row[key] is None else row[key] for key in keys)
 
 
@@ -129,7 +129,7 @@ def _unreported(partitions: Sequence[Document]) -> tuple[str, ...]:
         return ()
     first = partitions[0]
     return (
-        f"Partitions whose bytes, or who serves them, are not told: {len(partitions)};"
+        f"Partitions whose bytes, or who serves them, are not known: {len(partitions)};"
         f" {first['topic']}-{first['partition']}: {first['why'].removesuffix('.')}.",
     )
 

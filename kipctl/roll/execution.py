@@ -38,7 +38,7 @@ from kipctl.roll.next_step import (
     next_node,
 )
 from kipctl.roll.node_watch import ClusterWatch, NodeWatch
-from kipctl.roll.plan import demand_safe, plan_roll
+from kipctl.roll.plan import plan_roll, require_safe
 from kipctl.roll.process_identity import ProcessMark, RestartVerdict, judge_restart
 from kipctl.roll.record import IN_SYNC, RollRecord, RollState, Step
 from kipctl.roll.restart_command import (
@@ -220,7 +220,7 @@ class Roll:
 
     def _before_batch(self) -> None:
         self._demand_no_pause()
-        self.guarding.demand_quiet(None)
+        self.guarding.require_quiet(None)
 
     def _demand_no_pause(self) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause (`reassign --pause`)."""
@@ -230,14 +230,14 @@ class Roll:
     def _restart(self, step: Step) -> None:
         """Call for the restart, after a last look at what it risks now."""
         how, broker = self.record.how, step.broker
-        self.guarding.demand_quiet(None)
+        self.guarding.require_quiet(None)
         chosen = None if step.is_controller_only else [broker]
         plan = plan_roll(self.watcher.facts(), chosen, controllers=step.is_controller_only)
         for unknown in plan.not_known:
             if unknown not in self._warned_of:
                 self._warned_of.add(unknown)
                 self.message(f"Not known: {unknown}")
-        demand_safe(plan, force=how.force)
+        require_safe(plan, force=how.force)
         mark = self._mark_before(broker)
         self._watched.forget()
         self._is_called_here = True
@@ -278,7 +278,7 @@ class Roll:
 
     def _leaders_back(self, step: Step) -> None:
         step = self._save(step.reached(IN_SYNC))
-        self.guarding.demand_quiet(None)
+        self.guarding.require_quiet(None)
         step = self._save(step.begin(Phase.LEADERS_BACK))
         brought = self.leaders.bring_back(step.since) if step.has_moved else 0
         step = self._save(step.begin(Phase.DONE, brought_back=step.brought_back + brought))

@@ -8,7 +8,7 @@ from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
 from kipctl.cluster.moves.pacing import Pace
 from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
-from kipctl.cluster.moves.plan_result import demand_all_done
+from kipctl.cluster.moves.plan_result import require_all_done
 from kipctl.cluster.moves.planners.preferred_leaders import leaders_off
 from kipctl.cluster.moves.reassign import Progress, topic_ids
 from kipctl.cluster.moves.rollback import ALREADY_BACK, DELETED, plan_rollback
@@ -88,7 +88,7 @@ class LeaderMover:
                     progress=self.progress,
                     timeout_s=self.timeout_s,
                 )
-                demand_all_done(back.failures, back.done, "", has_changed=back.has_changed)
+                require_all_done(back.failures, back.done, "", has_changed=back.has_changed)
                 brought += back.done
             if not way.is_whole:
                 held = next(

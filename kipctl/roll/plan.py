@@ -211,7 +211,7 @@ def _controllers(facts: Facts, controllers_only: Sequence[int]) -> tuple[Risk, .
     return tuple(steps)
 
 
-def demand_safe(plan: RollPlan, *, force: bool) -> None:
+def require_safe(plan: RollPlan, *, force: bool) -> None:
     """Raise RefusedError for a roll that must not begin now.
 
     `force` insists on restarts that clients notice; never on beginning while something is down.

@@ -103,7 +103,7 @@ def quorum_problem(quorum: Quorum) -> str:
         return "the controllers have no leader"
     leader = quorum.voter(quorum.active)
     if leader is None or leader.behind_ms is None:
-        return "whether controllers are caught up is not told (Kafka tells it since 3.3)"
+        return "whether controllers are caught up is not known (Kafka shows it since 3.3)"
     late = [voter for voter in quorum.voters if not voter.is_caught_up]
     if not late:
         return ""

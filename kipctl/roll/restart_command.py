@@ -82,7 +82,7 @@ def command_for(
             if name is not None and not fullmatch(_PLAIN, values[name] or ""):
                 why = f"is {values[name]!r}, which is not put into a command."
                 if role != "broker" and not values[name]:
-                    why = "is not told by this cluster (hosts of controllers are since Kafka 3.9)."
+                    why = "is not shown by this cluster (hosts of controllers are since Kafka 3.9)."
                 raise UsageError(
                     f"--exec: {name} of {role} {broker} {why}",
                     "Name what you mean by {broker}, or use --manual.",
@@ -144,7 +144,7 @@ class RunningCommand:
             elif time.monotonic() - self._began > self.timeout_s:
                 self._is_late = True
                 self.end()
-        self._tell()
+        self._report()
         if self._status is None:
             return Command.RUNNING
         return Command.FAILED if self._status else Command.ENDED
@@ -167,7 +167,7 @@ class RunningCommand:
             os.killpg(pid, signal.SIGKILL)
         self._status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """What it has said since, whole lines; all of it once it has ended."""
         with self.output.open("rb") as file:
             file.seek(self._read)

@@ -7,7 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from kipctl.errors import UsageError
-from kipctl.extras import demand
+from kipctl.extras import require
 from kipctl.own_topic_names import OWN_ONE, new_name
 from kipctl.pipeline.place import START_TIMEOUT_S, Place
 from kipctl.runs.actions import Action, ActionKind
@@ -114,7 +114,7 @@ class RunPlan:
         self.place(max(1, self.workers))
         check_least(*numbers, ("--count", self.count, 0), ("--workers", self.workers, 1))
         if self.on_spark:
-            demand("pyspark", "A run with workers")
+            require("pyspark", "A run with workers")
         if self.every_s <= 0 or self.reporting_interval_s <= 0:
             raise UsageError("--every and --reporting-interval must be above 0.")
 

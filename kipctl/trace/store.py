@@ -23,7 +23,7 @@ ROWS_A_GROUP = 1 << 17
 _SECRETS = ("password", "secret", "sasl.jaas.config", "token", "ssl.key", "credential")
 
 
-def demand_new(folder: Path) -> None:
+def require_new(folder: Path) -> None:
     """Raise UsageError when the folder of a run to be recorded holds something, or is none."""
     try:
         is_free = not folder.exists() or not any(folder.iterdir())
@@ -48,7 +48,7 @@ class Run:
     @classmethod
     def create(cls, folder: Path) -> "Run":
         """Make the folder. Raises UsageError when it cannot be written or holds something."""
-        demand_new(folder)
+        require_new(folder)
         try:
             make_private(folder)
             probe = folder / ".writable"

@@ -54,7 +54,7 @@ class Access:
         """Whether changes need the user's consent, as far as the cluster's id is known."""
         return self.is_protected_name or bool(self.ids & self.protected_ids)
 
-    def demand_consent(self, what: str) -> None:
+    def require_consent(self, what: str) -> None:
         """Raise RefusedError for a change of a protected cluster that nobody has agreed to."""
         if self.is_protected and not self.consent:
             which = self.name or f"at {self}"

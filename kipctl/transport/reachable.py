@@ -7,7 +7,7 @@ _WITHIN_S = 8.0
 """For all bootstrap servers together, one after the other."""
 
 
-def demand_reachable(access: Access) -> None:
+def require_reachable(access: Access) -> None:
     """Raise the one error that says why a client would not get in, if it would not.
 
     Other clients try again and again, and take tens of seconds to say less: Java's for

@@ -96,7 +96,7 @@ class BrokerConnection:
         if isinstance(request, ProduceRequest) and request.acks == 0:
             raise ValueError("a Produce request with acks=0 has no answer to wait for")
         if request.api.key in _CHANGES:
-            self.access.demand_consent(_api_name(request))
+            self.access.require_consent(_api_name(request))
         with self._attempt(_api_name(request)):
             self._ensure_connected()
             return self._exchange(request, self._choose_version(request, version))

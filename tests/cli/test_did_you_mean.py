@@ -8,7 +8,7 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.election_request import demand_known
+from kipctl.cluster.moves.election_request import require_known
 from kipctl.cluster.moves.election_until_balanced import preferred_on
 from kipctl.cluster.moves.planners.options import brokers_of
 from kipctl.cluster.moves.wait_conditions import Condition
@@ -115,9 +115,9 @@ def test_a_topic_and_a_glob_that_match_nothing() -> None:
 
 def test_a_partition_of_a_misspelt_topic_and_of_a_right_one() -> None:
     with pytest.raises(UsageError, match=r"Did you mean 'payments'\?"):
-        demand_known([PartitionId("payment", 0)], SNAPSHOT)
+        require_known([PartitionId("payment", 0)], SNAPSHOT)
     with pytest.raises(UsageError) as too_high:
-        demand_known([PartitionId("payments", 7)], SNAPSHOT)
+        require_known([PartitionId("payments", 7)], SNAPSHOT)
     assert "Did you mean" not in str(too_high.value)
 
 

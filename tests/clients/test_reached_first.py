@@ -31,7 +31,7 @@ from kipctl.security.settings import Security
 from kipctl.security.tls import Tls
 from kipctl.transport import reachable
 from kipctl.transport.access import Access
-from kipctl.transport.reachable import demand_reachable
+from kipctl.transport.reachable import require_reachable
 
 RIGHT = Sasl("PLAIN", USER, PASSWORD)
 WRONG = Sasl("PLAIN", USER, "hunter2")
@@ -104,7 +104,7 @@ def test_a_server_that_says_nothing_is_waited_for_only_so_long(
 def test_what_is_right_is_let_through() -> None:
     with ScriptedBroker(Logins(answered)) as broker:
         access = Access(broker.address, Security(None, RIGHT))
-        demand_reachable(access)
+        require_reachable(access)
         with (
             pytest.raises(KipctlError, match="cannot be run"),
             NO_JAVA.producer(LOAD, access),
@@ -114,7 +114,7 @@ def test_what_is_right_is_let_through() -> None:
 
 def test_a_tap_is_not_asked_as_it_would_record_it() -> None:
     with ScriptedBroker(answered) as broker:
-        demand_reachable(Access("b:1").behind(broker.address))
+        require_reachable(Access("b:1").behind(broker.address))
         assert broker.asked == []
-        demand_reachable(Access(broker.address))
+        require_reachable(Access(broker.address))
         assert broker.asked != []

@@ -9,11 +9,11 @@ import pytest
 from kipctl.cluster.request_log import (
     LoggerLevel,
     chosen_brokers,
-    demand_all_reported,
-    demand_all_restored,
     is_on,
     levels_of,
     read_levels,
+    require_all_reported,
+    require_all_restored,
     restore_levels,
     switch_off,
     switch_on,
@@ -147,7 +147,7 @@ def test_on_and_back_leave_those_alone_that_were_on() -> None:
         (3, "INFO", "INFO"),
         (4, "DEBUG", "DEBUG"),
     ]
-    demand_all_restored(back)
+    require_all_restored(back)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_broker_that_cannot_be_switched_off_is_named_and_stops_no_other() -> N
     assert sorted(brokers.set[2:]) == [(1, "WARN"), (1, "WARN"), (2, "WARN")]
     assert brokers.levels == {1: "DEBUG", 2: "WARN"}
     with pytest.raises(PartlyDoneError) as failed:
-        demand_all_restored(back)
+        require_all_restored(back)
     assert str(failed.value) == (
         "The request log is STILL ON at broker 1, unless restarted since. Broker b:1 hangs.\n"
         "Switch it off: kipctl request-log off --broker 1"
@@ -257,7 +257,7 @@ def test_a_level_that_is_not_told_is_an_error() -> None:
 def test_of_some_brokers_that_refuse_it_is_said_what_grants_the_right() -> None:
     brokers = Brokers({1: "INFO"})
     with pytest.raises(PartlyDoneError) as partly:
-        demand_all_reported(read_levels(as_cluster(brokers), (1, 3)), "status")
+        require_all_reported(read_levels(as_cluster(brokers), (1, 3)), "status")
     grant, again = partly.value.next_step.splitlines()
     assert grant.startswith("Grant it: kafka-acls ")
     assert again == "Try again: kipctl request-log status --broker 3"
@@ -269,14 +269,14 @@ def test_brokers_that_fail_to_switch_off_are_counted_against_the_others() -> Non
 
     brokers = Brokers({1: "DEBUG", 2: "DEBUG", 3: "DEBUG"}, fails)
     with pytest.raises(PartlyDoneError) as partly:
-        demand_all_reported(switch_off(as_cluster(brokers), (1, 2, 3)), "off")
+        require_all_reported(switch_off(as_cluster(brokers), (1, 2, 3)), "off")
     assert str(partly.value) == (
         "2 of 3 brokers failed. Broker 2 does not set the level of kafka.request.logger:"
         " INVALID_CONFIG (no).\nTry again: kipctl request-log off --broker 2 --broker 3"
     )
     with pytest.raises(RefusedError, match="Broker 2 does not set"):
-        demand_all_reported(switch_off(as_cluster(brokers), (2, 3)), "off")
-    demand_all_reported(switch_off(as_cluster(brokers), (1,)), "off")
+        require_all_reported(switch_off(as_cluster(brokers), (2, 3)), "off")
+    require_all_reported(switch_off(as_cluster(brokers), (1,)), "off")
 
 
 def test_waiting_ends_when_asked_to_and_when_the_time_is_over() -> None:

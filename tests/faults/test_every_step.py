@@ -46,14 +46,14 @@ def steps(name: str, stride: int) -> Iterator[int]:
     yield from count(Random(SEED + name).randrange(stride) + 1, stride)
 
 
-def demand_over(one: World) -> None:
+def require_over(one: World) -> None:
     """Nothing is left to be done, or to be put back, and that is said."""
     assert list(one.journal.unfinished()) == [], one.log
     ran = one.run("--resume", "--yes")
     assert (ran.status, "othing is left to resume" in ran.err) == (0, True), one.log
 
 
-def demand_ended(one: World, way: str, before: State, planned: State) -> None:
+def require_ended(one: World, way: str, before: State, planned: State) -> None:
     """End what was cut off; what was cut off before it was written down has changed nothing."""
     if not one.journal.count():
         assert one.state == before, one.log
@@ -61,12 +61,12 @@ def demand_ended(one: World, way: str, before: State, planned: State) -> None:
     is_over = one.journal.last_change()[0] is None
     if way == "--rollback" and is_over:  # it was over before it was killed
         assert one.state == before, one.log
-        demand_over(one)
+        require_over(one)
         return
     ran = one.run(way, "--yes")
     assert ran.status == 0, one.log
     assert one.state == (planned if way == "--resume" else before), one.log
-    demand_over(one)
+    require_over(one)
 
 
 @pytest.mark.timeout(900)
@@ -81,7 +81,7 @@ def test_killed_at_every_step_it_is_ended_by_the_next(
             if not cut.is_killed:
                 assert step > 150, one.log
                 return
-            demand_ended(one, way, before, planned)
+            require_ended(one, way, before, planned)
 
 
 @pytest.mark.timeout(900)
@@ -99,7 +99,7 @@ def test_what_ends_it_may_be_killed_at_every_step_too(
                 assert cut.status == 0, one.log
                 assert step > 20, one.log
                 return
-            demand_ended(one, way, before, planned)
+            require_ended(one, way, before, planned)
 
 
 @pytest.mark.timeout(900)
@@ -124,6 +124,6 @@ def test_out_of_disk_at_every_write_it_says_so_and_tells_the_truth(
             else:
                 assert one.state == planned, one.log
             if any(one.journal.unfinished()):
-                demand_ended(one, way, before, planned)
+                require_ended(one, way, before, planned)
             else:
-                demand_over(one)
+                require_over(one)

@@ -22,7 +22,7 @@ from kipctl.protocol.sasl import (
     SaslHandshakeResponse,
 )
 from kipctl.roll.facts import ask_facts
-from kipctl.roll.plan import demand_safe, plan_roll
+from kipctl.roll.plan import plan_roll, require_safe
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import Security
 from kipctl.transport.access import Access
@@ -59,7 +59,7 @@ def test_a_cut_answer_is_asked_for_again(configs: Configs) -> None:
         plan = plan_roll(ask_facts(cluster), [1])
     assert plan.steps[0].below == (T0,)
     with pytest.raises(RefusedError, match=r"t-0 below min\.insync\.replicas"):
-        demand_safe(plan, force=False)
+        require_safe(plan, force=False)
 
 
 def test_a_guard_does_not_keep_what_was_not_known(configs: Configs) -> None:

@@ -11,8 +11,8 @@ from kipctl.errors import UsageError
 from kipctl.pipeline import warm
 from kipctl.pipeline.launch import (
     cache_folder,
-    demand_one_version,
     launch,
+    require_one_version,
     spark_home,
     spark_version,
 )
@@ -75,10 +75,10 @@ def test_a_spark_of_another_version_is_refused(home: Path, monkeypatch: pytest.M
     own = home / "spark"
     (own / "jars").mkdir(parents=True)
     monkeypatch.setenv("SPARK_HOME", str(own))
-    demand_one_version(os.environ)  # there is nothing to tell it by
+    require_one_version(os.environ)  # there is nothing to tell it by
     core = own / "jars" / f"spark-core_2.13-{version}-vendor-1.jar"
     core.touch()
-    demand_one_version(os.environ)
+    require_one_version(os.environ)
     core.rename(core.with_name("spark-core_2.12-3.5.1.jar"))
     for begin in (lambda: started({}, []), lambda: warm.start(Place(), 600)):
         with pytest.raises(UsageError, match=rf"is Spark 3\.5\.1; kipctl's PySpark is {version}"):

@@ -137,7 +137,7 @@ RUN_2_LATE = ["run 2", "━" * 13 + "┄" * 38 + "   25 %"]
             ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 26 s left"],
         ),
         (
-            (ProgressText("half, 7 min left", 5, 10, says_time_left=True), "meanwhile"),
+            (ProgressText("half, 7 min left", 5, 10, shows_time_left=True), "meanwhile"),
             0,
             ["meanwhile", "━" * 26 + "┄" * 25 + "   50 %"],
         ),

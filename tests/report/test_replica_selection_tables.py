@@ -49,14 +49,14 @@ def rack(**more: Any) -> dict[str, Any]:
         "bytes_per_s": None,
         "cross_bytes_per_s": None,
         "cross_percent": 25.0,
-        "untold_partitions": 0,
+        "unreported_partitions": 0,
         "price_of_30_days": None,
         **more,
     }
 
 
 def document(**more: Any) -> dict[str, Any]:
-    empty = {"untold": [], "rate_over_s": None, "price_per_gb": None, "client": None}
+    empty = {"unreported": [], "rate_over_s": None, "price_per_gb": None, "client": None}
     return {"partitions": [row()], "racks": [rack()], **empty, **more}
 
 
@@ -122,21 +122,21 @@ def test_rates_and_prices_have_columns_only_where_they_were_asked_for() -> None:
 
 
 def test_bytes_that_nobody_told_are_no_zero() -> None:
-    unknown = rack(held_bytes=None, cross_percent=None, untold_partitions=1)
+    unknown = rack(held_bytes=None, cross_percent=None, unreported_partitions=1)
     idle = rack(held_bytes=0, cross_percent=None)
-    untold = {"topic": "orders", "partition": 3, "why": "broker 1 is gone."}
-    table, *_ = selection_tables(document(racks=[unknown, idle], untold=[untold]))
-    assert [row[-2:] for row in table.rows] == [("not told", "not told"), (0, None)]
+    unreported = {"topic": "orders", "partition": 3, "why": "broker 1 is gone."}
+    table, *_ = selection_tables(document(racks=[unknown, idle], unreported=[unreported]))
+    assert [row[-2:] for row in table.rows] == [("not known", "not known"), (0, None)]
     assert table.notes[1] == (
-        "Partitions whose bytes, or who serves them, are not told: 1; orders-3: broker 1 is gone."
+        "Partitions whose bytes, or who serves them, are not known: 1; orders-3: broker 1 is gone."
     )
     whole, alone = selection_tables(
         document(
-            racks=[rack(bytes_per_s=None, cross_bytes_per_s=0.0, untold_partitions=1)],
+            racks=[rack(bytes_per_s=None, cross_bytes_per_s=0.0, unreported_partitions=1)],
             rate_over_s=5.0,
         )
     )[0].rows[0][-2:]
-    assert (whole, alone) == ("not told", 0.0)
+    assert (whole, alone) == ("not known", 0.0)
 
 
 def test_what_a_client_did_stands_beside_it() -> None:
@@ -158,7 +158,7 @@ def test_what_a_client_did_stands_beside_it() -> None:
 def test_a_walk_begins_with_what_the_broker_really_said() -> None:
     steps = [
         {"rule": "in b", "facts": "1 a, 2 b", "left": (2,)},
-        {"rule": "the rest", "facts": "not told", "left": ()},
+        {"rule": "the rest", "facts": "not known", "left": ()},
     ]
     walks = [
         row(steps=steps),
@@ -168,7 +168,10 @@ def test_a_walk_begins_with_what_the_broker_really_said() -> None:
     walked = {"topic": "orders", "partition": 0, "walks": walks}
     tables = walk_tables(walked)
     assert tables[0].title == "orders-0, for a reader in b"
-    assert tables[0].rows == (("in b", "1 a, 2 b", "2"), ("the rest", "not told", "cannot be told"))
+    assert tables[0].rows == (
+        ("in b", "1 a, 2 b", "2"),
+        ("the rest", "not known", "cannot be told"),
+    )
     answers = [
         "The leader of orders-0 sends a reader in b to broker 2: a follower in the rack.",
         "The leader of orders-0 sends a reader in b to broker 1, which is not what the rules say:"

@@ -261,7 +261,7 @@ class GuardingWorld(GuardMonitor):
     world: World = field(kw_only=True)
     asked: int = 0
 
-    def demand_quiet(self, away: int | None) -> None:
+    def require_quiet(self, away: int | None) -> None:
         self.asked += 1
         if self.asked == self.world.gives_up_at:
             raise GivenUpError("Given up.")

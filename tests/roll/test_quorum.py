@@ -59,7 +59,7 @@ def test_before_kafka_3_9_nobody_tells_where_they_listen() -> None:
         (described((101, NOW, NOW), (102, NOW, NOW - 2500)), "controller 102 is not caught up, "),
         (described((101, NOW, NOW), (102, -1, -1)), "controller 102 is not caught up"),
         (described((101, NOW, NOW), (102, -1, -1), (103, -1, -1)), "(and 1 more)"),
-        (described((101, -1, -1), (102, -1, -1)), "Kafka tells it since 3.3"),
+        (described((101, -1, -1), (102, -1, -1)), "Kafka shows it since 3.3"),
         (described((101, NOW, NOW), leader=-1), "no leader"),
         (described((101, NOW, NOW), leader=104), "no leader"),
     ],

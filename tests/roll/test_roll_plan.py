@@ -8,7 +8,7 @@ from plan_worlds import cluster_of
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_topic_names import new_name
-from kipctl.roll.plan import Facts, RollPlan, demand_safe, plan_roll
+from kipctl.roll.plan import Facts, RollPlan, plan_roll, require_safe
 from kipctl.roll.quorum import Quorum, Voter
 
 
@@ -86,34 +86,34 @@ def test_a_cluster_that_is_not_whole_refuses_the_roll_whatever_is_forced(
 ) -> None:
     plan = plan_roll(Facts(snapshot, frozenset(), 9, min_insync={"t": 1}, moving=moving))
     if not refused:
-        demand_safe(plan, force=False)
+        require_safe(plan, force=False)
         return
     with pytest.raises(RefusedError) as error:
-        demand_safe(plan, force=True)
+        require_safe(plan, force=True)
     assert refused in error.value.what
 
 
 def test_a_restart_that_stops_partitions_has_to_be_insisted_on() -> None:
     plan = plan_roll(Facts(cluster_of((1, 2), (1,)), frozenset(), 9, min_insync={"t": 2}))
     with pytest.raises(RefusedError, match=r"broker 1: t-1 without any replica, t-0 below") as no:
-        demand_safe(plan, force=False)
+        require_safe(plan, force=False)
     assert "2 of 4 brokers" in no.value.what
-    demand_safe(plan, force=True)
+    require_safe(plan, force=True)
 
 
 def test_a_restart_of_which_nobody_knows_what_it_stops_has_to_be_insisted_on() -> None:
     plan = plan_roll(Facts(cluster_of((1, 2, 3)), frozenset(), 9, min_insync={"t": None}))
     with pytest.raises(RefusedError, match="not known: broker 1: t-0 of unknown") as no:
-        demand_safe(plan, force=False)
+        require_safe(plan, force=False)
     assert "DescribeConfigs" in no.value.next_step
-    demand_safe(plan, force=True)
+    require_safe(plan, force=True)
 
 
 def test_a_client_that_is_shown_no_topic_cannot_roll() -> None:
     nothing = "No topic is shown: there is none, or none that User:alice may Describe."
     plan = plan_roll(Facts(cluster_of(), frozenset(), 9, none_shown=nothing))
     with pytest.raises(RefusedError, match="No topic is shown"):
-        demand_safe(plan, force=True)
+        require_safe(plan, force=True)
 
 
 def test_a_broker_that_is_not_there_cannot_be_chosen() -> None:
@@ -193,11 +193,11 @@ def test_a_majority_of_controllers_has_to_be_left(ids: tuple[int, ...], is_harmf
         [] if not is_harmful else [node for node in order(plan) if node in ids]
     )
     if not is_harmful:
-        demand_safe(plan, force=False)
+        require_safe(plan, force=False)
         return
     with pytest.raises(RefusedError, match="no majority of controllers is left"):
-        demand_safe(plan, force=False)
-    demand_safe(plan, force=True)
+        require_safe(plan, force=False)
+    require_safe(plan, force=True)
 
 
 @pytest.mark.parametrize(("behind_ms", "said"), [(2001, "for 2.0 s"), (None, "not caught up")])
@@ -206,8 +206,8 @@ def test_a_controller_that_is_not_caught_up_refuses_restarts_of_controllers(
 ) -> None:
     facts = with_controllers(101, 102, 103, active=102, behind_ms=behind_ms)
     with pytest.raises(RefusedError, match=said):
-        demand_safe(plan_roll(facts, controllers=True), force=True)
-    demand_safe(plan_roll(facts), force=False)  # of brokers alone it does not
+        require_safe(plan_roll(facts, controllers=True), force=True)
+    require_safe(plan_roll(facts), force=False)  # of brokers alone it does not
 
 
 def test_controllers_that_are_not_there_or_not_known_cannot_be_restarted() -> None:

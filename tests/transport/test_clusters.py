@@ -129,6 +129,6 @@ def test_a_protected_cluster_is_changed_with_consent_only(
         access.identify(cluster_id)
     if is_refused:
         with pytest.raises(RefusedError, match="is protected: CreateTopics is refused"):
-            access.demand_consent("CreateTopics")
+            access.require_consent("CreateTopics")
         access.consent.add("answered")
-    access.demand_consent("CreateTopics")
+    access.require_consent("CreateTopics")

@@ -63,7 +63,7 @@ class Verdict(StrEnum):
     NO_HINT = "no hint"
     TOO_OLD = "too old for hints"
     NOT_ASKED = "no partition is led elsewhere: not asked"
-    NO_RIGHT = "no right to write to the topic: not told"
+    NO_RIGHT = "no right to write to the topic: not known"
     UNEXPECTED = "answered otherwise"
     UNREACHABLE = "does not answer"
 

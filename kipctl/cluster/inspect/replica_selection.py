@@ -155,7 +155,7 @@ def _steps(facts: PartitionFacts, rack: str) -> Iterator[Step]:
         yield Step(f"{selector}; without it, the leader", "not set", (leader,))
         return
     if facts.selector != RACK_AWARE:
-        yield Step(f"{selector}; its rules are its own", facts.selector or "not told", ())
+        yield Step(f"{selector}; its rules are its own", facts.selector or "not known", ())
         return
     yield Step(selector, RACK_AWARE.rpartition(".")[2], _ids(left))
     ends = "log ends: " + _reported(facts, lambda r: _number(r.log_end))
@@ -273,7 +273,7 @@ def _reason(
 def _unreported(facts: PartitionFacts) -> str:
     """Replicas of unknown rack: before Kafka 4.0 brokers report those of live brokers only."""
     unreported = tuple(r for r in facts.replicas if r.rack is None and not r.online)
-    return f"; the rack of {_brokers(unreported)}, offline, is not told" if unreported else ""
+    return f"; the rack of {_brokers(unreported)}, offline, is not known" if unreported else ""
 
 
 def _lag(facts: PartitionFacts, replica: Replica, silent: Collection[int]) -> str:
@@ -326,7 +326,7 @@ def _brokers(replicas: Iterable[Replica]) -> str:
 
 
 def _number(offset: int | None) -> str:
-    return "not told" if offset is None else str(offset)
+    return "not known" if offset is None else str(offset)
 
 
 def _reported(facts: PartitionFacts, tell: Callable[[Replica], str]) -> str:

@@ -226,7 +226,7 @@ class Execution:
         """Wait while the guard holds the change up, until the time for the whole is over."""
         until = self.deadline() if self.timeout_s is not None else math.inf
         try:
-            self.guard.demand_quiet(until=until, anew=anew)
+            self.guard.require_quiet(until=until, anew=anew)
         except TimedOutError as error:
             if not self.is_sent:
                 self._mark(EntryState.REFUSED)

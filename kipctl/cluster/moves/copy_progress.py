@@ -52,7 +52,7 @@ class CopyResult:
     def document(self) -> dict[str, float]:
         """As `--output json` prints it."""
         return {
-            "told_bytes": self.expected_bytes,
+            "expected_bytes": self.expected_bytes,
             "copied_bytes": self.copied,
             "seconds": self.seconds,
         }
@@ -209,7 +209,7 @@ class CopyTracker:
         self._interval.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
         if self.expected_bytes and not is_over:
             text, last = copied_so_far(self.seen, self.throttle), self.seen[-1]
-            self.progress(ProgressText(text, last.copied, last.whole, says_time_left=True))
+            self.progress(ProgressText(text, last.copied, last.whole, shows_time_left=True))
 
     def outcome(self, seconds: float) -> CopyResult:
         """The bytes expected and copied."""

@@ -91,7 +91,7 @@ def elect_preferred(
         for part in in_batches(expected, batch):
             if run.asked and between_s:
                 guard.sleep(between_s)
-            guard.demand_quiet()
+            guard.require_quiet()
             run.asked += len(part)
             wanted = {one: expected[one] for one in part}
             _elect_batch(cluster, wanted, before, run, on_event, timeout_s, guard)

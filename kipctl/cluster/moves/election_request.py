@@ -151,7 +151,7 @@ def _outcome_unknown(why: str) -> TimedOutError:
     return TimedOutError(f"Whether leaders were elected is not known: {why}", SEE_LEADERS)
 
 
-def demand_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
+def require_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
     """Raise UsageError for a partition that the cluster does not have."""
     known = snapshot.by_id
     for partition_id in partitions:

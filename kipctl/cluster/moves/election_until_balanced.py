@@ -19,7 +19,7 @@ from kipctl.cluster.moves.election_request import SEE_LEADERS, ElectionResult, O
 from kipctl.cluster.moves.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
 from kipctl.cluster.moves.pacing import ReportInterval
 from kipctl.cluster.moves.plan_result import merged_elections
-from kipctl.cluster.moves.planners.placement import demand_known
+from kipctl.cluster.moves.planners.placement import require_known
 from kipctl.cluster.moves.reassign import retry_until
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, refresh_snapshot
 from kipctl.errors import (
@@ -78,7 +78,7 @@ def preferred_on(snapshot: Snapshot, brokers: Collection[int]) -> Snapshot:
 
     Raises UsageError for a broker that is not alive and has no replica either: there is none.
     """
-    demand_known(snapshot, sorted(brokers))
+    require_known(snapshot, sorted(brokers))
     return snapshot.only(p.id for p in snapshot.partitions if p.preferred_leader in brokers)
 
 
@@ -121,7 +121,7 @@ def elect_until_balanced(
                 progress(str(left))
             before = len(held)
             if left.ready:
-                guard.demand_quiet(until=deadline)
+                guard.require_quiet(until=deadline)
                 try:
                     expected = {one.id: one.preferred_leader for one in left.ready[:batch]}
                     held.append(

@@ -20,7 +20,7 @@ class ChangeGuard:
     def look(self) -> None:
         """Look, if the last time is long enough ago."""
 
-    def demand_quiet(self, *, until: float = math.inf, anew: bool = True) -> None:
+    def require_quiet(self, *, until: float = math.inf, anew: bool = True) -> None:
         """Return when nothing is crossed; `anew` looks in any case before.
 
         Raises TimedOutError when it is still crossed at `until`, on the clock of time.monotonic.

@@ -119,7 +119,7 @@ def plan_to(snapshot: Snapshot, target: Assignment) -> Plan:
     return sorted_plan(steps)
 
 
-def demand_moves(plan: Plan, patterns: Sequence[str]) -> None:
+def require_moves(plan: Plan, patterns: Sequence[str]) -> None:
     """Raise RefusedError when nothing moves, or nothing of a topic that was named (not globbed)."""
     for topic in patterns:
         of_topic = [skipped for skipped in plan.skipped if skipped.id.topic == topic]

@@ -80,7 +80,7 @@ def first_failure(failures: Sequence[Failure]) -> str:
     return f"{failures[0]}{more}." if failures else ""
 
 
-def demand_all_done(
+def require_all_done(
     failures: Sequence[Failure], done: int, next_step: str, *, has_changed: bool = False
 ) -> None:
     """Raise PartlyDoneError when some partitions failed, RefusedError when all did.

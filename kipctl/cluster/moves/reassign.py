@@ -322,7 +322,7 @@ def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     )
 
 
-def demand_as_planned(verified: Sequence[Verified]) -> None:
+def require_as_planned(verified: Sequence[Verified]) -> None:
     """Raise PartlyDoneError while a partition is being reassigned, or is not as was wanted."""
     states = [one.state for one in verified]
     left = len(states) - states.count(State.DONE)

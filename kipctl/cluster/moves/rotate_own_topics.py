@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from kipctl.cluster.metadata_convergence import OnEvent, ignore_event
-from kipctl.cluster.moves.plan import demand_moves
+from kipctl.cluster.moves.plan import require_moves
 from kipctl.cluster.moves.plan_execution import rotate_leaders
 from kipctl.cluster.moves.plan_result import LeadersMoved
 from kipctl.cluster.moves.planners.rotate_leaders import rotate
@@ -21,5 +21,5 @@ def rotate_own_topics(
     """
     before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
     plan = rotate(before)
-    demand_moves(plan, topics)
+    require_moves(plan, topics)
     return rotate_leaders(cluster, plan, on_event=on_event)

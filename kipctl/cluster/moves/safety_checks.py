@@ -74,7 +74,7 @@ def survey(
     return Survey(busy, snapshot, plan, why)
 
 
-def demand_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) -> None:
+def require_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) -> None:
     """Raise RefusedError while anything in the cluster is being reassigned.
 
     As kafka-reassign-partitions does it (`ReassignPartitionsCommand`): another tool's plan counts
@@ -90,7 +90,7 @@ def demand_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) -
         )
 
 
-def demand_same(confirmed: Plan, again: Plan, apart_from: Collection[str] = ()) -> None:
+def require_same(confirmed: Plan, again: Plan, apart_from: Collection[str] = ()) -> None:
     """Raise RefusedError when the plan is not any more the one that was confirmed.
 
     `apart_from` are topics that were made since.
@@ -148,7 +148,7 @@ def unplanned(plan: Plan, busy: Iterable[Reassignment]) -> dict[PartitionId, Rea
     }
 
 
-def demand_factor_wanted(plan: Plan, *, wanted: bool) -> None:
+def require_factor_wanted(plan: Plan, *, wanted: bool) -> None:
     """Raise RefusedError for a plan that changes the number of replicas, if that was not asked."""
     changing = [move for move in plan.moves if move.changes_replication_factor]
     if changing and not wanted:
@@ -165,7 +165,7 @@ def topics_losing_replicas(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(m.id.topic for m in plan.moves if len(m.after) < len(m.before)))
 
 
-def demand_enough_replicas(
+def require_enough_replicas(
     plan: Plan, min_insync: Mapping[str, int | None], *, force: bool
 ) -> None:
     """Raise RefusedError for partitions that get fewer replicas than min.insync.replicas.

@@ -107,7 +107,7 @@ def _read_change(entry: object) -> Change:
 
 
 @dataclass(frozen=True, slots=True)
-class StillSet:
+class NotRestored:
     """A setting that could not be put back, and why; `is_broker_down` if its broker cannot be
     reached, `is_set_by_other` if somebody else has set it since."""
 
@@ -191,32 +191,32 @@ def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
             for answer in _write(cluster, {setting: during[setting] for setting in group}):
                 _raise_for(answer)
     except BaseException as error:
-        demand_put_back(put_back(cluster, throttle))
+        require_put_back(put_back(cluster, throttle))
         if isinstance(error, KipctlError):
             error.what += " All throttles are as they were."
         raise
 
 
-def put_back(cluster: Cluster, throttle: Throttle) -> tuple[StillSet, ...]:
+def put_back(cluster: Cluster, throttle: Throttle) -> tuple[NotRestored, ...]:
     """Give every setting the value that it had before; one that fails stops no other.
 
     One that somebody else has changed meanwhile stays as it is. Of a topic that is gone nothing is
     to be put back. Returns what is still set.
     """
-    still_set: list[StillSet] = []
+    not_restored: list[NotRestored] = []
     changes = {one.setting: one for one in throttle.changes}
     for group in _groups(list(changes)):
         try:
-            still_set += _put_back_group(cluster, [changes[setting] for setting in group])
+            not_restored += _put_back_group(cluster, [changes[setting] for setting in group])
         except KipctlError as error:
             is_broker_down = isinstance(error, (UnreachableError, TimedOutError))
-            still_set += [
-                StillSet(s, error.what, is_broker_down and s.kind == BROKER) for s in group
+            not_restored += [
+                NotRestored(s, error.what, is_broker_down and s.kind == BROKER) for s in group
             ]
-    return tuple(still_set)
+    return tuple(not_restored)
 
 
-def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[StillSet]:
+def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[NotRestored]:
     settings = [one.setting for one in changes]
     try:
         now = _read_group(cluster, settings)
@@ -232,28 +232,28 @@ def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[Sti
             own[one.setting] = one.before
         else:
             why = f"somebody else has set it to {now[one.setting]}"
-            yield StillSet(one.setting, why, is_set_by_other=True)
+            yield NotRestored(one.setting, why, is_set_by_other=True)
     for answer in _write(cluster, own):
         if answer.error_code and answer.error_code not in _GONE:
             why = answer.error_message or error_text(answer.error_code)
             kind = BROKER if answer.resource_type == ResourceType.BROKER else TOPIC
             for setting in own:
                 if (setting.kind, setting.name) == (kind, answer.resource_name):
-                    yield StillSet(setting, why)
+                    yield NotRestored(setting, why)
 
 
-def demand_put_back(still_set: Sequence[StillSet], *, is_forgotten: bool = False) -> None:
+def require_put_back(not_restored: Sequence[NotRestored], *, is_forgotten: bool = False) -> None:
     """Raise PartlyDoneError, which names the first of them, when throttles are still set.
 
     Of a broker that is away the throttle waits for it, unless the journal does not know it any more
     (`is_forgotten`).
     """
-    if not still_set:
+    if not not_restored:
         return
-    more = f" And {len(still_set) - 1} more." if len(still_set) > 1 else ""
-    own = [one for one in still_set if not (one.is_broker_down or one.is_set_by_other)]
-    here = [one.setting for one in still_set if is_forgotten or not one.is_broker_down]
-    away = [one.setting.name for one in still_set if one.is_broker_down]
+    more = f" And {len(not_restored) - 1} more." if len(not_restored) > 1 else ""
+    own = [one for one in not_restored if not (one.is_broker_down or one.is_set_by_other)]
+    here = [one.setting for one in not_restored if is_forgotten or not one.is_broker_down]
+    away = [one.setting.name for one in not_restored if one.is_broker_down]
     steps = []
     if own and not is_forgotten:
         steps.append(f"Put it back: {CLEAR}.")
@@ -269,7 +269,7 @@ def demand_put_back(still_set: Sequence[StillSet], *, is_forgotten: bool = False
             f" {CLEAR} --force"
         )
     raise PartlyDoneError(
-        f"A throttle is STILL SET: {still_set[0]}.{more}".replace("..", "."), " ".join(steps)
+        f"A throttle is STILL SET: {not_restored[0]}.{more}".replace("..", "."), " ".join(steps)
     )
 
 

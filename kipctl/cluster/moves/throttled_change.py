@@ -14,8 +14,8 @@ from kipctl.cluster.moves.reassign import topic_ids
 from kipctl.cluster.moves.throttle import (
     BROKER,
     TOPIC,
+    NotRestored,
     Setting,
-    StillSet,
     Throttle,
     prepare_throttle,
     put_back,
@@ -39,14 +39,14 @@ def journaled(
     origin: Origin,
     how: ExecutionOptions,
     message: Message,
-    still_set: list[StillSet],
+    not_restored: list[NotRestored],
     *,
     undoes: str = "",
 ) -> Iterator[Entry]:
     """Yield a new entry of this change, throttled as `how` says while inside.
 
-    Afterwards every setting is what it was; what could not be put back is in `still_set`, for
-    `demand_put_back` once what was done is reported. While something is still being copied, as
+    Afterwards every setting is what it was; what could not be put back is in `not_restored`, for
+    `require_put_back` once what was done is reported. While something is still being copied, as
     after Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes
     it.
     Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
@@ -67,7 +67,7 @@ def journaled(
         raise InterruptedRunError("Interrupted before anything was changed.") from None
     has_begun = False
     try:
-        with throttled(cluster, entry, plan.moves, message, still_set):
+        with throttled(cluster, entry, plan.moves, message, not_restored):
             has_begun = True
             yield entry
     except BaseException:
@@ -90,13 +90,13 @@ def throttled(
     entry: Entry,
     moves: Sequence[Move],
     message: Message,
-    still_set: list[StillSet],
+    not_restored: list[NotRestored],
     to_set: Throttle | None = None,
 ) -> Iterator[None]:
     """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
-    What could not be put back is in `still_set` then, and stays in the entry. `to_set` is the part
-    of it that is not set yet; by default all. Raises as `journaled`.
+    What could not be put back is in `not_restored` then, and stays in the entry. `to_set` is the
+    part of it that is not set yet; by default all. Raises as `journaled`.
     """
     throttle = entry.throttle
     if throttle is None:
@@ -115,7 +115,7 @@ def throttled(
     finally:
         if ended or not _is_copying(cluster, moves):
             left_over = put_back(cluster, throttle)
-            still_set += left_over
+            not_restored += left_over
             if left_over:
                 message(f"The throttle is not all put back. Try again: {CLEAR}")
             else:
@@ -183,18 +183,18 @@ def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
 
 def clear_throttles(
     cluster: Cluster, found: Sequence[Entry], *, forget: bool = False
-) -> list[StillSet]:
+) -> list[NotRestored]:
     """Put their throttles back, the newest first; what could not be stays in them, unless `forget`.
 
     Raises UsageError when an entry cannot be written.
     """
-    still_set: list[StillSet] = []
+    not_restored: list[NotRestored] = []
     for one in found:
         these = put_back(cluster, one.throttle) if one.throttle else ()
         if forget or not these:
             one.again().with_throttle(None)
-        still_set += these
-    return still_set
+        not_restored += these
+    return not_restored
 
 
 def is_needed(cluster: Cluster, found: Sequence[Entry]) -> bool:

@@ -8,7 +8,7 @@ from kipctl.verdict import Scale, Verdict, compare, middle
 from kipctl.verdict import adjusted as holm
 
 RESOLUTION_MS = 0.1
-"""Sides that are some hundredths of a millisecond apart are not told apart."""
+"""Sides that are some hundredths of a millisecond apart are not called different."""
 Values = Sequence[float | None]
 """Milliseconds, one of each run; None of one that has none."""
 

@@ -16,7 +16,7 @@ from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
-from kipctl.extras import demand
+from kipctl.extras import require
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.progress import ProgressText, part_of
 from kipctl.protocol.api import ApiKey
@@ -78,7 +78,7 @@ def parse_clients(text: str) -> tuple[Watched, ...]:
                 f"There are {', '.join(CLIENTS)}, and java-X.Y.Z.",
             )
         if isinstance(arm.client, JavaArm):
-            demand("py4j", name)
+            require("py4j", name)
         found.append(Watched(name, arm=arm))
     return tuple(found)
 

@@ -68,7 +68,7 @@ class ProduceSpec(Spec["ProduceOutcome"]):
         batches = variants(pool, config.batch_size, compression, choose)
         with Cluster(self.access, config.client_id, _BOOTSTRAP_TIMEOUT_S) as cluster:
             metadata, first_row = first_metadata(self.topic, cluster)
-            self.access.demand_consent("Produce")
+            self.access.require_consent("Produce")
             topic, partitions = find_topic(self.topic, metadata, self.access)
             producer_id, producer_epoch = -1, -1
             if config.enable_idempotence:

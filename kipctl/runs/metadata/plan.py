@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kipctl.cluster.metrics_url import demand_url
+from kipctl.cluster.metrics_url import require_url
 from kipctl.errors import UsageError
 from kipctl.own_topic_names import OWN_MANY, new_name
 from kipctl.probe.idle_eviction import TopicPolicy
@@ -71,7 +71,7 @@ class MetadataPlan:
         if not self.throughput > 0 or not self.seconds > 0:
             raise UsageError("--throughput and --for must be above 0.")
         for url in self.metrics_urls:
-            demand_url(url)
+            require_url(url)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -114,7 +114,7 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
             "d",
             1,
             Reason.UNKNOWN_RACK,
-            "it has a, b, c; the rack of broker 2, offline, is not told",
+            "it has a, b, c; the rack of broker 2, offline, is not known",
             True,
         ),
         (
@@ -122,7 +122,7 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
             "b",
             1,
             Reason.NO_REPLICA,
-            "the rack of broker 2, offline, is not told",
+            "the rack of broker 2, offline, is not known",
             True,
         ),
         # Without a replica there, no setting would help.

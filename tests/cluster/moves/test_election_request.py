@@ -3,7 +3,7 @@
 import pytest
 
 from kipctl.cluster.moves.election_request import ElectionResult, Outcome
-from kipctl.cluster.moves.plan_result import demand_all_done
+from kipctl.cluster.moves.plan_result import require_all_done
 from kipctl.cluster.snapshot import PartitionId, parse_partition
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
 from kipctl.protocol.error_codes import ErrorCode
@@ -50,12 +50,12 @@ def test_failures_are_counted_against_what_is_done() -> None:
         ElectionResult(PartitionId("t", n), ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is down")
         for n in (4, 5)
     ]
-    demand_all_done([], 0, "")
+    require_all_done([], 0, "")
     with pytest.raises(PartlyDoneError) as partly:
-        demand_all_done(failed, 3, "Look.")
+        require_all_done(failed, 3, "Look.")
     assert partly.value.what == (
         "3 partitions are done, 2 are not:"
         " t-4: PREFERRED_LEADER_NOT_AVAILABLE (it is down), and 1 more."
     )
     with pytest.raises(RefusedError, match="No partition was done"):
-        demand_all_done(failed, 0, "Look.")
+        require_all_done(failed, 0, "Look.")

@@ -67,7 +67,7 @@ def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers, kipctl: Ki
     assert not any(large.configs.values())
     copied = json.loads(ran.out)["copied"]
     drained = [one for one, replicas in before.items() if 1 in replicas]
-    assert copied["told_bytes"] == copied["copied_bytes"] == sum(map(large.sizes.get, drained))
+    assert copied["expected_bytes"] == copied["copied_bytes"] == sum(map(large.sizes.get, drained))
     batches([len(alter) for alter in large.altered])
     # A throttle is read, set, read again and put back at each broker, and of all topics together.
     assert large.counts["IncrementalAlterConfigs"] == 2 * (BROKERS + 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.cluster.moves.plan import Move, Plan, Skipped, demand_moves, plan_to
+from kipctl.cluster.moves.plan import Move, Plan, Skipped, plan_to, require_moves
 from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError
@@ -63,7 +63,7 @@ def test_what_cannot_rotate_is_left_alone_and_the_reason_told(
     plan = rotate(snapshot_of(before))
     assert plan == Plan((), (Skipped(before.id, reason),))
     with pytest.raises(RefusedError, match="nothing to rotate") as refused:
-        demand_moves(plan, [])
+        require_moves(plan, [])
     assert reason in refused.value.what
 
 
@@ -104,10 +104,10 @@ def test_a_named_topic_must_rotate_though_others_can() -> None:
             partition((1,), leader=1, topic="solo"), partition((1, 2), leader=1, topic="pair")
         )
     )
-    demand_moves(plan, [])
-    demand_moves(plan, ["pair", "*"])
+    require_moves(plan, [])
+    require_moves(plan, ["pair", "*"])
     with pytest.raises(RefusedError, match="Topic 'solo' cannot be rotated"):
-        demand_moves(plan, ["pair", "solo"])
+        require_moves(plan, ["pair", "solo"])
 
 
 def test_as_many_rotations_as_replicas_come_back_to_the_start() -> None:

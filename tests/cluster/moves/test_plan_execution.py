@@ -18,9 +18,9 @@ from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.plan_result import (
     LeadersMoved,
     Reassigned,
-    demand_all_done,
     merged_elections,
     progress_of,
+    require_all_done,
 )
 from kipctl.cluster.moves.reassign import LeftOut, await_finished
 from kipctl.cluster.moves.safety_checks import changed_since, unplanned
@@ -79,10 +79,10 @@ def test_done_and_failed_are_counted_as_they_are(
 ) -> None:
     assert (result.done, len(result.failures)) == (done, failed)
     if error is None:
-        demand_all_done(result.failures, result.done, "", has_changed=result.has_changed)
+        require_all_done(result.failures, result.done, "", has_changed=result.has_changed)
         return
     with pytest.raises(error):
-        demand_all_done(result.failures, result.done, "", has_changed=result.has_changed)
+        require_all_done(result.failures, result.done, "", has_changed=result.has_changed)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import pytest
 
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.safety_checks import (
-    demand_enough_replicas,
-    demand_factor_wanted,
-    demand_no_reassignments,
-    demand_same,
     replication_factor_warning,
+    require_enough_replicas,
+    require_factor_wanted,
+    require_no_reassignments,
+    require_same,
     topics_losing_replicas,
 )
 from kipctl.cluster.reassignments import Reassignment
@@ -29,12 +29,12 @@ def plan(*moves: tuple[Replicas, Replicas], topic: str = "t", leader: int = 1) -
 
 
 def test_nothing_is_begun_beside_what_others_reassign() -> None:
-    demand_no_reassignments([], additional=False)
-    demand_no_reassignments([BUSY], additional=True)
+    require_no_reassignments([], additional=False)
+    require_no_reassignments([BUSY], additional=True)
     with pytest.raises(RefusedError, match="other-0 is being reassigned already"):
-        demand_no_reassignments([BUSY], additional=False)
+        require_no_reassignments([BUSY], additional=False)
     with pytest.raises(RefusedError, match="other-0 and 1 more partition are being reassigned"):
-        demand_no_reassignments([BUSY, BUSY], additional=False)
+        require_no_reassignments([BUSY, BUSY], additional=False)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_nothing_is_begun_beside_what_others_reassign() -> None:
 def test_the_plan_confirmed_is_the_plan_carried_out(again: Plan, is_same: bool) -> None:
     confirmed = plan(((1, 2), (2, 1)))
     if is_same:
-        demand_same(confirmed, again)
+        require_same(confirmed, again)
     else:
         with pytest.raises(RefusedError, match="The cluster has changed since the plan was shown"):
-            demand_same(confirmed, again)
+            require_same(confirmed, again)
 
 
 def test_topics_made_for_the_run_are_no_change() -> None:
     own = plan(((1, 2), (2, 1)), topic="own").moves
     confirmed = plan(((1, 2), (2, 1)))
-    demand_same(confirmed, Plan((*confirmed.moves, *own)), {"own"})
+    require_same(confirmed, Plan((*confirmed.moves, *own)), {"own"})
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_fewer_replicas_than_min_insync_are_refused(
     before: Replicas, after: Replicas, min_insync: int | None, is_refused: bool
 ) -> None:
     moves = plan((before, after))
-    demand_enough_replicas(moves, {"t": min_insync}, force=True)
+    require_enough_replicas(moves, {"t": min_insync}, force=True)
     if is_refused:
         with pytest.raises(RefusedError, match=r"min\.insync\.replicas of its topic is"):
-            demand_enough_replicas(moves, {"t": min_insync}, force=False)
+            require_enough_replicas(moves, {"t": min_insync}, force=False)
     else:
-        demand_enough_replicas(moves, {"t": min_insync}, force=False)
+        require_enough_replicas(moves, {"t": min_insync}, force=False)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_another_number_of_replicas_is_asked_for(
     after: Replicas, changes: bool, topics: tuple[str, ...]
 ) -> None:
     moves = plan(((1, 2), after))
-    demand_factor_wanted(moves, wanted=True)
+    require_factor_wanted(moves, wanted=True)
     assert topics_losing_replicas(moves) == topics
     assert bool(replication_factor_warning(moves)) is changes
     if changes:
         with pytest.raises(RefusedError, match="changes the replication factor of 1 partition"):
-            demand_factor_wanted(moves, wanted=False)
+            require_factor_wanted(moves, wanted=False)
     else:
-        demand_factor_wanted(moves, wanted=False)
+        require_factor_wanted(moves, wanted=False)

@@ -9,11 +9,11 @@ from kipctl.cluster.moves.throttle import (
     BROKER,
     TOPIC,
     Change,
+    NotRestored,
     Setting,
-    StillSet,
     Throttle,
-    demand_put_back,
     read_throttle,
+    require_put_back,
     throttle_changes,
     wanted_settings,
     with_replicas,
@@ -74,19 +74,19 @@ def test_a_damaged_description_is_refused(document: object) -> None:
 
 
 def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> None:
-    demand_put_back(())
+    require_put_back(())
     with pytest.raises(PartlyDoneError, match=r"STILL SET.*broker 3: it is down") as error:
-        demand_put_back([StillSet(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
+        require_put_back([NotRestored(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
     assert "--entity-type brokers --entity-name 3 --delete-config" in error.value.next_step
-    away = StillSet(Setting(BROKER, "4", LEADER_RATE), "it is not in Metadata.", True)
+    away = NotRestored(Setting(BROKER, "4", LEADER_RATE), "it is not in Metadata.", True)
     with pytest.raises(PartlyDoneError) as error:
-        demand_put_back([away])
+        require_put_back([away])
     assert error.value.next_step == (
         "When broker 4 is back: kipctl reassign --clear-throttles. If it is gone for good, forget"
         " its throttle: kipctl reassign --clear-throttles --force"
     )
     with pytest.raises(PartlyDoneError) as error:
-        demand_put_back([away], is_forgotten=True)
+        require_put_back([away], is_forgotten=True)
     assert "--entity-name 4 --delete-config" in error.value.next_step
     assert "--clear-throttles" not in error.value.next_step
     assert read_throttle(Throttle(()).document()) == Throttle(())
@@ -96,10 +96,12 @@ def test_who_could_put_it_back_is_told_how_and_what_others_have_set_is_not_taken
     setting = Setting(BROKER, "3", LEADER_RATE)
     remove = "kafka-configs --alter --entity-type brokers --entity-name 3 --delete-config"
     with pytest.raises(PartlyDoneError) as refused:
-        demand_put_back([StillSet(setting, "it was busy.")])
+        require_put_back([NotRestored(setting, "it was busy.")])
     assert refused.value.next_step.startswith(
         f"Put it back: kipctl reassign --clear-throttles. Or remove it: {remove}"
     )
     with pytest.raises(PartlyDoneError) as foreign:
-        demand_put_back([StillSet(setting, "somebody else has set it to 9", is_set_by_other=True)])
+        require_put_back(
+            [NotRestored(setting, "somebody else has set it to 9", is_set_by_other=True)]
+        )
     assert foreign.value.next_step.startswith(f"Remove it: {remove}")

@@ -9,8 +9,8 @@ from kipctl.cluster.moves.planners.placement import (
     NO_INPUTS,
     Placement,
     PlanInputs,
-    demand_alive,
     move_of,
+    require_alive,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
@@ -28,7 +28,7 @@ def add(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_IN
     the giver's place in the list of replicas, so leaders come along. Raises UsageError for a broker
     that is not alive, and when there is no other.
     """
-    demand_alive(snapshot, brokers)
+    require_alive(snapshot, brokers)
     new = sorted(set(brokers))
     placement = Placement(snapshot, inputs)
     givers = [broker for broker in placement.load if broker not in new]

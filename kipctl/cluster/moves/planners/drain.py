@@ -8,8 +8,8 @@ from kipctl.cluster.moves.planners.placement import (
     TOO_FEW_BROKERS,
     Placement,
     PlanInputs,
-    demand_known,
     in_sync,
+    require_known,
 )
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
@@ -23,7 +23,7 @@ def drain(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_
     first, the broker that is preferred leader least often stands first instead. The brokers may be
     dead ones. Raises UsageError for a broker that is not known, and when none would be left.
     """
-    demand_known(snapshot, brokers)
+    require_known(snapshot, brokers)
     leaving = frozenset(brokers)
     if leaving >= set(snapshot.broker_ids):
         raise UsageError(

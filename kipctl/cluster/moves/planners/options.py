@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.planners.add_brokers import add
 from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.placement import PlanInputs, demand_known, known_brokers
+from kipctl.cluster.moves.planners.placement import PlanInputs, known_brokers, require_known
 from kipctl.cluster.moves.planners.preferred_leaders import (
     balance_leaders,
     leaders_off,
@@ -14,7 +14,7 @@ from kipctl.cluster.moves.planners.preferred_leaders import (
 )
 from kipctl.cluster.moves.planners.rack_aware import rack_aware
 from kipctl.cluster.moves.planners.replace_broker import replace as replace_brokers
-from kipctl.cluster.moves.planners.replication_factor import demand_factor, replication_factor
+from kipctl.cluster.moves.planners.replication_factor import replication_factor, require_factor
 from kipctl.cluster.snapshot import PartitionId, Snapshot, parse_partition
 from kipctl.errors import UsageError, did_you_mean
 
@@ -102,7 +102,7 @@ def replace_way(values: Sequence[str]) -> PlannerOption:
 
 def replication_factor_way(value: int, *, force: bool = False) -> PlannerOption:
     """--replication-factor N. Raises UsageError below 1."""
-    demand_factor(value)
+    require_factor(value)
     return PlannerOption(
         f"--replication-factor {value}",
         lambda snapshot, inputs: replication_factor(snapshot, value, inputs, force=force),
@@ -160,7 +160,7 @@ def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
         return in_rack
     if _is_number(number):
         broker = _broker("--leaders-off", number)
-        demand_known(snapshot, [broker])
+        require_known(snapshot, [broker])
         return frozenset({broker})
     known = sorted({broker.rack for broker in snapshot.brokers if broker.rack})
     raise UsageError(

@@ -51,7 +51,7 @@ def known_brokers(snapshot: Snapshot) -> set[int]:
     return {*snapshot.broker_ids, *(r for p in snapshot.partitions for r in p.replicas)}
 
 
-def demand_known(snapshot: Snapshot, brokers: Iterable[int]) -> None:
+def require_known(snapshot: Snapshot, brokers: Iterable[int]) -> None:
     """Raise UsageError for a broker that is neither alive nor has a replica."""
     known = known_brokers(snapshot)
     for broker in brokers:
@@ -62,7 +62,7 @@ def demand_known(snapshot: Snapshot, brokers: Iterable[int]) -> None:
             )
 
 
-def demand_alive(snapshot: Snapshot, brokers: Iterable[int]) -> None:
+def require_alive(snapshot: Snapshot, brokers: Iterable[int]) -> None:
     """Raise UsageError for a broker that is not alive: it could not copy anything."""
     for broker in brokers:
         if broker not in snapshot.broker_ids:

@@ -11,10 +11,10 @@ from kipctl.cluster.moves.planners.leader_balance import Candidates, balance
 from kipctl.cluster.moves.planners.placement import (
     NO_INPUTS,
     PlanInputs,
-    demand_alive,
-    demand_known,
     in_sync,
     move_of,
+    require_alive,
+    require_known,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError, did_you_mean
@@ -31,7 +31,7 @@ def leaders_off(
     one is elsewhere and in sync, the move is to the order that there is. Raises UsageError for a
     broker that is not known.
     """
-    demand_known(snapshot, brokers)
+    require_known(snapshot, brokers)
     off = frozenset(brokers)
     concerned, choices = [], []
     steps: list[Move | Skipped] = []
@@ -62,7 +62,7 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
 
     Raises UsageError for a partition that does not exist, and a broker that is not alive.
     """
-    demand_alive(snapshot, wanted.values())
+    require_alive(snapshot, wanted.values())
     partitions = snapshot.by_id
     moves, skipped = [], []
     for partition_id, broker in sorted(wanted.items()):

@@ -7,9 +7,9 @@ from kipctl.cluster.moves.planners.placement import (
     NO_INPUTS,
     Placement,
     PlanInputs,
-    demand_alive,
-    demand_known,
     move_of,
+    require_alive,
+    require_known,
 )
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import UsageError
@@ -23,8 +23,8 @@ def replace(
     `successors` are by the broker that they replace, which may be dead. Raises UsageError for a
     broker that is not known, and for a successor that is not alive, or is to be replaced itself.
     """
-    demand_known(snapshot, successors)
-    demand_alive(snapshot, successors.values())
+    require_known(snapshot, successors)
+    require_alive(snapshot, successors.values())
     for broker, successor in successors.items():
         if successor in successors:
             raise UsageError(

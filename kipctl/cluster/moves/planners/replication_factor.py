@@ -26,7 +26,7 @@ def replication_factor(
     that is not known, is left alone unless forced: acks=all writes would be refused for good.
     Raises UsageError for a factor below 1.
     """
-    demand_factor(factor)
+    require_factor(factor)
     placement = Placement(snapshot, inputs)
     steps: list[Move | Skipped] = []
     for partition in placement.largest_first(inputs.changeable(snapshot)):
@@ -47,7 +47,7 @@ def replication_factor(
     return sorted_plan(steps)
 
 
-def demand_factor(factor: int) -> None:
+def require_factor(factor: int) -> None:
     """Raise UsageError for a factor below 1."""
     if factor < 1:
         raise UsageError(f"A replication factor of {factor} is none.", "Give 1 or more.")
