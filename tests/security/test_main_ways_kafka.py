@@ -168,7 +168,11 @@ def test_stock_clients_log_in_through_the_tap(
     ("user", "verdict", "said"),
     [
         ("admin", "hint agrees with Metadata", "2 of 2 brokers named a leader."),
-        ("reader", "no right to write to the topic: not known", "In Produce no broker named a leader: "),
+        (
+            "reader",
+            "no right to write to the topic: not known",
+            "In Produce no broker named a leader",
+        ),
     ],
     ids=["admin", "reader"],
 )
