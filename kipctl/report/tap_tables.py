@@ -1,6 +1,6 @@
 """Tables of a tap, from the document that `--output json` prints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -144,16 +144,21 @@ def clients_table(document: Document) -> Table:
             Column("Metadata", detail=True): "metadata_rpcs.total",
             "other errors": _other_errors,
         },
-        (
-            "Leader errors and hints are counted by partition of an answer, followed and ignored by"
-            " attempt of a batch or fetch, redirects by batch or fetch that got through after such"
-            " errors, moved leaders by partition and leader epoch. A consumer that ends closes its"
-            " connections with a Fetch under way: that is no error.",
-        )
-        if document["clients"]
-        else (),
+        tuple(_counting(document["clients"])),
         name="clients",
     )
+
+
+def _counting(clients: Sequence[Document]) -> Iterator[str]:
+    """What the columns count."""
+    if clients:
+        yield (
+            "Leader errors and hints are counted by partition of an answer, followed and ignored by"
+            " attempt of a batch or fetch, redirects by batch or fetch that got through after such"
+            " errors, moved leaders by partition and leader epoch."
+        )
+    if any(client["connections"]["lost"] for client in clients):
+        yield "A consumer that ends closes connections with a Fetch under way: that is no error."
 
 
 def _wait(name: str, client: Document) -> Cell:

@@ -153,8 +153,11 @@ def test_of_few_moves_it_warns() -> None:
 def test_a_connection_that_its_client_closed_is_no_error() -> None:
     seen = client()
     seen["connections"]["lost"] = 3
-    other = clients_table(document(seen)).rows[0][-1]
-    assert other == "2 x REQUEST_TIMED_OUT, 3 x connection closed with requests under way"
+    table = clients_table(document(seen))
+    said = "2 x REQUEST_TIMED_OUT, 3 x connection closed with requests under way"
+    assert table.rows[0][-1] == said
+    assert "no error" in table.notes[-1]
+    assert "no error" not in clients_table(document(client())).notes[-1]
 
 
 def test_on_a_narrow_terminal_what_decides_stays() -> None:
