@@ -152,7 +152,10 @@ def _summary(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]
     from kipctl.report.consume_tables import consume_answer, consume_tables
     from kipctl.report.e2e_tables import e2e_answer, e2e_tables
     from kipctl.report.perf_tables import perf_answer, perf_tables
+    from kipctl.report.tap_tables import tap_answer, tap_tables
 
+    if run.summary.keys() >= {"clients", "conditions"}:
+        return (tap_answer(run.summary),), tap_tables(run.summary)
     # A run that failed may have a part of a summary.
     for answer, tables, needed in (
         (perf_answer, perf_tables, {"latency_ms", "service_ms"}),

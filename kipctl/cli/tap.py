@@ -103,6 +103,10 @@ def tap(
     every endpoint in an answer is replaced by the tap's. All else passes as it came, but for what
     the options change. With --record what was seen becomes a run: batches, requests, redirects and
     reads of every client, for `kipctl analyze` and `kipctl runs compare`. It ends with Ctrl-C.
+
+    To test your own client: start `kipctl tap --listen 127.0.0.1:9192`, give the client
+    bootstrap.servers=127.0.0.1:9192, and move leaders elsewhere with `kipctl reassign --rotate
+    --topic T` until 20 have moved. Ctrl-C then shows what the client did.
     """
     from kipctl.report.tap_tables import tap_answer, tap_tables
     from kipctl.runs.tap import TapPlan

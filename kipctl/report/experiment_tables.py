@@ -23,7 +23,9 @@ def redirect_answer(document: Document) -> tuple[Paragraph, ...]:
     """Whether hints cut the wait for a moved leader, or would on this cluster."""
     if "arms" in document:
         compared = (("", one) for one in document["comparisons"])
-        return compared_answer("The wait for a moved leader", compared)
+        return compared_answer("The wait for a moved leader", compared) or paragraphs(
+            "Nothing is compared: no client has two arms here (--arms)."
+        )
     if prediction := document.get("prediction"):
         saved = [one["saved_ms"] for one in prediction["saved"] if one["saved_ms"] is not None]
         most = f"up to {max(saved):,.1f} ms" if saved else "a time that is not known"

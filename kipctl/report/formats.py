@@ -113,7 +113,9 @@ def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
     """The answer, the tables, which others there are, which cluster it is, and what comes last."""
     opening = list(_opening_lines(report, paper))
     yield from opening
-    tables = [list(_table_lines(table, paper)) for table in report.tables]
+    # A title alone says nothing: the answer does.
+    filled = [one for one in report.tables if one.rows or one.notes or not one.columns]
+    tables = [list(_table_lines(table, paper)) for table in filled]
     shown = len(tables)
     if report.fits_screen and paper.most is not None:
         # Two more: which tables are left out, and the cluster.
@@ -124,7 +126,7 @@ def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
         if number or opening:
             yield Text()
         yield from lines
-    if left_out := report.tables[shown:]:
+    if left_out := filled[shown:]:
         titles = dict.fromkeys(re.split("[:,]", table.title)[0] for table in left_out)
         yield from _text(f"More with -o wide: {', '.join(titles)}.", paper)
     if report.cluster is not None and report.tables:

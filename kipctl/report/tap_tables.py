@@ -1,9 +1,10 @@
 """Tables of a tap, from the document that `--output json` prints."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kipctl.measure.doubts import MIN_MOVES, few_moves_doubts
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone, table_of
 
 Document = Mapping[str, Any]
@@ -21,6 +22,8 @@ _UNUSABLE = ("absent", "stale", "unknown_node", "draft")
 """Errors after which no hint says where to go."""
 _AT_ONCE_MS = 10
 """A client that sends again within this follows the hint (docs/request-log.md)."""
+_IGNORES = 0.9
+"""A client that ignores this share of the hints that are news to it does not gain from them."""
 CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry")
 
 
@@ -28,17 +31,24 @@ def tap_answer(document: Document) -> Paragraph:
     """Whether clients follow hints: of each that met leader errors, the busiest first."""
     clients = document["clients"]
     if not clients:
-        return Paragraph("No client has connected.", tone=Tone.WARNING)
+        # A run that was repaired does not say where.
+        address = document.get("clients_connect_to", "HOST:PORT of the tap")
+        none = f"No client has connected. Give clients bootstrap.servers={address}"
+        return Paragraph(none, tone=Tone.WARNING)
     met = sorted(
         (one for one in clients if one["leader_errors"]), key=lambda one: -one["requests"]["total"]
     )
     if not met:
         return Paragraph(
             "No leader moved while it was looked at: whether clients follow hints cannot be said."
+            " Move some: kipctl reassign --rotate --topic T"
         )
     said = [_use_of_hints(one) for one in met[:_NAMED]]
     if len(met) > _NAMED:
         said.append(f"Clients that met leader errors too: {len(met) - _NAMED:,}.")
+    said += few_moves_doubts(
+        {one["client_id"] or "-": [one["moves"]["met"]] for one in met if one["moves"]["met"]}
+    )
     return Paragraph(said[0], tuple(said[1:]))
 
 
@@ -46,7 +56,8 @@ def _use_of_hints(client: Document) -> str:
     """What the client makes of hints, in the words of `analyze request-log`, as far as is seen.
 
     It follows them if it went where they say and took less than 10 ms for most moved leaders. It
-    waits all the same if it went there and took longer, though most moved leaders had a hint.
+    waits if it went there and took longer, though most moved leaders had a hint. It does not gain
+    if it ignored most of many: Metadata came before it went on, or it went elsewhere.
     """
     hints, by_decision, moves = client["hints"], client["refused_by_hint"], client["moves"]
     counts = {name: by_decision.get(name, 0) for name in (*_DECISIONS, *_UNUSABLE)}
@@ -57,26 +68,30 @@ def _use_of_hints(client: Document) -> str:
         f"{count:,} {words}" for name, words in _DECISIONS.items() if (count := counts[name])
     )
     went_there = counts["followed"] > counts["ignored"]
-    if not hints["sent"]:
-        why = "dropped by the tap" if hints["dropped"] else "in the draft's form"
-        withheld = hints["dropped"] or hints["draft"]
-        none = (
-            f"is sent no hints that it could read ({withheld:,} {why})"
-            if withheld
-            else ("is sent no hints")
+    news = counts["followed"] + counts["ignored"]
+    if hints["dropped"]:
+        use = f"had to do without hints ({hints['dropped']:,} dropped by the tap)" + (
+            f": it waited {waits}." if met else "."
         )
-        use = f"{none} with {errors}" + (f": waits {waits}." if met else ".")
+    elif not hints["sent"]:
+        draft = f" that it could read ({hints['draft']:,} in the draft's form)"
+        use = f"is sent no hints{draft if hints['draft'] else ''} with {errors}" + (
+            f": waits {waits}." if met else "."
+        )
     elif met and went_there and p50_ms < _AT_ONCE_MS:
         use = f"follows hints: waits {waits}."
     elif met and went_there and 2 * sum(counts[name] for name in _UNUSABLE) < met:
+        use = f"gets hints, but waits: {waits} (its backoff, or batches ahead in its own queue)."
+    elif news >= MIN_MOVES and counts["ignored"] >= _IGNORES * news and p50_ms >= _AT_ONCE_MS:
         use = (
-            f"gets hints, and waits all the same: {waits} (its backoff, or batches ahead in its"
-            " own queue)."
+            f"does not gain from hints: it ignored {counts['ignored']:,} of the {news:,} that were"
+            f" news to it, and waits {waits}."
         )
     else:
         use = (
             f"gets hints with {errors}{f' ({of_hints})' if of_hints else ''}; whether it follows"
-            " them cannot be told" + (f". It waits {waits}." if met else ".")
+            f" them cannot be told.{f' It waits {waits}.' if met else ''} Run again with"
+            " --drop-hints: the same wait means no gain."
         )
     software = _software(client)
     return f"{client['client_id'] or '-'}{f' ({software})' if software else ''} {use}"
@@ -129,8 +144,21 @@ def clients_table(document: Document) -> Table:
             Column("Metadata", detail=True): "metadata_rpcs.total",
             "other errors": _other_errors,
         },
+        tuple(_counting(document["clients"])),
         name="clients",
     )
+
+
+def _counting(clients: Sequence[Document]) -> Iterator[str]:
+    """What the columns count."""
+    if clients:
+        yield (
+            "Leader errors and hints are counted by partition of an answer, followed and ignored by"
+            " attempt of a batch or fetch, redirects by batch or fetch that got through after such"
+            " errors, moved leaders by partition and leader epoch."
+        )
+    if any(client["connections"]["lost"] for client in clients):
+        yield "A consumer that ends closes connections with a Fetch under way: that is no error."
 
 
 def _wait(name: str, client: Document) -> Cell:
@@ -159,7 +187,7 @@ def _other_errors(client: Document) -> str:
             if name not in ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH"):
                 counts[name] = counts.get(name, 0) + count
     if lost := client["connections"]["lost"]:
-        counts["connections lost"] = lost
+        counts["connection closed with requests under way"] = lost
     return ", ".join(f"{count:,} x {name}" for name, count in counts.items()) or "-"
 
 

@@ -43,7 +43,9 @@ def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
                 wait(running)
             finally:
                 outcome = _outcome(running, rows)
-                document = described(outcome, conditions(plan.spec))
+                document = {
+                    "clients_connect_to": plan.spec.advertised_address(running.bootstrap_server)
+                } | described(outcome, conditions(plan.spec))
                 if run and rows:
                     record(run, rows, outcome, plan.spec.access, document)
                     (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more

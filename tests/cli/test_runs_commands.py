@@ -159,6 +159,29 @@ def test_show_has_the_settings_and_the_tables_told_at_the_end(store: Store) -> N
         assert title in out
 
 
+def test_show_of_a_tap_has_its_answer_and_its_clients(store: Store) -> None:
+    of_client = {
+        "client_id": "shop",
+        "software_name": None,
+        "software_version": None,
+        "connections": {"open": 0, "made": 1, "lost": 0},
+        "requests": {"total": 9, "per_second": 1.0, "not_decoded": 0},
+        "produce_errors": {},
+        "fetch_errors": {},
+        "leader_errors": 20,
+        "redirects": 20,
+        "hints": {"sent": 20, "draft": 0, "dropped": 0},
+        "refused_by_hint": {"followed": 20},
+        "moves": {"met": 20, "wait_ms": {"p50": 0.5, "p99": 1.0, "max": 1.0}},
+        "metadata_rpcs": {"total": 0, "by_cause": {}},
+    }
+    seen = {"conditions": {}, "clients": [of_client], "listeners": [], "dropped": []}
+    store.record("noon", command="tap", summary=seen)
+    _, out, _ = store.kipctl("show", "noon")
+    assert out.splitlines()[0] == "shop follows hints: waits p50 0.5 ms for 20 moved leaders."
+    assert "Clients through the tap" in out
+
+
 def test_show_as_json_is_all_that_is_known(store: Store) -> None:
     recorded = store.record("before")
     said = json.loads(store.kipctl("show", str(recorded.folder), "--output", "json")[1])

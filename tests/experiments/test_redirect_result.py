@@ -15,7 +15,7 @@ from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.plan import Scale, planned
 from kipctl.experiments.redirect.predict import predicted, recorded_curve
 from kipctl.experiments.redirect.result import curve_document, curve_lines, document, set_up
-from kipctl.report.experiment_tables import redirect_tables
+from kipctl.report.experiment_tables import redirect_answer, redirect_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table
 from kipctl.runs.metadata.convergence import Sightings
@@ -53,6 +53,11 @@ def test_arms_of_one_client_are_compared_and_what_hints_do_is_told_apart() -> No
     assert [one["hints"] for one in found.values()] == [False, True, True]
     assert found["java-3.6.0", "java-4.3.1"]["verdict"] == "different"
     assert found["java-4.3.1-capped", "java-4.3.1"]["different"] is False
+
+
+def test_arms_of_different_clients_are_not_compared() -> None:
+    (said,) = redirect_answer({"arms": [], "comparisons": []})
+    assert said.first == "Nothing is compared: no client has two arms here (--arms)."
 
 
 def test_each_arm_stands_beside_what_was_published_of_its_like() -> None:

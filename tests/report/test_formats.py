@@ -43,6 +43,12 @@ def test_plain() -> None:
     )
 
 
+def test_a_table_without_rows_and_notes_is_for_programs() -> None:
+    empty = Report("x", {}, (Table("Redirects", ("partition",), ()),), opening=(Paragraph("No."),))
+    assert text(OutputFormat.PLAIN, empty) == "No.\n"
+    assert text(OutputFormat.CSV, empty) == "partition\n"
+
+
 def test_csv_has_raw_values_and_a_blank_line_between_tables() -> None:
     assert text(OutputFormat.CSV) == (
         "topic,p99 ms,records,idempotent\norders,1234.567,1000000,True\na-b,,7,False\n\npartition\n"

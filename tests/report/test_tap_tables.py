@@ -1,11 +1,14 @@
 """The answer and the table of `tap`: whether each client follows the hints that it is sent."""
 
+import io
 from typing import Any
 
 import pytest
 
+from kipctl.report.formats import OutputFormat, write
 from kipctl.report.layout import laid_out
-from kipctl.report.tap_tables import clients_table, tap_answer
+from kipctl.report.tables import Report
+from kipctl.report.tap_tables import clients_table, tap_answer, tap_tables
 
 
 def client(
@@ -51,49 +54,70 @@ def document(*clients: dict[str, Any]) -> dict[str, Any]:
             "shop (librdkafka 2.16) follows hints: waits p50 0.5 ms for 12 moved leaders.",
         ),
         (
-            client(followed=2, known=9, p50_ms=362.0),
-            "shop (librdkafka 2.16) gets hints, and waits all the same: p50 362.0 ms for 12 moved"
-            " leaders (its backoff, or batches ahead in its own queue).",
+            client(met=20, followed=2, known=9, p50_ms=362.0),
+            "shop (librdkafka 2.16) gets hints, but waits: p50 362.0 ms for 20 moved leaders (its"
+            " backoff, or batches ahead in its own queue).",
+        ),
+        (
+            client(errors=191, met=108, followed=1, known=101, ignored=89, p50_ms=112.3),
+            "shop (librdkafka 2.16) does not gain from hints: it ignored 89 of the 90 that were"
+            " news to it, and waits p50 112.3 ms for 108 moved leaders.",
         ),
         (
             client(followed=6, stale=6, met=6, p50_ms=100.0),
             "shop (librdkafka 2.16) gets hints with 12 leader errors (6 followed, 6 older than what"
             " the client knew); whether it follows them cannot be told. It waits p50 100.0 ms for"
-            " 6 moved leaders.",
+            " 6 moved leaders. Run again with --drop-hints: the same wait means no gain.",
         ),
         (
-            client(ignored=12, p50_ms=2.0),
-            "shop (librdkafka 2.16) gets hints with 12 leader errors (12 ignored); whether it"
-            " follows them cannot be told. It waits p50 2.0 ms for 12 moved leaders.",
+            client(met=20, ignored=20, p50_ms=2.0),
+            "shop (librdkafka 2.16) gets hints with 12 leader errors (20 ignored); whether it"
+            " follows them cannot be told. It waits p50 2.0 ms for 20 moved leaders. Run again with"
+            " --drop-hints: the same wait means no gain.",
+        ),
+        (
+            client(known=10, followed=3, ignored=17, p50_ms=130.0),
+            "shop (librdkafka 2.16) gets hints with 12 leader errors (3 followed, 10 known already,"
+            " 17 ignored); whether it follows them cannot be told. It waits p50 130.0 ms for 12"
+            " moved leaders. Run again with --drop-hints: the same wait means no gain.",
         ),
         (
             client(known=10, ignored=2, p50_ms=229.4),
             "shop (librdkafka 2.16) gets hints with 12 leader errors (10 known already, 2 ignored);"
-            " whether it follows them cannot be told. It waits p50 229.4 ms for 12 moved leaders.",
+            " whether it follows them cannot be told. It waits p50 229.4 ms for 12 moved leaders."
+            " Run again with --drop-hints: the same wait means no gain.",
         ),
         (
             client(met=0, p50_ms=0.0),
             "shop (librdkafka 2.16) gets hints with 12 leader errors; whether it follows them"
-            " cannot be told.",
+            " cannot be told. Run again with --drop-hints: the same wait means no gain.",
         ),
         (
             client("old", None, None, sent=0, met=1, p50_ms=104.0, absent=12),
             "old is sent no hints with 12 leader errors: waits p50 104.0 ms for 1 moved leader.",
         ),
         (
-            client(sent=0, dropped=12, met=0, absent=12),
-            "shop (librdkafka 2.16) is sent no hints that it could read (12 dropped by the tap)"
+            client(sent=12, dropped=12, p50_ms=107.6, absent=12),
+            "shop (librdkafka 2.16) had to do without hints (12 dropped by the tap): it waited p50"
+            " 107.6 ms for 12 moved leaders.",
+        ),
+        (
+            client(sent=0, draft=12, met=0, absent=12),
+            "shop (librdkafka 2.16) is sent no hints that it could read (12 in the draft's form)"
             " with 12 leader errors.",
         ),
     ],
-    ids=["follows", "waits", "not ready", "ignored", "known", "never found", "old", "dropped"],
+    ids=[
+        *("follows", "waits", "no gain", "not ready", "ignored", "some followed", "known"),
+        *("never found", "old", "dropped", "draft"),
+    ],
 )
 def test_what_a_client_makes_of_hints(seen: dict[str, Any], said: str) -> None:
     assert tap_answer(document(seen)).first == said
 
 
 def test_the_busiest_three_that_met_leader_errors_are_named() -> None:
-    met = [client(name, requests=n, followed=12) for n, name in enumerate("abcd")]
+    met = [client(name, requests=n, met=20, followed=12) for n, name in enumerate("abcd")]
     answer = tap_answer(document(*met, client("calm", requests=99, errors=0)))
     assert [line[0] for line in (answer.first, *answer.others)] == ["d", "c", "b", "C"]
     assert answer.others[-1] == "Clients that met leader errors too: 1."
@@ -102,8 +126,38 @@ def test_the_busiest_three_that_met_leader_errors_are_named() -> None:
 def test_where_no_client_met_a_leader_error_nothing_is_said_of_hints() -> None:
     calm = client(errors=0, sent=0, met=0)
     assert tap_answer(document(calm)).first == (
-        "No leader moved while it was looked at: whether clients follow hints cannot be said."
+        "No leader moved while it was looked at: whether clients follow hints cannot be said. Move"
+        " some: kipctl reassign --rotate --topic T"
     )
+
+
+def test_where_no_client_has_come_it_says_where_they_connect() -> None:
+    nobody = document() | {"clients_connect_to": "127.0.0.1:9192"}
+    said = "No client has connected. Give clients bootstrap.servers=127.0.0.1:9192"
+    out = io.StringIO()
+    report = Report("tap", nobody, tap_tables(nobody), opening=(tap_answer(nobody),))
+    write(report, OutputFormat.PLAIN, out, is_terminal=False)
+    assert out.getvalue() == f"{said}\n"
+
+
+def test_of_few_moves_it_warns() -> None:
+    said = tap_answer(document(client(followed=10, met=19), client("b", met=20, followed=10)))
+    assert said.others[-1] == (
+        "Few moved leaders were met in a run (shop 19; 20 are wanted in each): their waits say"
+        " little; let more leaders move in each run, or send to more partitions. More: kipctl"
+        " explain few-moves"
+    )
+    assert len(tap_answer(document(client(followed=10, met=20))).others) == 0
+
+
+def test_a_connection_that_its_client_closed_is_no_error() -> None:
+    seen = client()
+    seen["connections"]["lost"] = 3
+    table = clients_table(document(seen))
+    said = "2 x REQUEST_TIMED_OUT, 3 x connection closed with requests under way"
+    assert table.rows[0][-1] == said
+    assert "no error" in table.notes[-1]
+    assert "no error" not in clients_table(document(client())).notes[-1]
 
 
 def test_on_a_narrow_terminal_what_decides_stays() -> None:
