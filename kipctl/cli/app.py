@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
-from kipctl.cli.help import laid_out
+from kipctl.cli.help import HELP_OPTION_NAMES, laid_out
 from kipctl.cli.pairs import spread_pairs
 from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
 from kipctl.extras import required_when_imported
@@ -28,7 +28,7 @@ app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": HELP_OPTION_NAMES},
 )
 COMMANDS: Mapping[str, str] = {
     "reassign": "Change which brokers hold partitions, in which order, and so who leads them.",
@@ -178,6 +178,8 @@ def _run(arguments: list[str], environment: Environment) -> int:
             traceback.print_exc(file=environment.stderr)
         environment.error(error)
         environment.notes(error)
+        if error.status == ExitStatus.UNREACHABLE:
+            environment.report_running_labs()
         return error.status
     except Exception as fault:
         if isinstance(fault, BrokenPipeError) and environment.stdout_is_closed():
@@ -207,24 +209,36 @@ _WRONG_VALUES: Mapping[str, str] = {
 """What is wrong with a value, by the type of Pydantic's error, which checks it."""
 
 
+_OTHER_WORDS: Mapping[str, str] = {
+    "every": "between",
+    "interval": "between",
+    "revert": "rollback",
+    "undo": "rollback",
+}
+"""What people and other tools call an option of kipctl's."""
+
+
 def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     """Tell in two lines what was wrong with the command line, and which help page to read."""
     if isinstance(cause := wrong.__cause__, ValueError) and hasattr(cause, "errors"):
         found = cause.errors()[0]
         if words := _WRONG_VALUES.get(found["type"]):
             wrong.message = words.format(input=found["input"], **found.get("ctx", {}))
+    context: typer.Context | None = getattr(wrong, "ctx", None)
     # Without any arguments the help page has just been printed, and there is no message.
     if message := " ".join(wrong.format_message().split()):
         if near := getattr(wrong, "possibilities", None):
             option = getattr(wrong, "option_name", "")
-            message = f"There is no option {option}.{did_you_mean(option, near)}"
+            other = f"--{_OTHER_WORDS.get(option.removeprefix('--'), '')}"
+            known = [name for one in context.command.params for name in one.opts] if context else []
+            meant = f" Did you mean {other!r}?" if other in known else did_you_mean(option, near)
+            message = f"There is no option {option}.{meant}"
         elif (unknown := re.match(r"No such command '(.+?)'\.", message)) and (
-            elsewhere := _meant_elsewhere(unknown[1])
+            elsewhere := _meant_elsewhere(_OTHER_WORDS.get(unknown[1], unknown[1]))
         ):
             message = f"{unknown[0]} Did you mean {elsewhere}?"
-        elif message.startswith("Missing option"):
+        elif message.startswith(("Missing option", "Missing argument")):
             message = f"{message} {getattr(getattr(wrong, 'param', None), 'help', '')}".strip()
-        context: typer.Context | None = getattr(wrong, "ctx", None)
         command = context.command_path if context else "kipctl"
         environment.error(UsageError(message, f"See `{command} --help`."))
     return ExitStatus.USAGE

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _PREPARING = "Preparing."
 """What a terminal shows until a command says what it does."""
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 
 def orphaned(lab: str) -> str:
@@ -217,7 +218,11 @@ class Environment:
             )
         self.stderr.write(f"{question} Type {typed}: " if typed else f"{question} [y/N] ")
         self.stderr.flush()
-        answer = self.stdin.readline()
+        try:
+            answer = self.stdin.readline()
+        except KeyboardInterrupt as interrupted:
+            interrupted.add_note("Nothing was changed.")
+            raise
         if not answer.endswith("\n"):
             self.message("")
         if answer.strip().lower() not in ((typed.lower(),) if typed else ("y", "yes")):
@@ -354,6 +359,17 @@ class Environment:
             self.message(
                 f"With security.protocol={protocol} these do nothing: {', '.join(unused)}."
             )
+
+    def report_running_labs(self) -> None:
+        """After an address on this machine did not answer, say where the labs are that run."""
+        from kipctl.lab.cluster import running_labs
+        from kipctl.transport.access import parse_bootstrap_servers
+
+        asked = self._access.bootstrap if self._access else []
+        for lab in running_labs() if any(host in _THIS_MACHINE for host, _ in asked) else ():
+            servers = parse_bootstrap_servers(lab.bootstrap_server)
+            if lab.owner is None and set(asked).isdisjoint(servers):
+                self.message(f"Lab {lab.name!r} runs at {lab.bootstrap_server}.")
 
     def _running_lab(self) -> "Lab":
         from kipctl.lab.cluster import running_labs

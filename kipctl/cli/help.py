@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 from typer import Context
 from typer.core import TyperCommand, TyperGroup, TyperOption
+
+HELP_OPTION_NAMES = ["-h", "--help"]
 
 VALUE_NAMES: Mapping[type, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 """What stands for a value in help and man pages; anything else is TEXT."""
@@ -161,6 +164,11 @@ def laid_out(root: TyperGroup) -> TyperGroup:
     return root
 
 
+def _help_option(command: TyperCommand | TyperGroup) -> Any:
+    # A command keeps the one that it is asked for first, with the names of that context.
+    return command.get_help_option(Context(command, help_option_names=HELP_OPTION_NAMES))
+
+
 def _group(command: TyperCommand, first: str) -> None:
     """Put its options under their purposes, in the order of PANELS; what has none comes first."""
     panels = {**PANELS.get(first, {}), **PANELS[""]}
@@ -171,7 +179,7 @@ def _group(command: TyperCommand, first: str) -> None:
         for name in names.split()
     }
 
-    for parameter in (*command.params, command.get_help_option(Context(command))):
+    for parameter in (*command.params, _help_option(command)):
         if isinstance(parameter, TyperOption):
             parameter.rich_help_panel = purposes.get(parameter.name)
     order = ["", *panels]
@@ -181,7 +189,7 @@ def _group(command: TyperCommand, first: str) -> None:
 def _word(command: TyperCommand | TyperGroup) -> None:
     """Name values, and let lines be as long as the terminal is wide."""
     command.help = "\n\n".join(" ".join(p.split()) for p in (command.help or "").split("\n\n"))
-    for parameter in (*command.params, command.get_help_option(Context(command))):
+    for parameter in (*command.params, _help_option(command)):
         if isinstance(parameter, TyperOption):
             parameter.metavar = value_name(parameter)
     if isinstance(command, TyperGroup):

@@ -113,7 +113,10 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
     if seen.roll:
         found.append(("kipctl roll --resume", "go on with the rolling restart"))
     if seen.entry:
-        found.append(("kipctl reassign --resume --dry-run", "see what is left of that change"))
+        found += [
+            ("kipctl reassign --resume --dry-run", "see what is left of that change"),
+            ("kipctl reassign --rollback", "undo that change; it asks first"),
+        ]
     if of and of.reassigning:
         found += [
             ("kipctl reassign --list", "see what is being reassigned"),

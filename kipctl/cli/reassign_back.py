@@ -34,12 +34,19 @@ BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 
 
 def history(request: ReassignRequest) -> None:
-    """List the journal's newest entries."""
+    """List the journal's newest entries, and how far the last change is if it has not ended."""
+    from kipctl.cluster.snapshot import refresh_snapshot
+
     journal = request.journal(request.cluster.metadata(()).cluster_id or "")
     found = journal.entries(request.report_damaged)
     entries = tuple(islice(found, _SHOWN_ENTRIES))
     older = journal.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
-    request.report(history_report(entries, older, str(journal.folder), datetime.now(UTC)))
+    done = 0
+    if entries and entries[0].may_be_resumed:
+        after = entries[0].after
+        now = refresh_snapshot(request.cluster, {one.topic for one in after}).assignment
+        done = sum(now.get(one) == replicas for one, replicas in after.items())
+    request.report(history_report(entries, older, str(journal.folder), datetime.now(UTC), done))
 
 
 def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> None:

@@ -237,10 +237,11 @@ def _measured(
 def _with_measured_load(report: Report, measured_load: Mapping[str, object] | None) -> Report:
     if measured_load is None:
         return report
-    from kipctl.report.perf_tables import perf_tables
+    from kipctl.report.perf_tables import moves_answer, perf_tables
 
     return replace(
         report,
         document={**report.document, "measured": measured_load},
         tables=report.tables + perf_tables(measured_load),
+        opening=(*report.opening[:1], *moves_answer(measured_load), *report.opening[1:]),
     )

@@ -165,13 +165,32 @@ def replica_selection(
     reads = _client_reads(environment, access, found) if client else ()
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
     opening = (selection_answer(document),)
-    report = Report(COMMAND, document, selection_tables(document), opening=opening)
+    report = Report(COMMAND, document, selection_tables(document), _closing(found), opening=opening)
     environment.report(with_most_rows(report), output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)
     if rate_over is not None:
         _demand_rates(unreported)
+
+
+def _closing(found: "Observation") -> tuple[str, ...]:
+    """How a rack without a replica gets one: by more replicas, or by others where there are as
+    many as racks."""
+    from kipctl.cluster.inspect.replica_selection import Reason
+
+    without = {choice.id for choice in found.choices if choice.reason is Reason.NO_REPLICA}
+    lacking = [facts for facts in found.facts if facts.id in without]
+    if not lacking:
+        return ()
+    racks, fewest = len(found.racks), min(lacking, key=lambda facts: len(facts.replicas))
+    enough = len(fewest.replicas) >= racks
+    how = "--rack-aware" if enough else f"--replication-factor {racks}"
+    return (
+        "A replica in each rack is read by consumers that set client.rack; others read from the"
+        " leader.",
+        f"Give them one: kipctl reassign {how} --topic {fewest.id.topic} --dry-run",
+    )
 
 
 def _refuse_together(

@@ -30,9 +30,12 @@ app = typer.Typer(
 )
 
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="A name in the run store, or a folder.")
+    str,
+    typer.Argument(metavar="RUN", help="A name in the run store (kipctl runs list), or a folder."),
 ]
-_SIDE_HELP = "A run, or several with commas between them: names in the store, or folders."
+_SIDE_HELP = (
+    "A run, or several with commas between them: names in the store (kipctl runs list), or folders."
+)
 
 
 class ExportFormat(StrEnum):
@@ -172,7 +175,7 @@ def _summary(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]
 def compare(
     context: typer.Context,
     a: Annotated[str, typer.Argument(metavar="A", help=_SIDE_HELP)],
-    b: Annotated[str, typer.Argument(metavar="B", help="What is compared with A: likewise.")],
+    b: Annotated[str, typer.Argument(metavar="B", help=_SIDE_HELP)],
     on: SparkOptions,
     fail_if: Annotated[
         list[str] | None,

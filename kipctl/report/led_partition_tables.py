@@ -124,5 +124,9 @@ def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
     if lost:
         first += f" {lost} have no leader."
     if skew is not None:
-        first += f" The broker that leads most leads {skew:.2f} times the mean."
+        first += (
+            f" The broker that leads most leads {skew:.2f} times the mean."
+            if f"{skew:.2f}" != "1.00"
+            else " The brokers lead evenly."
+        )
     return Paragraph(first, tone=Tone.BAD if lost else Tone.WARNING if astray else Tone.GOOD)

@@ -23,7 +23,7 @@ def moves_sentence(document: Document, client: str = "client") -> str:
     made = sum(
         action["partitions"] for action in document.get("actions", ()) if not action["error"]
     )
-    of_made = f" of {made:,}" if made >= found["met"] else ""
+    of_made = f" of {made:,}" if made and made >= found["met"] else ""
     if not found["met"]:
         return f"Moved leaders: 0{of_made} were met"
     waits = found["wait_ms"]

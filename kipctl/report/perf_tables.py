@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.move_tables import moves_sentence, moves_table
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 
@@ -46,8 +47,33 @@ def perf_answer(document: Document) -> tuple[Paragraph, ...]:
     """How many records got through, and how long that took them; before it, where leaders were
     moved meanwhile, how long the client waited for these."""
     records = Paragraph(f"{acknowledged(document, sent(document))}.", tone=tone_of(document))
-    moves = moves_sentence(document) if document["actions"] else ""
-    return (Paragraph(f"{moves}."), records) if moves else (records,)
+    return (*(moves_answer(document) if document["actions"] else ()), records)
+
+
+def moves_answer(document: Document) -> tuple[Paragraph, ...]:
+    """How long the client of a run waited for moved leaders, and where the time of the batches
+    went that met them. Of runs of older versions, which do not say, nothing."""
+    moves = moves_sentence(document)
+    return (Paragraph(f"{moves}.", tuple(_cost_of_moves(document))),) if moves else ()
+
+
+def _cost_of_moves(document: Document) -> Iterator[str]:
+    redirects = document["redirects"]
+    spent_ms = {phase: spent["sum"] for phase, spent in redirects["phases_ms"].items()}
+    if not (total_ms := sum(spent_ms.values())):
+        return
+    at_brokers_ms = spent_ms["detect"] + spent_ms["not_ready"] + spent_ms["acknowledge"]
+    own_ms = redirects["client_share_ms"]["sum"]
+    yield (
+        f"The {counted(redirects['batches'], 'batch', 'batches')} that met them took"
+        f" {total_ms / 1000:,.1f} s in all: {100 * at_brokers_ms / total_ms:.1f} % at the brokers,"
+        f" {100 * spent_ms['queued'] / total_ms:.1f} % queued,"
+        f" {100 * own_ms / total_ms:.1f} % the client's own wait."
+    )
+    yield (
+        f"This was kipctl's own client, leader discovery {document['leader_discovery']}."
+        " For yours: kipctl tap."
+    )
 
 
 def acknowledged(document: Document, sent: str, name: str = "latency_ms") -> str:

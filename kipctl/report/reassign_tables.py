@@ -316,7 +316,9 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
     )
 
 
-def history_report(entries: Sequence["Entry"], older: int, folder: str, now: datetime) -> Report:
+def history_report(
+    entries: Sequence["Entry"], older: int, folder: str, now: datetime, done: int = 0
+) -> Report:
     """The journal, the newest first."""
     table, objects = listing(
         "Journal",
@@ -341,10 +343,19 @@ def history_report(entries: Sequence["Entry"], older: int, folder: str, now: dat
         ),
     )
     first = "No change is in the journal of this user on this machine."
+    closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
     if entries:
         newest = entries[0]
         first = f"The last change, {age(newest.made_at, now)}, is {newest.state}."
-    closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
+        if newest.may_be_resumed:
+            first = (
+                f"The last change, {age(newest.made_at, now)}, goes on or was cut off:"
+                f" {done:,} of {counted(len(newest.after), 'partition')} have their new replicas."
+            )
+            closing += [
+                "If it was cut off, go on: kipctl reassign --resume",
+                "Or undo it: kipctl reassign --rollback",
+            ]
     if any(e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
     documents = [

@@ -71,7 +71,7 @@ class TapSpec:
     @property
     def listen_address(self) -> tuple[str, int]:
         """Host and port; port 0 for any. Raises UsageError."""
-        return parse_address(self.listen, least_port=0)
+        return parse_address(self.listen, f"--listen {self.listen}", least_port=0)
 
     @property
     def advertised(self) -> tuple[str, int] | None:

@@ -135,11 +135,12 @@ def as_access(access: Access | str) -> Access:
 
 def parse_bootstrap_servers(text: str) -> list[Address]:
     """The addresses in `host:port,host:port`; IPv6 in brackets. Raises `UsageError`."""
-    return [parse_address(part.strip(), text) for part in text.split(",")]
+    return [parse_address(part.strip(), text, several=True) for part in text.split(",")]
 
 
-def parse_address(part: str, text: str = "", least_port: int = 1) -> Address:
-    """One address; `text` is what it is a part of, for the message. Raises UsageError."""
+def parse_address(part: str, text: str = "", least_port: int = 1, several: bool = False) -> Address:
+    """One address; `text` is what it is a part of, for the message, and whether there may be
+    `several`. Raises UsageError."""
     host, colon, port = part.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if bracketed:
@@ -151,7 +152,8 @@ def parse_address(part: str, text: str = "", least_port: int = 1) -> Address:
             f"{part!r} is no address."
             if text in ("", part)
             else f"{part!r} in {text!r} is no address.",
-            "Write HOST:PORT, several separated by commas; an IPv6 address as [::1]:9092.",
+            f"Write HOST:PORT{', several separated by commas' if several else ''};"
+            " an IPv6 address as [::1]:9092.",
         )
     return Address(host, int(port))
 

@@ -182,7 +182,7 @@ class BrokerConnection:
         if request.api.key not in self._api_versions:
             raise RefusedError(
                 f"Broker {self.address} does not know the API {api}.",
-                "A newer Kafka, or another listener, may.",
+                "It may be a controller: name a broker. A newer Kafka, or another listener, may.",
             )
         low, high = self._api_versions[request.api.key]
         first, last = request.api.versions

@@ -73,6 +73,9 @@ def refused(tmp_path: Path, *arguments: str) -> str:
         ("rotate --topic orders", "kipctl reassign --rotate"),
         ("rollback", "kipctl reassign --rollback"),
         ("leaders", "kipctl inspect leaders"),
+        ("undo", "kipctl reassign --rollback"),
+        ("reassign --undo", "--rollback"),
+        ("reassign --rotate --every 5s", "--between"),
         ("inspect leadrs", "leaders"),
         ("reassign --rotat", "--rotate"),
         ("perf produce --num-record 5", "--num-records"),
@@ -99,6 +102,19 @@ def test_a_missing_option_says_what_may_be_given(tmp_path: Path) -> None:
     assert said.startswith("kipctl: Missing option '--until'. in-sync: every replica is in sync; ")
     for condition in Condition:
         assert f"{condition}: " in said
+
+
+@pytest.mark.parametrize("command", ["show", "compare a"])
+def test_a_missing_run_says_how_runs_are_listed(tmp_path: Path, command: str) -> None:
+    said = refused(tmp_path, "runs", *command.split())
+    assert said.startswith("kipctl: Missing argument ")
+    assert "kipctl runs list" in said
+
+
+@pytest.mark.parametrize("line", ["", "reassign", "inspect", "inspect leaders", "runs compare"])
+def test_h_is_help(line: str) -> None:
+    environment = Environment(io.StringIO(), io.StringIO(), io.StringIO(), {})
+    assert run([*line.split(), "-h"], environment) == ExitStatus.DONE
 
 
 def test_a_command_that_is_nowhere_is_no_other(tmp_path: Path) -> None:

@@ -61,6 +61,19 @@ def test_control_d_ends_the_line_of_the_question() -> None:
     assert told(where) == "Move? [y/N] \n"
 
 
+def test_ctrl_c_at_a_question_says_that_nothing_was_changed() -> None:
+    class Interrupted(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self, size: int | None = -1) -> str:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        Environment(Interrupted(), io.StringIO(), io.StringIO(), {}).confirm("Move?", yes=False)
+    assert interrupted.value.__notes__ == ["Nothing was changed."]
+
+
 def test_what_cannot_be_undone_takes_more_than_a_y() -> None:
     where = environment(typed="312\n")
     where.confirm("312 partitions have no leader. Elect them?", yes=False, typed="312")
@@ -105,6 +118,25 @@ def test_the_one_running_lab_is_used_and_that_is_said(monkeypatch: pytest.Monkey
     where = environment()
     assert where.access(None) == Access("127.0.0.1:1")
     assert told(where) == "Using the running lab 'lab' at 127.0.0.1:1.\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("127.0.0.1:2", "Lab 'lab' runs at 127.0.0.1:1.\n"),
+        ("localhost:2", "Lab 'lab' runs at 127.0.0.1:1.\n"),
+        ("127.0.0.1:1", ""),
+        ("kafka1:9092", ""),
+    ],
+)
+def test_after_a_wrong_port_of_this_machine_the_running_lab_is_named(
+    asked: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs(monkeypatch, ("lab", "127.0.0.1:1"))
+    where = environment()
+    where.access(asked)
+    where.report_running_labs()
+    assert told(where) == said
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,14 @@ def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
     ]
 
 
+def test_a_change_that_has_not_ended_is_gone_on_with_or_undone() -> None:
+    seen = Overview("a:1", "", WELL, "", entry="entry 1")
+    assert [command for command, _ in next_commands(seen)][:2] == [
+        "kipctl reassign --resume --dry-run",
+        "kipctl reassign --rollback",
+    ]
+
+
 MOVES = {"met": 63, "wait_ms": {"p50": 0.3, "p99": 1.24, "max": 2.0}}
 
 

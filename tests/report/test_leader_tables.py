@@ -5,10 +5,11 @@ import pytest
 from kipctl.cluster.moves.election_batches import ElectionOutcome
 from kipctl.cluster.moves.election_request import ElectionResult
 from kipctl.cluster.moves.plan_result import LeadersMoved
-from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.own_topic_names import OWN_ONE, new_name
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.report.leader_tables import moved_report
+from kipctl.report.led_partition_tables import leaders_report
 
 OWN = new_name(OWN_ONE)
 ELECTED, IN_PLACE = ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED
@@ -42,3 +43,24 @@ def test_the_leaders_of_the_topic_that_measures_are_counted_apart(
     [answer] = report.opening
     assert answer.first == f"{said}; every broker knew 5 ms after the election was called."
     assert report.document["counts"] == {"done": len(results), "failed": 0}
+
+
+@pytest.mark.parametrize(
+    ("leaders", "said"),
+    [
+        ((1, 2), "All 2 partitions are led by their preferred replica. The brokers lead evenly."),
+        (
+            (1, 1, 2),
+            "All 3 partitions are led by their preferred replica. The broker that leads most leads"
+            " 1.33 times the mean.",
+        ),
+    ],
+)
+def test_how_evenly_brokers_lead(leaders: tuple[int, ...], said: str) -> None:
+    partitions = tuple(
+        Partition(PartitionId("orders", number), (leader,), (leader,), leader, 0)
+        for number, leader in enumerate(leaders)
+    )
+    brokers = tuple(Broker(number, "localhost", number, None) for number in (1, 2))
+    [answer] = leaders_report(Snapshot("id", brokers, partitions)).opening
+    assert answer.first == said

@@ -40,7 +40,11 @@ def refused(*arguments: str) -> subprocess.CompletedProcess[str]:
             "'soon' is not a duration",
         ),
         (["--bootstrap-server", "127.0.0.1:1", "--reset", "often"], 2, "'often' is no rate"),
-        (["--bootstrap-server", "127.0.0.1:1", "--listen", "9092"], 2, "'9092' is no address"),
+        (
+            ["--bootstrap-server", "127.0.0.1:1", "--listen", "9092"],
+            2,
+            "'9092' in '--listen 9092' is no address.\nWrite HOST:PORT; an IPv6",
+        ),
         (["--bootstrap-server", "127.0.0.1:1", "--certificate", "/no.pem"], 2, "/no.pem"),
         (["--bootstrap-server", "somewhere"], 2, "'somewhere' is no address"),
     ],

@@ -70,7 +70,11 @@ def test_an_older_broker_is_asked_in_its_highest_version():
 @pytest.mark.parametrize(
     ("versions", "version", "says"),
     [
-        ({18: (0, 4)}, None, "does not know the API DescribeCluster"),
+        (
+            {18: (0, 4)},
+            None,
+            r"does not know the API DescribeCluster\.\nIt may be a controller: name a broker",
+        ),
         ({60: (3, 5)}, None, "knows DescribeCluster in versions 3 to 5, kipctl 0 to 2"),
         ({60: (0, 1)}, 2, "knows DescribeCluster in versions 0 to 1, asked was 2"),
     ],

@@ -146,6 +146,11 @@ class Entry:
         return self.state in (EntryState.PREPARED, EntryState.SUBMITTED)
 
     @property
+    def may_be_resumed(self) -> bool:
+        """Whether it is open, and it is known how it is carried out."""
+        return self.is_open and self.how is not None
+
+    @property
     def is_legacy(self) -> bool:
         """Whether an earlier kipctl wrote it: the assignment of before and nothing else."""
         return self.schema == 0

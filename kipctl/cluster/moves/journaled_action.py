@@ -35,7 +35,8 @@ def journaled_action(
         origin=Origin.here(command),
         topic_ids=topic_ids(cluster, before.topics),
     )
-    message(f"Its assignment is saved; afterwards: kipctl reassign --rollback --entry {entry.id}")
+    undo = f"kipctl reassign --rollback --entry {entry.id}"
+    message(f"Its assignment is saved; afterwards: {undo}")
     try:
         yield entry
     finally:
@@ -49,3 +50,7 @@ def journaled_action(
             }
             has_changed = left != was
             entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
+            if has_changed:
+                message(
+                    f"The assignment of {', '.join(before.topics)} was left changed. Undo: {undo}"
+                )

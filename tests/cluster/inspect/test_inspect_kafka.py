@@ -42,6 +42,7 @@ def test_leaders_and_their_imbalance(
     assert shown["without_leader"] == 0
     plain = kipctl("inspect", "leaders", "--topic", topic).out
     assert "1 of 4 partitions (25.0 %) are not led by their preferred replica." in plain
+    assert "The broker that leads most leads 2.25 times the mean." in plain
 
 
 def test_hints_agree_with_metadata_and_nothing_is_written(

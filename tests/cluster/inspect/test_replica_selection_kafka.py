@@ -134,6 +134,8 @@ def test_racks_without_a_replica_and_racks_that_are_not_there(
     assert [rack["local_percent"] for rack in document["racks"]] == [100, 100, 0]
     assert [rack["cross_percent"] for rack in document["racks"]] == [0, 0, 100]
     assert document["racks"][0]["held_bytes"] > 40 * 100
+    plain = kipctl("inspect", "replica-selection", "--topic", topic).out
+    assert f"kipctl reassign --replication-factor 3 --topic {topic} --dry-run" in plain
 
     arguments = ("--topic", f"{topic}:1", "--client-rack", "rack-9", "--client-rack", "rack-2")
     ran = kipctl("inspect", "replica-selection", *arguments, "--require-local", "95%")

@@ -45,6 +45,10 @@ def test_what_it_left_is_known_and_can_all_be_taken_back(tmp_path: Path) -> None
         assert len(under_way) == 2
         assert cluster.configs[ResourceType.BROKER, "4"]
         assert states(kipctl) == ["submitted"]
+        history = kipctl("reassign", "--history").out
+        assert f"0 of {len(T)} partitions have their new replicas." in history
+        assert "If it was cut off, go on: kipctl reassign --resume" in history
+        assert "Or undo it: kipctl reassign --rollback" in history
         ran = kipctl("reassign", "--clear-throttles", "--yes")
         assert ran.status == 4
         assert "still being reassigned" in ran.err

@@ -160,9 +160,10 @@ def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
         assert str(entry.origin).startswith("kipctl perf produce --during rotate --topic t, by ")
         assert entry.after == {T0: after}
         assert entry.may_be_undone is (after != (1, 2))
-    assert said == [
-        f"Its assignment is saved; afterwards: kipctl reassign --rollback --entry {entry.id}"
-    ]
+    undo = f"kipctl reassign --rollback --entry {entry.id}"
+    assert said[0] == f"Its assignment is saved; afterwards: {undo}"
+    left = [f"The assignment of t was left changed. Undo: {undo}"]
+    assert said[1:] == (left if after != (1, 2) else [])
 
 
 def test_what_others_move_meanwhile_is_not_moved_back(tmp_path: Path) -> None:

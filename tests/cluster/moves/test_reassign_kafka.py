@@ -99,6 +99,17 @@ def test_a_measured_rotation_rotates_its_own_topic_along(
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS)
 
 
+def test_what_a_measured_rotation_cost_stands_under_what_moved(
+    kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    topic = make_topic("measured-in-words", REPLICAS)
+    ran = kipctl("reassign", "--rotate", "--topic", topic, "--measure", "--yes")
+    assert ran.status == 0, ran.err
+    moved, cost, *_ = ran.out.splitlines()
+    assert moved.startswith("4 leaders moved")
+    assert cost.startswith("Moved leaders: ")
+
+
 def test_a_leader_that_is_not_preferred_moves_too(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
