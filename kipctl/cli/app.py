@@ -1,5 +1,7 @@
 """The `kipctl` command: its groups, and the one place where errors become exit statuses."""
 
+import errno
+import os
 import re
 import resource
 import sys
@@ -178,7 +180,7 @@ def _run(arguments: list[str], environment: Environment) -> int:
             traceback.print_exc(file=environment.stderr)
         environment.error(error)
         environment.notes(error)
-        if error.status == ExitStatus.UNREACHABLE:
+        if os.strerror(errno.ECONNREFUSED) in error.what:
             environment.report_running_labs()
         return error.status
     except Exception as fault:

@@ -361,15 +361,19 @@ class Environment:
             )
 
     def report_running_labs(self) -> None:
-        """After an address on this machine did not answer, say where the labs are that run."""
+        """After this machine refused a connection, say where the labs are that run."""
         from kipctl.lab.cluster import running_labs
         from kipctl.transport.access import parse_bootstrap_servers
 
         asked = self._access.bootstrap if self._access else []
-        for lab in running_labs() if any(host in _THIS_MACHINE for host, _ in asked) else ():
-            servers = parse_bootstrap_servers(lab.bootstrap_server)
-            if lab.owner is None and set(asked).isdisjoint(servers):
-                self.message(f"Lab {lab.name!r} runs at {lab.bootstrap_server}.")
+        here = [
+            f"{lab.name!r} at {lab.bootstrap_server}"
+            for lab in (running_labs() if any(host in _THIS_MACHINE for host, _ in asked) else ())
+            if lab.owner is None
+            and set(asked).isdisjoint(parse_bootstrap_servers(lab.bootstrap_server))
+        ]
+        if here:
+            self.message(f"Labs that run here: {'; '.join(here)}.")
 
     def _running_lab(self) -> "Lab":
         from kipctl.lab.cluster import running_labs

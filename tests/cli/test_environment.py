@@ -123,8 +123,8 @@ def test_the_one_running_lab_is_used_and_that_is_said(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ("127.0.0.1:2", "Lab 'lab' runs at 127.0.0.1:1.\n"),
-        ("localhost:2", "Lab 'lab' runs at 127.0.0.1:1.\n"),
+        ("127.0.0.1:2", "Labs that run here: 'lab' at 127.0.0.1:1.\n"),
+        ("localhost:2", "Labs that run here: 'lab' at 127.0.0.1:1.\n"),
         ("127.0.0.1:1", ""),
         ("kafka1:9092", ""),
     ],
