@@ -24,17 +24,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-MEASURES = ("p50", "p99", "p99.9", "CPU")
+MEASURES = ("p50", "p99", "p999", "CPU")
 SIZE = struct.pack("HHHH", 40, 120, 0, 0)
 
 
 def kipctl(words: Sequence[str], environment: Mapping[str, str], stderr: int) -> Any:
     """The document of a command; ends the program when it fails."""
-    command = [sys.executable, "-m", "kipctl", *words, "--output", "json"]
+    command = [sys.executable, "-m", "kipctl", *words]
     ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, env=dict(environment))
     if ran.returncode:
         raise SystemExit(f"kipctl {' '.join(words)} ended with {ran.returncode}.")
-    return json.loads(ran.stdout)
+    return json.loads(ran.stdout) if "json" in words else None
 
 
 def drawn(words: Sequence[str], environment: Mapping[str, str]) -> tuple[Any, int]:
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=20_000)
     parser.add_argument("--throughput", type=int, default=2_000)
     given = parser.parse_args()
-    load = f"perf produce --num-records {given.records} --throughput {given.throughput} --yes"
+    load = f"perf produce --num-records {given.records} --throughput {given.throughput} -o json"
     with tempfile.TemporaryDirectory() as state, open(os.devnull, "wb") as nowhere:
         environment = os.environ | {"XDG_STATE_HOME": state}
         environment.pop("KIPCTL_BOOTSTRAP_SERVER", None)
