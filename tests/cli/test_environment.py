@@ -2,17 +2,20 @@
 
 import errno
 import io
+import socket
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.lab.certificates import Authority
 from kipctl.process import Process, current_process
 from kipctl.transport.access import Access
@@ -137,6 +140,31 @@ def test_after_a_wrong_port_of_this_machine_the_running_lab_is_named(
     where.access(asked)
     where.report_running_labs()
     assert told(where) == said
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["refused", "closed at once"])
+def test_the_running_lab_is_named_where_nothing_listens(
+    listens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs(monkeypatch, ("lab", "127.0.0.1:1"))
+    where = environment()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def close_all() -> None:
+            with suppress(OSError):  # the test has ended
+                while True:
+                    server.accept()[0].close()
+
+        if listens:
+            Thread(target=close_all, daemon=True).start()
+        else:
+            server.close()
+        status = run(["inspect", "leaders", "--bootstrap-server", address], where)
+        if listens:
+            server.shutdown(socket.SHUT_RDWR)
+    assert status == ExitStatus.UNREACHABLE
+    assert ("Labs that run here: 'lab' at 127.0.0.1:1." in told(where)) is not listens
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,16 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import run_folders, whole_numbers
+from kipctl.cli.experiment_options import (
+    ExperimentOptions,
+    recorded_runs,
+    run_folders,
+    whole_numbers,
+)
 from kipctl.errors import ExitStatus, UsageError
+from kipctl.pipeline.place import Place
+from kipctl.report.formats import OutputFormat
+from kipctl.report.tables import Report, paragraphs
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,30 @@ def test_runs_are_recorded_by_name_or_in_a_folder(tmp_path: Path) -> None:
     assert run_folders(None, variables)("one") is None
     assert run_folders("roll", variables)("one") == tmp_path / "roll-one"
     assert run_folders("./there", variables)("one") == Path("there/one")
+
+
+def test_the_page_of_the_runs_begins_with_what_was_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[list[str], Path, Report | None]] = []
+
+    def report_runs(
+        _environment: Environment, paths: list[str], html: Path, _place: Place, *, of: Report
+    ) -> None:
+        written.append((paths, html, of))
+
+    monkeypatch.setattr("kipctl.cli.report.report_runs", report_runs)
+    out = StringIO()
+    environment = Environment(stdin=StringIO(), stdout=out, stderr=StringIO())
+    options = ExperimentOptions(
+        record=f"{tmp_path}/runs", html=tmp_path / "page.html", output=OutputFormat.PLAIN
+    )
+    found = Report("experiment batch", {}, opening=paragraphs("Batches of 5 took 1 s."))
+    with recorded_runs(environment, options) as recorded:
+        one = recorded.folder("one")
+        recorded.report(found)
+    assert out.getvalue() == "Batches of 5 took 1 s.\n"
+    assert written == [([str(one)], tmp_path / "page.html", found)]
 
 
 def test_numbers_of_a_list() -> None:
