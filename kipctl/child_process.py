@@ -19,7 +19,7 @@ class ChildDiedError(KipctlError):
 
 
 class ChildProcess:
-    """A process that says when it has started, and what it has come to; it ends with its starter.
+    """A process that says when it has started, and sends its result; it ends with its starter.
 
     `work` gets `arguments` and its end of the pipe. It sends what it has `started` as, and may
     receive and send more; what it returns is sent last. A KipctlError that it raises is raised

@@ -75,10 +75,11 @@ class _MessageClass(type):
     """Makes every class of messages a dataclass, frozen and with slots."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-        made: type[Any] = super().__new__(cls, name, bases, namespace)
-        if "__slots__" in namespace:  # `dataclass` makes the class once more, with slots
-            return made
-        return dataclasses.dataclass(frozen=True, slots=True)(made)
+        created: type[Any] = super().__new__(cls, name, bases, namespace)
+        # `dataclass(slots=True)` creates a second class, through this metaclass again.
+        if "__slots__" in namespace:
+            return created
+        return dataclasses.dataclass(frozen=True, slots=True)(created)
 
 
 class Message(metaclass=_MessageClass):
