@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.measure.doubts import MIN_MOVES, few_moves_doubts
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone, table_of
 
@@ -62,8 +63,8 @@ def _use_of_hints(client: Document) -> str:
     hints, by_decision, moves = client["hints"], client["refused_by_hint"], client["moves"]
     counts = {name: by_decision.get(name, 0) for name in (*_DECISIONS, *_UNUSABLE)}
     p50_ms, met = moves["wait_ms"]["p50"], moves["met"]
-    errors = f"{client['leader_errors']:,} leader errors"
-    waits = f"p50 {p50_ms:,.1f} ms for {met:,} moved leader{'s' if met != 1 else ''}"
+    errors = counted(client["leader_errors"], "leader error")
+    waits = f"p50 {p50_ms:,.1f} ms for {counted(met, 'moved leader')}"
     of_hints = ", ".join(
         f"{count:,} {words}" for name, words in _DECISIONS.items() if (count := counts[name])
     )
