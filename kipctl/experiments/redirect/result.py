@@ -28,8 +28,8 @@ from kipctl.experiments.redirect.published import (
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
 
 _MORE_MOVES = (
-    "more --num-records, which let leaders rotate more often, a higher --throughput, or "
-    "--stale-metadata let clients meet more."
+    "in kipctl experiment redirect more --num-records, which let leaders rotate more often, a "
+    "higher --throughput, or --stale-metadata let clients meet more."
 )
 
 
