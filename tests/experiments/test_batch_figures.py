@@ -86,7 +86,7 @@ def test_an_arm_has_the_geometric_mean_of_its_runs_and_each_of_them() -> None:
 
 
 def found(least_moves: int = 20) -> dict[int, list[BatchRun]]:
-    """One at a time takes long and is not felt; all at once is quick, and is."""
+    """One at a time takes long, with a p99 of 6 ms; all at once is quick, with one of 90 ms."""
     waits = [4.0] * least_moves
     return {
         1: [run_of(s, 6, waits) for s in (10.0, 10.1, 10.2)],

@@ -1,4 +1,4 @@
-"""Bytes by rack, and what a consumer felt when its rack's broker went, from rows of reads."""
+"""Bytes by rack, and how long a consumer waited when its rack's broker went, from rows of reads."""
 
 import numpy as np
 import pytest

@@ -62,18 +62,18 @@ NONE_B, NONE_R = batches(), moved()
         ([(0, NONE_B, moved(8)), (MOVES_WINDOW_US + 1, NONE_B, NONE_R)], (None, None, 0)),
     ],
 )
-def test_what_was_felt_lately(
+def test_the_latest_figures(
     added: list[tuple[int, IntRows, IntRows]], values: tuple[float | None, ...]
 ) -> None:
-    felt = RecentLatencies()
+    recent = RecentLatencies()
     for seen_us, settled, redirects in added:
-        felt.add(settled, redirects, seen_us)
-    assert tuple(felt.values([P50, P99, MOVED]).values()) == values
+        recent.add(settled, redirects, seen_us)
+    assert tuple(recent.values([P50, P99, MOVED]).values()) == values
 
 
 def test_a_record_that_was_given_up_is_longer_than_any_limit() -> None:
-    felt = RecentLatencies()
-    felt.add(batches(1, 1, error=7), moved(), 0)
-    value = felt.values([P99])[P99.text]
+    recent = RecentLatencies()
+    recent.add(batches(1, 1, error=7), moved(), 0)
+    value = recent.values([P99])[P99.text]
     assert value is not None
     assert value > 1e6

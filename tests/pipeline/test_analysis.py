@@ -58,7 +58,7 @@ def redirect(second: float, seq: int, took_us: int) -> dict[str, Any]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    """Ten records a second for ten seconds; two rotations, each felt by a batch due before it."""
+    """Ten records a second for ten seconds; two rotations, each met by a batch due before it."""
     actions = [
         {
             "action": "rotate",
@@ -88,7 +88,7 @@ def test_a_period_takes_actions_and_episodes_whole(spark: SparkSession, folder: 
     assert part["actions"] == [whole["actions"][1]]
     assert part["actions"][0]["recovery_us"] == 300_000
     assert part["actions"][0]["before_records"] == 19  # one of the 20 was settled later
-    # Of the second rotation: it is the one that was felt in the period.
+    # Of the second rotation: it is the one that was met in the period.
     [episode] = part["redirects"]
     assert (episode["episodes"], episode["latency_max_us"]) == (1, 400_000)
     assert part["records"][0]["acknowledged"] == 10

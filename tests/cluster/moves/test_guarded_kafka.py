@@ -27,14 +27,14 @@ def test_what_is_crossed_from_the_first_begins_nothing(
     assert json.loads(ran.out)["guard"]["given_up"] is True
 
 
-def test_waits_for_moved_leaders_are_felt_and_the_change_is_undone(
+def test_waits_for_moved_leaders_are_noticed_and_the_change_is_undone(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     """Leaders of the canary's topic move along, and whoever waits for one waits more than 0 ms."""
-    make_topic("felt", [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]])
-    before = take_snapshot(cluster, ["felt"])
+    make_topic("guarded-waits", [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]])
+    before = take_snapshot(cluster, ["guarded-waits"])
     ran = kipctl(
-        *("reassign", "--rotate", "--topic", "felt", "--batch", "1", "--between", "2s"),
+        *("reassign", "--rotate", "--topic", "guarded-waits", "--batch", "1", "--between", "2s"),
         *("--guard", "moved-wait p50 > 0ms", "--guard-action", "rollback", *IMPATIENT),
     )
     assert ran.status == 5, ran.err
@@ -43,9 +43,9 @@ def test_waits_for_moved_leaders_are_felt_and_the_change_is_undone(
     assert (told["state"], told["rolled_back"]) == ("undone", True)
     assert told["counts"]["done"] > 0
     assert told["guard"]["conditions"][0]["worst"] > 0
-    after = take_snapshot(cluster, ["felt"])
+    after = take_snapshot(cluster, ["guarded-waits"])
     assert after.assignment == before.assignment
-    assert leaders_of(cluster, "felt") == [one.leader for one in before.partitions]
+    assert leaders_of(cluster, "guarded-waits") == [one.leader for one in before.partitions]
     await_no_own_topics(cluster)
 
 
