@@ -1,11 +1,11 @@
 """Looking at the session's lab from tests: Metadata of all brokers, and waiting for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
+from kipctl.cluster.snapshot import Snapshot, from_metadata, is_missing, take_snapshot
 from kipctl.errors import UnreachableError
-from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
+from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.transport.request import Cluster
 
 
@@ -32,8 +32,26 @@ def leaders_of(cluster: Cluster, topic: str) -> list[int]:
 
 def wait_until_everywhere(cluster: Cluster, topic: str, holds: Callable[[Snapshot], bool]) -> None:
     """Ask every broker until all show it; pytest's own timeout is the limit."""
+    _await_metadata(
+        cluster,
+        [topic],
+        lambda answer: not answer.topics[0].error_code and holds(from_metadata(answer)),
+    )
+
+
+def wait_until_nowhere(cluster: Cluster, topics: Sequence[str]) -> None:
+    """Ask every broker until none shows any of them."""
+    _await_metadata(
+        cluster, topics, lambda answer: all(is_missing(one.error_code) for one in answer.topics)
+    )
+
+
+def _await_metadata(
+    cluster: Cluster, topics: Sequence[str], holds: Callable[[MetadataResponse], bool]
+) -> None:
     request = MetadataRequest(
-        topics=(MetadataRequestTopic(name=topic),), allow_auto_topic_creation=False
+        topics=tuple(MetadataRequestTopic(name=name) for name in topics),
+        allow_auto_topic_creation=False,
     )
     while True:
         cluster.metadata(())
@@ -41,7 +59,7 @@ def wait_until_everywhere(cluster: Cluster, topic: str, holds: Callable[[Snapsho
             answers = [cluster.broker(broker).request(request) for broker in cluster.nodes]
         except UnreachableError:  # it has just stopped, and is still listed
             continue
-        if all(not a.topics[0].error_code and holds(from_metadata(a)) for a in answers):
+        if all(map(holds, answers)):
             return
 
 
