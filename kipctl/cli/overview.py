@@ -36,7 +36,7 @@ class Overview:
     """`cluster` is how it is called, "" where none is named and no lab runs; then, as where it does
     not answer, `health` is None and `problem` says why. `last_run` is the newest of the store, and
     `result` what it came to. `entry` is the newest change that has not ended, `roll` what is left
-    of a roll."""
+    of a roll; `changed_by` is which kipctl of this machine changes the cluster now."""
 
     cluster: str
     problem: str
@@ -45,6 +45,7 @@ class Overview:
     result: str = ""
     entry: str = ""
     roll: str = ""
+    changed_by: str = ""
     status: ExitStatus = ExitStatus.DONE
 
 
@@ -80,12 +81,14 @@ def sentences(seen: Overview) -> Iterator[str]:
         found = [f"{count:,} {what}" for count, what in wrong if count]
         if found:
             yield f"Of them {', '.join(found)}."
-        elif not seen.entry and not seen.roll:
+        elif not (seen.entry or seen.roll or seen.changed_by):
             yield "Every partition is as it should be."
+    if seen.changed_by:
+        yield f"Changing it now: {seen.changed_by}."
     if seen.roll:
         yield f"A rolling restart has not ended: {seen.roll}."
     if seen.entry:
-        yield f"A change has not ended, or goes on: {seen.entry}."
+        yield f"A change {seen.entry}."
     if seen.last_run:
         yield f"Last recorded run: {seen.last_run}" + (f": {seen.result}." if seen.result else ".")
 
@@ -110,14 +113,14 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
             ("kipctl inspect brokers", "find what is wrong, and what to change"),
             ("kipctl wait --until in-sync", "wait until every replica is in sync"),
         ]
-    if seen.roll:
+    if seen.roll and not seen.changed_by:
         found.append(("kipctl roll --resume", "go on with the rolling restart"))
     if seen.entry:
         found += [
             ("kipctl reassign --resume --dry-run", "see what is left of that change"),
             ("kipctl reassign --rollback", "undo that change; it asks first"),
         ]
-    if of and of.reassigning:
+    if of and (of.reassigning or seen.changed_by):
         found += [
             ("kipctl reassign --list", "see what is being reassigned"),
             ("kipctl wait --until no-reassignment", "wait until it is done"),
@@ -174,26 +177,30 @@ def _look(environment: Environment) -> Overview:
     except KipctlError as error:
         return Overview(name, error.what, None, last_run, result, status=error.status)
     health = health_of(snapshot, None if refused else len(busy))
-    entry, roll = _not_ended(snapshot.cluster_id, environment.variables)
-    return Overview(name, "", health, last_run, result, entry, roll)
+    begun = _not_ended(snapshot.cluster_id, environment.variables)
+    return Overview(name, "", health, last_run, result, *begun)
 
 
-def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str]:
-    """The newest change, and the roll, that this user's kipctl has begun here and not ended."""
+def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str, str]:
+    """The newest change, and the roll, that this user's kipctl has begun here and not ended; and
+    which kipctl is at it now, of which the change then is."""
     from kipctl.cluster.moves.journal import journal
     from kipctl.roll.record import rolls
 
     try:
-        open_entries = (one for one in journal(cluster_id, variables).unfinished() if one.is_open)
+        changes = journal(cluster_id, variables)
+        changed_by = changes.locked_by()
+        open_entries = (one for one in changes.unfinished() if one.is_open and not changed_by)
         entry = next(open_entries, None)
         roll = rolls(cluster_id, variables).unfinished_roll()
     except KipctlError as error:  # commands that change the cluster say so
-        return error.what.removesuffix("."), ""
+        return f"is not readable: {error.what.removesuffix('.')}", "", ""
     return (
-        f"entry {entry.id}, {entry.origin}" if entry else "",
+        f"{entry.standing('')}: entry {entry.id}, {entry.origin}" if entry else "",
         f"{len(roll.steps) - len(roll.left)} of {len(roll.steps)} {roll.kind} are done"
         if roll
         else "",
+        changed_by,
     )
 
 

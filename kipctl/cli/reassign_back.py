@@ -46,7 +46,10 @@ def history(request: ReassignRequest) -> None:
         after = entries[0].after
         now = refresh_snapshot(request.cluster, {one.topic for one in after}).assignment
         done = sum(now.get(one) == replicas for one, replicas in after.items())
-    request.report(history_report(entries, older, str(journal.folder), datetime.now(UTC), done))
+    changed_by = journal.locked_by()
+    request.report(
+        history_report(entries, older, str(journal.folder), datetime.now(UTC), done, changed_by)
+    )
 
 
 def cancel(request: ReassignRequest, path: Path | None, everything: bool) -> None:

@@ -166,11 +166,16 @@ class ReassignRequest:
             self.environment.message(leftover_warning(throttled, self.cluster.nodes))
         open_ones = [entry for entry in unfinished if entry.is_open]
         if open_ones:
-            older = f" (nor {counted(len(open_ones) - 1, 'older one')})" if open_ones[1:] else ""
-            self.environment.message(
-                f"Entry {open_ones[0].id} has not ended{older}. If no kipctl carries it out any"
-                f" more: kipctl reassign --resume or --rollback, with --entry {open_ones[0].id}"
-            )
+            newest, changed_by = open_ones[0], journal.locked_by()
+            standing = f"Entry {newest.id} {newest.standing(changed_by)}."
+            if open_ones[1:]:
+                standing += f" {counted(len(open_ones) - 1, 'older one')} did not end."
+            if not changed_by:
+                standing += (
+                    " Go on with it, or undo it: kipctl reassign --resume or --rollback, with"
+                    f" --entry {newest.id}"
+                )
+            self.environment.message(standing)
 
     def carrying_out(
         self, entry: "Entry", progress: Callable[[str], None], batch: int = 0

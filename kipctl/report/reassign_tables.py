@@ -317,9 +317,18 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
 
 
 def history_report(
-    entries: Sequence["Entry"], older: int, folder: str, now: datetime, done: int = 0
+    entries: Sequence["Entry"],
+    older: int,
+    folder: str,
+    now: datetime,
+    done: int = 0,
+    changed_by: str = "",
 ) -> Report:
-    """The journal, the newest first."""
+    """The journal, the newest first.
+
+    Of the newest `done` partitions have their new replicas; `changed_by` is who changes the cluster
+    now (`Journal.locked_by`).
+    """
     table, objects = listing(
         "Journal",
         {
@@ -349,13 +358,14 @@ def history_report(
         first = f"The last change, {age(newest.made_at, now)}, is {newest.state}."
         if newest.may_be_resumed:
             first = (
-                f"The last change, {age(newest.made_at, now)}, goes on or was cut off:"
+                f"The last change, {age(newest.made_at, now)}, {newest.standing(changed_by)}."
                 f" {done:,} of {counted(len(newest.after), 'partition')} have their new replicas."
             )
-            closing += [
-                "If it was cut off, go on: kipctl reassign --resume",
-                "Or undo it: kipctl reassign --rollback",
-            ]
+            if not changed_by:
+                closing += [
+                    "Go on with it: kipctl reassign --resume",
+                    "Or undo it: kipctl reassign --rollback",
+                ]
     if any(e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
     documents = [

@@ -59,11 +59,13 @@ def test_a_state_and_what_to_type_next(seen: Overview, said: list[str], first: s
 
 
 def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
-    seen = Overview("a:1", "", WELL, "before", "7 records read", "entry 1", "1 of 3 brokers")
+    seen = Overview(
+        "a:1", "", WELL, "before", "7 records read", "was cut off: entry 1", "1 of 3 brokers"
+    )
     assert list(sentences(seen)) == [
         "Cluster a:1: 3 brokers, 2 topics, 24 partitions.",
         "A rolling restart has not ended: 1 of 3 brokers.",
-        "A change has not ended, or goes on: entry 1.",
+        "A change was cut off: entry 1.",
         "Last recorded run: before: 7 records read.",
     ]
     assert [command for command, _ in next_commands(seen)] == [
@@ -74,10 +76,22 @@ def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
 
 
 def test_a_change_that_has_not_ended_is_gone_on_with_or_undone() -> None:
-    seen = Overview("a:1", "", WELL, "", entry="entry 1")
+    seen = Overview("a:1", "", WELL, "", entry="was cut off: entry 1")
     assert [command for command, _ in next_commands(seen)][:2] == [
         "kipctl reassign --resume --dry-run",
         "kipctl reassign --rollback",
+    ]
+
+
+def test_what_another_kipctl_is_at_is_followed_and_not_resumed() -> None:
+    seen = Overview("a:1", "", WELL, "", roll="1 of 3 brokers", changed_by="kipctl roll, process 7")
+    assert list(sentences(seen))[1:] == [
+        "Changing it now: kipctl roll, process 7.",
+        "A rolling restart has not ended: 1 of 3 brokers.",
+    ]
+    assert [command for command, _ in next_commands(seen)][:2] == [
+        "kipctl reassign --list",
+        "kipctl wait --until no-reassignment",
     ]
 
 

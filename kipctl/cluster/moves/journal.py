@@ -37,9 +37,11 @@ from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.throttle import Throttle
 from kipctl.cluster.snapshot import Assignment
 from kipctl.errors import RefusedError, UsageError
+from kipctl.process import wait_until
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 _LONGEST_NAME = 100
+_LOCK_TIMEOUT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +184,12 @@ class Journal:
         with explain_write_errors(self.folder):
             handle = self._open_lock()
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            # Who only looks whether it is held holds it too, for a moment.
+            if not wait_until(lambda: _locks(handle), _LOCK_TIMEOUT_S):
                 raise RefusedError(
                     f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
                     "Wait until it has ended, or stop it. Look: kipctl reassign --list",
-                ) from None
+                )
             with suppress(OSError):
                 (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
             with suppress(OSError):  # on a full disk it is a lock all the same
@@ -203,19 +204,25 @@ class Journal:
 
         Raises RefusedError when nobody does, and UsageError when it cannot be written.
         """
-        with explain_write_errors(self.folder):
-            handle = self._open_lock()
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        if owner := self.locked_by():
+            with explain_write_errors(self.folder):
                 (self.folder / PAUSE).touch(0o600)
-                return _lock_owner(handle)
-            finally:
-                os.close(handle)
+            return owner
         raise RefusedError(
             "No kipctl of this user on this machine is changing this cluster.",
             "See what is being reassigned: kipctl reassign --list",
         )
+
+    def locked_by(self) -> str:
+        """Which kipctl of this user on this machine is changing this cluster now; "" for none."""
+        try:
+            handle = os.open(self.folder / "lock", os.O_RDWR)
+        except OSError:
+            return ""
+        try:
+            return "" if _locks(handle) else _lock_owner(handle)
+        finally:
+            os.close(handle)
 
     def is_to_pause(self) -> bool:
         """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
@@ -269,6 +276,14 @@ def folder_name(cluster_id: str) -> str:
     if len(encoded) > _LONGEST_NAME:
         return "%" + hashlib.sha256(cluster_id.encode(errors="surrogatepass")).hexdigest()
     return encoded
+
+
+def _locks(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _lock_owner(handle: int) -> str:

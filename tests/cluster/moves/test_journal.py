@@ -1,8 +1,13 @@
 """The journal: what was changed is on disk before, whole, and comes back; damage stops nothing."""
 
+import fcntl
 import json
 import os
+import re
+import socket
 import stat
+import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -242,6 +247,54 @@ def test_the_lock_names_its_holder_and_is_let_go_of(kept: Journal) -> None:
         pytest.fail("two hold it")
     with kept.locked(Origin()):
         pass
+
+
+def test_which_kipctl_changes_the_cluster_now_is_seen_without_being_in_its_way(
+    kept: Journal,
+) -> None:
+    assert kept.locked_by() == ""
+    assert not kept.folder.exists()  # looking writes nothing
+    with kept.locked(BOB):
+        assert re.match(r"kipctl reassign .*, by bob@bastion, process \d+$", kept.locked_by())
+        assert kept.locked_by()
+    assert kept.locked_by() == ""
+    with kept.locked(BOB):  # who looked has let go of it
+        pass
+
+
+def test_who_begins_waits_for_one_who_only_looks(
+    kept: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_LOCK_TIMEOUT_S", 60.0)
+    with kept.locked(BOB):
+        pass
+    looking = os.open(kept.folder / "lock", os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_EX)
+    let_go = threading.Timer(0.02, os.close, [looking])
+    let_go.start()
+    with kept.locked(BOB):
+        pass
+    let_go.join()
+
+
+@pytest.mark.parametrize(
+    ("host", "changed_by", "standing"),
+    [
+        (socket.gethostname(), "", "was cut off"),
+        ("bastion", "", "goes on at bastion, or was cut off"),
+        ("", "", "goes on, or was cut off"),
+        (
+            socket.gethostname(),
+            "kipctl roll, process 7",
+            "is not over: kipctl roll, process 7, is changing this cluster now",
+        ),
+    ],
+)
+def test_how_an_open_change_stands(
+    kept: Journal, host: str, changed_by: str, standing: str
+) -> None:
+    entry = kept.save(FIRST, SECOND, replace(BOB, host=host))
+    assert entry.standing(changed_by) == standing
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,9 @@ def test_what_it_left_is_known_and_can_all_be_taken_back(tmp_path: Path) -> None
         ) as process:
             while not cluster.altered:
                 assert process.poll() is None
+            history = kipctl("reassign", "--history").out
+            assert f"process {process.pid}, is changing this cluster now." in history
+            assert "kipctl reassign --resume" not in history
             process.send_signal(signal.SIGKILL)
             process.communicate()
 
@@ -47,7 +50,8 @@ def test_what_it_left_is_known_and_can_all_be_taken_back(tmp_path: Path) -> None
         assert states(kipctl) == ["submitted"]
         history = kipctl("reassign", "--history").out
         assert f"0 of {len(T)} partitions have their new replicas." in history
-        assert "If it was cut off, go on: kipctl reassign --resume" in history
+        assert "was cut off." in history
+        assert "Go on with it: kipctl reassign --resume" in history
         assert "Or undo it: kipctl reassign --rollback" in history
         ran = kipctl("reassign", "--clear-throttles", "--yes")
         assert ran.status == 4
