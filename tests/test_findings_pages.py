@@ -10,7 +10,7 @@ import pytest
 
 from kipctl.cli.app import root_command
 from kipctl.cli.environment import Environment
-from kipctl.cli.explain import pages
+from kipctl.cli.explain import findings
 from kipctl.cli.help import commands
 from kipctl.cli.pairs import spread_pairs
 
@@ -66,7 +66,7 @@ def test_names_in_the_code_are_those_that_people_know() -> None:
 
 def test_each_has_a_page_and_a_row_in_the_index() -> None:
     found = {page.stem for page in PAGES.glob("*.md")} - {"README"}
-    assert found == set(NAMES) == pages().keys()
+    assert found == set(NAMES) == findings().keys()
     index = (PAGES / "README.md").read_text()
     rows = re.findall(r"^\| \[([\w-]+)\]\(([\w-]+)\.md\) \|", index, re.MULTILINE)
     assert all(name == target for name, target in rows)

@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, str] = {
     "clusters": "Name clusters, and see whether they can be reached.",
     "elect": "Hold a leader election.",
     "inspect": "Look at a cluster; nothing is changed unasked.",
-    "explain": "Explain a finding of `inspect brokers`, or a doubt of a run, by its id.",
+    "explain": "Explain a finding of `inspect brokers`, a doubt of a run, or show another page.",
     "perf": "Measure producers and consumers, also while leaders move.",
     "experiment": "Reproduce what the KIPs claim, for any client.",
     "request-log": "Switch the request log of running brokers on and off.",

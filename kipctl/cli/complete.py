@@ -183,9 +183,9 @@ def _clients(words: Sequence[str], environment: "Environment") -> Iterable[str]:
 
 
 def _findings(words: Sequence[str], environment: "Environment") -> Iterable[str]:
-    from kipctl.cli.explain import pages
+    from kipctl.cli.explain import findings, other_pages
 
-    return pages()
+    return [*findings(), *other_pages()]
 
 
 WORDS: Mapping[str, Callable[[Sequence[str], "Environment"], Iterable[str]]] = {

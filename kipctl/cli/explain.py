@@ -1,4 +1,4 @@
-"""`kipctl explain`: the pages about findings and doubts, as they are installed."""
+"""`kipctl explain`: the pages of the documentation, as they are installed."""
 
 import re
 from collections.abc import Mapping
@@ -14,16 +14,27 @@ from kipctl.errors import UsageError, did_you_mean
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table, paragraphs
 
-_CHECKOUT = Path(__file__).parents[2] / "docs" / "findings"
+_CHECKOUT = Path(__file__).parents[2] / "docs"
 _INDEX = "README"
 _FIRST = re.compile(r"^\*\*[^*]+\*\* (?P<sentence>.+?\.)(?= |$)", re.MULTILINE)
+_LINK = re.compile(r"\[(?P<text>[^]]*)\]\((?:[\w./-]*/)?(?P<page>[\w-]+)\.md(?:#[^)]*)?\)")
+_PICTURE = re.compile(r"!\[([^]]*)\]\([^)]*\)")
 
 
-def pages() -> Mapping[str, str]:
-    """The Markdown of each page by its id, sorted. They come with the wheel; in a checkout they are
-    in docs/findings."""
-    installed = files("kipctl") / "findings"
-    found = (installed if installed.is_dir() else _CHECKOUT).iterdir()
+def findings() -> Mapping[str, str]:
+    """The Markdown of the page of each finding and doubt by its id, sorted."""
+    return _pages("findings")
+
+
+def other_pages() -> Mapping[str, str]:
+    """The Markdown of the pages of tasks, and of those of reference, by name."""
+    return {**_pages("tasks"), **_pages(".")}
+
+
+def _pages(folder: str) -> dict[str, str]:
+    """They come with the wheel; in a checkout they are in docs/."""
+    installed = files("kipctl") / "docs"
+    found = ((installed if installed.is_dir() else _CHECKOUT) / folder).iterdir()
     texts = {
         page.name.removesuffix(".md"): page.read_text(encoding="utf-8")
         for page in found
@@ -38,7 +49,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="[FINDING]",
-            help="The id of a finding or doubt. Default: list them all.",
+            help="The id of a finding or doubt, or another page. Default: list them all.",
             show_default=False,
         ),
     ] = None,
@@ -46,24 +57,37 @@ def explain(
 ) -> None:
     """Explain a finding of `inspect brokers`, or a doubt of a run, by its id.
 
-    How kipctl knows, what follows, what to do, and when it is gone. It asks no cluster.
+    How kipctl knows, what follows, what to do, and when it is gone. The other pages of the
+    documentation are shown in the same way. It asks no cluster.
     """
     environment = context.ensure_object(Environment)
-    known = pages()
+    known = {**findings(), **other_pages()}
     if id is None:
-        rows = tuple((one, _title(text)) for one, text in known.items())
-        listed = {"findings": [{"id": one, "title": title} for one, title in rows]}
-        answer = paragraphs(f"{len(rows)} findings and doubts. More of one: kipctl explain ID")
-        table = Table("", ("id", "what is so"), rows, most=0)
-        environment.report(Report("explain", listed, (table,), opening=answer), output)
+        titles = {one: _title(one, text) for one, text in known.items()}
+        rows, others = (
+            tuple((one, titles[one]) for one in some) for some in (findings(), other_pages())
+        )
+        listed = {
+            "findings": [{"id": one, "title": title} for one, title in rows],
+            "pages": [{"id": one, "title": title} for one, title in others],
+        }
+        answer = paragraphs(
+            f"{len(rows)} findings and doubts, {len(others)} other pages. More of one:"
+            " kipctl explain ID"
+        )
+        tables = (
+            Table("Findings and doubts", ("id", "what is so"), rows, most=0),
+            Table("Tasks and reference", ("id", "page"), others, most=0),
+        )
+        environment.report(Report("explain", listed, tables, opening=answer), output)
         return
     if id not in known:
         raise UsageError(
-            f"There is no finding and no doubt {id!r}.{did_you_mean(id, known)}",
+            f"There is no finding, doubt or page {id!r}.{did_you_mean(id, known)}",
             "List them: kipctl explain",
         )
     text = known[id]
-    page = {"id": id, "title": _title(text), "text": text}
+    page = {"id": id, "title": _title(id, text), "text": text}
     if output in (OutputFormat.JSON, OutputFormat.CSV):
         table = Table("", tuple(page), (tuple(page.values()),))
         environment.report(Report("explain", page, (table,)), output)
@@ -74,11 +98,11 @@ def explain(
     environment.stdout.flush()
 
 
-def _title(text: str) -> str:
-    """The first sentence of a page: what is so."""
-    found = _FIRST.search(text)
-    assert found, text
-    return found["sentence"]
+def _title(id: str, text: str) -> str:
+    """The heading of a page; of a finding or doubt, whose heading is its id, what is so."""
+    heading = text.partition("\n")[0].removeprefix("# ")
+    found = _FIRST.search(text) if heading == id else None
+    return found["sentence"] if found else heading
 
 
 def _drawn(text: str, environment: Environment) -> str:
@@ -88,5 +112,12 @@ def _drawn(text: str, environment: Environment) -> str:
 
     console = Console(file=environment.stdout)
     with console.capture() as drawing:
-        console.print(Markdown(text.replace("](../", "](docs/"), hyperlinks=False))
+        text = _PICTURE.sub(r"(Picture: \1)", _LINK.sub(_command, text))
+        console.print(Markdown(text, hyperlinks=False))
     return drawing.get()
+
+
+def _command(link: re.Match[str]) -> str:
+    """A link to a page as the command that shows it."""
+    page = "" if link["page"] == _INDEX else f" {link['page']}"
+    return f"{link['text']} (`kipctl explain{page}`)"

@@ -1,7 +1,8 @@
-"""`kipctl explain`: the page of a finding or doubt, wherever kipctl is installed."""
+"""`kipctl explain`: the pages of the documentation, wherever kipctl is installed."""
 
 import io
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cli.explain import pages
+from kipctl.cli.explain import findings, other_pages
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -46,24 +47,45 @@ def test_json_has_it_in_parts() -> None:
     assert status == 0
     assert shown["id"] == "few-moves"
     assert shown["title"] == "Fewer than 20 moved leaders were met in a run."
-    assert shown["text"] == pages()["few-moves"]
+    assert shown["text"] == findings()["few-moves"]
 
 
 def test_without_an_id_all_are_listed() -> None:
     status, out, _ = explained()
     assert status == 0
-    for id in pages():
+    for id in (*findings(), *other_pages()):
         assert f"\n{id} " in out
-    listed = json.loads(explained("-o", "json")[1])["findings"]
-    assert [one["id"] for one in listed] == list(pages())
-    assert all(one["title"].endswith(".") for one in listed)
+    listed = json.loads(explained("-o", "json")[1])
+    assert [one["id"] for one in listed["findings"]] == list(findings())
+    assert all(one["title"].endswith(".") for one in listed["findings"])
+    assert [one["id"] for one in listed["pages"]] == list(other_pages())
+    assert {"id": "undo", "title": "Undo"} in listed["pages"]
+
+
+def test_each_page_is_shown_by_one_name() -> None:
+    names = [*findings(), *other_pages()]
+    there = [page for page in (REPOSITORY / "docs").rglob("*.md") if page.stem != "README"]
+    assert len(names) == len(set(names)) == len(there)
+    assert {page.stem for page in there} == set(names)
+    text = (REPOSITORY / "docs" / "tasks" / "undo.md").read_text()
+    assert explained("undo") == (0, text, "")
+
+
+def test_links_on_a_terminal_are_commands_that_show_what_is_linked() -> None:
+    linked = set()
+    for name in (*findings(), *other_pages()):
+        page = re.sub(r"\x1b\[[\d;]*m", "", explained(name, stdout=Terminal())[1])
+        assert "](" not in page, name
+        linked |= set(re.findall(r"\(kipctl\s+explain\s+([\w-]+)\)", page))
+    assert {"measuring", "when-a-leader-moves", "brokers"} <= linked
+    assert linked <= {*findings(), *other_pages()}
 
 
 @pytest.mark.parametrize("given", ["under-min-irs", "UNDER-MIN-ISR", "../README"])
 def test_what_is_no_id_is_wrong_usage(given: str) -> None:
     status, out, err = explained(given)
     assert (status, out) == (2, "")
-    assert f"There is no finding and no doubt {given!r}." in err
+    assert f"There is no finding, doubt or page {given!r}." in err
     assert err.endswith("List them: kipctl explain\n")
 
 
@@ -74,4 +96,5 @@ def test_the_id_that_was_meant_is_named() -> None:
 def test_the_wheel_has_the_pages() -> None:
     with (REPOSITORY / "pyproject.toml").open("rb") as file:
         wheel = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["force-include"] == {"docs/findings": "kipctl/findings"}
+    assert "docs" in wheel["only-include"]
+    assert wheel["sources"] == {"docs": "kipctl/docs"}
