@@ -26,7 +26,7 @@ complete -c kipctl -n '__kipctl_at kipctl' -a lab -d 'Run a real Apache Kafka cl
 complete -c kipctl -n '__kipctl_at kipctl' -a clusters -d 'Name clusters, and see whether they can be reached'
 complete -c kipctl -n '__kipctl_at kipctl' -a elect -d 'Hold a leader election'
 complete -c kipctl -n '__kipctl_at kipctl' -a inspect -d 'Look at a cluster; nothing is changed unasked'
-complete -c kipctl -n '__kipctl_at kipctl' -a explain -d 'Explain a finding of `inspect brokers`, or a doubt of a run, by its id'
+complete -c kipctl -n '__kipctl_at kipctl' -a explain -d 'Explain a finding of `inspect brokers`, a doubt of a run, or show another page'
 complete -c kipctl -n '__kipctl_at kipctl' -a perf -d 'Measure producers and consumers, also while leaders move'
 complete -c kipctl -n '__kipctl_at kipctl' -a experiment -d 'Reproduce what the KIPs claim, for any client'
 complete -c kipctl -n '__kipctl_at kipctl' -a request-log -d 'Switch the request log of running brokers on and off'

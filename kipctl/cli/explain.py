@@ -55,10 +55,10 @@ def explain(
     ] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Explain a finding of `inspect brokers`, or a doubt of a run, by its id.
+    """Explain a finding of `inspect brokers`, a doubt of a run, or show another page.
 
-    How kipctl knows, what follows, what to do, and when it is gone. The other pages of the
-    documentation are shown in the same way. It asks no cluster.
+    How kipctl knows, what follows, what to do, and when it is gone; or a page of the documentation,
+    by its name. It asks no cluster.
     """
     environment = context.ensure_object(Environment)
     known = {**findings(), **other_pages()}
