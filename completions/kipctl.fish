@@ -396,7 +396,7 @@ complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l every -x -d 'Between two 
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l count -x -d 'How many actions; 0 until the records are through'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l forever -d 'Until Ctrl-C or SIGTERM: then the usual result and status'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l keep -x -d 'With --forever: how much of the newest trace is kept; default 1h'
-complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l lost-after -x -d 'With --forever or --metrics: lost is what did not come so long after its acknowledgement'
+complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l lost-after -x -d 'With --forever or --metrics: lost is what was not delivered so long after its acknowledgement'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l metrics -x -d 'Serve Prometheus text there while it runs; HOST is 127.0.0.1 by default'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -l force -d 'Produce to a topic that holds records'
 complete -c kipctl -n '__kipctl_at kipctl perf e2e' -s y -l yes -d 'Do not ask before changing things'

@@ -79,7 +79,7 @@ def e2e(
         Duration,
         duration_option(
             "--lost-after",
-            "With --forever or --metrics: lost is what did not come so long after its "
+            "With --forever or --metrics: lost is what was not delivered so long after its "
             "acknowledgement.",
         ),
     ] = Duration(60),
@@ -195,9 +195,9 @@ def what_failed(records: Mapping[str, Any], acks: int) -> str:
     """What became of the records of a run, `missing` is None where that is not known."""
     missing = records["missing"]
     did_not_come = (
-        "and whether any that was acknowledged did not come is not known"
+        "and whether any that was acknowledged was not delivered is not known"
         if missing is None
-        else f"{missing:,} were acknowledged and did not come"
+        else f"{missing:,} were acknowledged and not delivered"
     )
     said = f"of {records['sent']:,} records {records['failed']:,} failed, {did_not_come}."
     if missing and acks == 1:

@@ -80,7 +80,7 @@ def _level(broker: int, connection: BrokerConnection) -> str:
     asked = configs_request(ResourceType.BROKER_LOGGER, [str(broker)], [LOGGER])
     for result in connection.request(asked).results:
         _raise_for(
-            f"Broker {broker} does not tell",
+            f"Broker {broker} does not report",
             connection,
             ApiKey.DESCRIBE_CONFIGS,
             result.error_code,

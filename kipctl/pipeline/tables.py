@@ -196,7 +196,7 @@ _RPCS = _columns(
         "errors": "answered with an error, or failed without an answer",
         "unanswered": "without an answer: acks=0, or the connection was lost",
         "request_bytes response_bytes": (
-            "sums of the whole frames; what a source does not tell counts as 0"
+            "sums of the whole frames; what a source does not report counts as 0"
         ),
         "p50_us p99_us": "from sending to the answer; null if none came",
         "critical": "requests whose answer a batch waited for",

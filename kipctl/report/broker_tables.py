@@ -271,7 +271,7 @@ def _connections(facts: "ClusterFacts") -> Table:
         "Clients connected",
         {"software": "Software", "version": "Version", "connections": "Connections"},
         ((*software, count) for software, count in sorted(open_now.items())),
-        () if reported else ("The exporters do not tell.",),
+        () if reported else ("The exporters do not report it.",),
     )
     return table
 

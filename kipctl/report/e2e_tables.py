@@ -28,11 +28,11 @@ def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
     written = sent(document.get("health", {}).get("producer", {}))
     first = acknowledged(document, written, "acknowledged_ms").partition(":")[0]
     records, latency = document["records"], document["latency_ms"]
-    came = f"{first}; {records['delivered']:,} came"
+    delivered = f"{first}; {records['delivered']:,} were delivered"
     if latency["p50"] is not None:
-        came += f", {latency_of(latency)} after they were due"
+        delivered += f", {latency_of(latency)} after they were due"
     return (
-        Paragraph(f"{came}.", tuple(_others(document)), tone=tone_of(document)),
+        Paragraph(f"{delivered}.", tuple(_others(document)), tone=tone_of(document)),
         Paragraph(fetched(_as_read(document))),
         *(
             Paragraph(f"{moves}.")
@@ -109,16 +109,16 @@ def _others(document: Document) -> Iterator[str]:
             "was waited for them."
         )
     elif records["missing"]:
-        yield f"{records['missing']:,} were acknowledged and did not come."
+        yield f"{records['missing']:,} were acknowledged and not delivered."
     if records["twice"]:
-        yield f"{records['twice']:,} came twice: the consumer went back."
+        yield f"{records['twice']:,} were delivered twice: the consumer went back."
     if records["extra"]:
         yield (
-            f"{records['extra']:,} came besides: attempts that were appended and then failed, or "
-            "somebody else's."
+            f"{records['extra']:,} were delivered besides: attempts that were appended and then"
+            " failed, or somebody else's."
         )
     if late := document.get("whole_run", {}).get("late"):
-        yield f"{late:,} came later than --lost-after: they are not in the times."
+        yield f"{late:,} were delivered later than --lost-after: they are not in the times."
 
 
 def times_table(document: Document) -> Table:

@@ -117,7 +117,7 @@ def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
 
     return (
         f"Copied {format_bytes(copied.copied)} in {format_duration(copied.seconds)};"
-        f" {format_bytes(copied.expected_bytes)} were told before.",
+        f" {format_bytes(copied.expected_bytes)} were expected.",
     )
 
 

@@ -46,7 +46,7 @@ def copied_lines(document: Document) -> Iterator[str]:
     )
     silent = list(copied["silent_brokers"].items())
     for broker, why in silent[:3]:
-        yield f"Broker {broker} does not tell sizes: {why}"
+        yield f"Broker {broker} does not report sizes: {why}"
     if len(silent) > 3:
         yield f"Nor do {len(silent) - 3} more brokers."
     yield from (

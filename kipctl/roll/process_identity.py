@@ -59,8 +59,8 @@ def judge_restart(
     """
     if before.started_at is not None and now.started_at is not None:
         if abs(now.started_at - before.started_at) > _SAME_START_S:
-            return RestartVerdict(ProcessLife.NEW, "its metrics tell another start")
-        return RestartVerdict(ProcessLife.SAME, "its metrics tell the same start as before")
+            return RestartVerdict(ProcessLife.NEW, "its metrics show another start")
+        return RestartVerdict(ProcessLife.SAME, "its metrics show the same start as before")
     if before.producer_id is not None and now.producer_id is not None:
         if before.producer_id // BLOCK == now.producer_id // BLOCK:
             return RestartVerdict(
@@ -91,5 +91,5 @@ def judge_restart(
         return RestartVerdict(ProcessLife.NEW, "it was away; nothing else of it can be seen")
     return RestartVerdict(
         ProcessLife.NOT_KNOWN,
-        "it has not been away" if is_watched else "it tells nothing that a restart would change",
+        "it has not been away" if is_watched else "it shows nothing that a restart would change",
     )

@@ -29,7 +29,7 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One controller. `host` is "" where the cluster does not tell where it listens.
+    """One controller. `host` is "" where the cluster does not report where it listens.
 
     `silent_ms` is since it last fetched, `behind_ms` since it last had all of the log; None when
     the active controller has not heard of it, or does not tell.

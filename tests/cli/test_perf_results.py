@@ -28,12 +28,12 @@ def test_a_run_of_which_nothing_was_allowed_is_refused(
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
-        (1200, "of 5,000 records 7 failed, 1,200 were acknowledged and did not come."),
-        (0, "of 5,000 records 7 failed, 0 were acknowledged and did not come."),
+        (1200, "of 5,000 records 7 failed, 1,200 were acknowledged and not delivered."),
+        (0, "of 5,000 records 7 failed, 0 were acknowledged and not delivered."),
         (
             None,  # the run broke off before it could be awaited
-            "of 5,000 records 7 failed, and whether any that was acknowledged did not come is not"
-            " known.",
+            "of 5,000 records 7 failed, and whether any that was acknowledged was not delivered is"
+            " not known.",
         ),
     ],
 )

@@ -246,7 +246,7 @@ def test_a_level_that_is_not_told_is_an_error() -> None:
     with pytest.raises(RefusedError) as refused:
         levels_of(as_cluster(brokers), (1, 3))
     assert refused.value.what == (
-        "Broker 3 does not tell the level of kafka.request.logger: User:alice has no right to"
+        "Broker 3 does not report the level of kafka.request.logger: User:alice has no right to"
         " DescribeConfigs on the Cluster (CLUSTER_AUTHORIZATION_FAILED)."
     )
     grant = refused.value.next_step

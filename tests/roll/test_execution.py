@@ -198,7 +198,7 @@ def test_controllers_come_after_brokers_and_the_active_one_last(tmp_path: Path) 
     ]
     assert world.history == ["off 1", "off 2", "off 3"]
     assert world.quorum.active == 102
-    assert "Controller 101 is restarted: its metrics tell another start." in world.said
+    assert "Controller 101 is restarted: its metrics show another start." in world.said
 
 
 def test_a_controller_that_has_become_the_active_one_is_restarted_last(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_what_did_not_come_though_it_was_waited_for_is_missing(
 ) -> None:
     document = ran(is_interrupted=is_interrupted, comes=6)
     assert (document["records"]["delivered"], document["records"]["missing"]) == (6, 4)
-    assert "4 were acknowledged and did not come." in e2e_answer(document)[0].others
+    assert "4 were acknowledged and not delivered." in e2e_answer(document)[0].others
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])

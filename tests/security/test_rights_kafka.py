@@ -70,7 +70,7 @@ def test_a_broker_that_hides_something_says_whose_right_is_missing(
         assert "Grant it: kafka-acls --bootstrap-server " in err
     status, out, err = ran("inspect", "brokers", *JSON, *way.options, state=tmp_path)
     findings = json.loads(out)["findings"]
-    told = [one for one in findings if "not tell settings" in one["what"]]
+    told = [one for one in findings if "not report settings" in one["what"]]
     assert [of_broker in one["what"] and "kafka-acls" in one["change"] for one in told] == (
         [True] if who == "alice" else []
     )

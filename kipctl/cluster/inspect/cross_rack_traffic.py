@@ -101,7 +101,7 @@ def samples(
             if one.id not in sizes:
                 missing[one.id] = why
             elif log is None or log.log_start is None or log.log_end is None:
-                missing[one.id] = f"broker {leader} did not tell where the log starts and ends"
+                missing[one.id] = f"broker {leader} did not report where the log starts and ends"
             else:
                 known[one.id] = Sample(time_us, sizes[one.id], log.log_start, log.log_end)
     return Samples(known, missing)

@@ -260,7 +260,7 @@ def _reason(
     if not any(r.in_sync for r in there):
         return Reason.OUT_OF_SYNC, "; ".join(_lag(facts, r, silent) for r in there if r.online)
     if facts.selector != RACK_AWARE:
-        return Reason.OTHER_SELECTOR, facts.selector or f"broker {leader} did not tell which"
+        return Reason.OTHER_SELECTOR, facts.selector or f"broker {leader} did not report which"
     in_sync = tuple(r for r in there if r.in_sync)
     if not any(_reaches(r, facts.offset) for r in in_sync):
         return Reason.BEHIND, "; ".join(_lag(facts, r, silent) for r in in_sync)
@@ -281,7 +281,7 @@ def _lag(facts: PartitionFacts, replica: Replica, silent: Collection[int]) -> st
     if behind is not None:
         return f"broker {replica.broker} is {behind} records behind"
     missing = replica.broker if replica.log_end is None else facts.leader
-    because = "does not answer" if missing in silent else "does not tell its log end"
+    because = "does not answer" if missing in silent else "does not report its log end"
     return f"broker {missing} {because}, so how far behind is not known"
 
 

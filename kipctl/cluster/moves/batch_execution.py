@@ -142,7 +142,7 @@ class Execution:
     def _warn_if_sizes_unknown(self, copying: CopyTracker) -> None:
         if self.timeout_s is None and copying.plan.copies_data and not copying.knows_sizes:
             self.progress(
-                "Brokers do not tell how far copying is: it is given up when no partition arrives"
+                "Brokers do not report how far copying is: it is given up when no partition arrives"
                 f" for {BATCH_TIMEOUT_S:g} s; --timeout gives all of it so much time as you say"
             )
 

@@ -264,7 +264,7 @@ def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journ
     """
     if cluster_id in ("", "unknown"):
         raise RefusedError(
-            "The cluster does not tell its id: no way back can be kept for it.",
+            "The cluster does not report its id: no way back can be kept for it.",
             "See: kipctl inspect brokers",
         )
     return Journal(state_folder(variables) / "journal" / folder_name(cluster_id), cluster_id)

@@ -74,7 +74,7 @@ def page(
     ]
     source = (
         "Every number is one of <code>kipctl analyze</code> of the same runs; what each picture "
-        "shows is told in docs/report.md."
+        "shows is described in docs/report.md."
     )
     html = framed(title, first, doubts(document), sections, version, source)
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})

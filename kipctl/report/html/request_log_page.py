@@ -69,7 +69,7 @@ def request_log_page(
     sections.append(Section("tables", "All other tables", inside))
     source = (
         "Every number is one of <code>kipctl analyze request-log</code> of the same logs; what "
-        "each means is told in docs/request-log.md."
+        "each means is described in docs/request-log.md."
     )
     html = framed(
         f"kipctl analyze request-log: {first_few(paths, _MOST_NAMED)}",

@@ -194,7 +194,7 @@ def test_a_leader_that_is_lost_leaves_its_partitions_unknown_and_the_others_are_
     }
     assert cluster.asked == [1, 2]
     (unfinished_roll,) = samples(cluster, [facts(0, 1, None)], {}).missing.values()
-    assert unfinished_roll == "broker 1 did not tell where the log starts and ends"
+    assert unfinished_roll == "broker 1 did not report where the log starts and ends"
 
 
 def test_a_rate_takes_two_looks() -> None:

@@ -299,7 +299,7 @@ def test_what_is_so(facts: ClusterFacts, first: str) -> None:
                 healthy(2),
                 healthy(3),
             ),
-            "note: Broker 1 does not tell settings: No right.",
+            "note: Broker 1 does not report settings: No right.",
         ),
         (
             cluster(

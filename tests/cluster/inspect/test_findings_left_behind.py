@@ -254,7 +254,7 @@ def test_what_stands_still(
         (
             four(replace(healthy(3), directories_error="CLUSTER_AUTHORIZATION_FAILED")),
             [
-                "note: Broker 3 does not tell of log directories: CLUSTER_AUTHORIZATION_FAILED.",
+                "note: Broker 3 does not report log directories: CLUSTER_AUTHORIZATION_FAILED.",
             ],
         ),
     ],

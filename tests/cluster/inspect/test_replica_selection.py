@@ -149,7 +149,7 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
             "b",
             1,
             Reason.OUT_OF_SYNC,
-            "broker 2 does not tell its log end, so how far behind is not known",
+            "broker 2 does not report its log end, so how far behind is not known",
             False,
         ),
         (
@@ -181,7 +181,7 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
             "b",
             1,
             Reason.OTHER_SELECTOR,
-            "broker 1 did not tell which",
+            "broker 1 did not report which",
             False,
         ),
         (

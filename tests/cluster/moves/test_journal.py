@@ -207,7 +207,7 @@ def test_clusters_have_journals_of_their_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cluster_id", ["", "unknown"])
 def test_a_cluster_without_an_id_has_none(cluster_id: str) -> None:
-    with pytest.raises(RefusedError, match="does not tell its id"):
+    with pytest.raises(RefusedError, match="does not report its id"):
         journal(cluster_id, {"XDG_STATE_HOME": "/nowhere"})
 
 

@@ -125,7 +125,7 @@ def test_sizes_that_brokers_do_not_tell_are_said_to_be_unknown() -> None:
     first, *others = copied_lines(document(summarize(NOW, PLAN, LogSizes({}, {}, silent))))
     assert first == ("2 replicas, 0.00 GB, are copied, not throttled; of 2 the size is not known.")
     assert others == [
-        *(f"Broker {number} does not tell sizes: no right" for number in (1, 2, 3)),
+        *(f"Broker {number} does not report sizes: no right" for number in (1, 2, 3)),
         "Nor do 2 more brokers.",
     ]
 

@@ -125,7 +125,7 @@ def differences(facts: ClusterFacts) -> Iterator[Finding]:
         why = {error.what.rstrip("."): error.next_step for error in mute.values()}
         yield note(
             "settings-not-known",
-            f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not tell settings:"
+            f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not report settings:"
             f" {', '.join(sorted(why))}.",
             "Nothing is known of them here.",
             next(filter(None, why.values()), "Look into the brokers' logs."),

@@ -65,7 +65,7 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
     if mute := {b.id: b.directories_error for b in facts.brokers if b.directories_error}:
         yield note(
             "log-directories-not-known",
-            f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not tell of log"
+            f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not report log"
             f" directories: {some(sorted(set(mute.values())))}.",
             "Whether one has failed or is cordoned is not known.",
             "Ask as a user who may Describe the cluster.",
