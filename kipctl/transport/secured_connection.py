@@ -85,13 +85,18 @@ class SecuredConnection(LoopConnection):
         """See LoopConnection."""
         if self.is_logging_in and now_us - self._login_since_us > _PATIENCE_US:
             raise ConnectionLostError("the broker does not answer a login")
-        if self._login or not self._renew_us or now_us < self._renew_us:
+        if self._login or not self._renew_us:
+            return
+        # Asked early: a token that is soon to end is replaced before a login needs it, and with an
+        # old one the broker would give a session as short as what is left of it.
+        has_token = self._sasl is not None and self._sasl.is_ready()
+        if now_us < self._renew_us:
             return
         # Behind what is in flight it would hold up all that comes after for as long as that takes.
         would_hold_up = others_log_in or bool(self.in_flight) or bool(self._unsent)
         if would_hold_up and now_us < self._renew_by_us:
             return
-        if self._sasl and self._sasl.is_ready():
+        if has_token:
             self._log_in()
 
     def write(self) -> None:

@@ -114,7 +114,9 @@ class Logins:
                 self.count += 1
                 self._mechanism[connection] = mechanism
                 self._scram.pop(connection, None)
-                return SaslHandshakeResponse(0, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"))
+                return SaslHandshakeResponse(
+                    0, ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+                )
             case SaslAuthenticateRequest(said):
                 return self._authenticate(connection, said)
         assert connection in self._mechanism, request
@@ -126,6 +128,8 @@ class Logins:
         if mechanism == "PLAIN":
             is_known = said == f"\0{USER}\0{PASSWORD}".encode()
             return done if is_known else refusal("Wrong name or password.")
+        if mechanism == "OAUTHBEARER":  # any token is taken
+            return done if b"auth=Bearer " in said else refusal("No token.")
         if connection not in self._scram:
             hash_name = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
             self._scram[connection] = ScramServer(hash_name, PASSWORD)

@@ -39,8 +39,9 @@ from kipctl.protocol.sasl import (
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
 )
-from kipctl.security.sasl import Sasl
+from kipctl.security.sasl import OAUTHBEARER, Sasl
 from kipctl.security.tls import Tls
+from kipctl.security.tokens import Token
 from kipctl.transport.login import renewal_window_s
 from kipctl.transport.loop_connection import ConnectionLostError, InFlight, LoopConnection
 from kipctl.transport.secured_connection import SecuredConnection
@@ -595,6 +596,34 @@ def test_a_session_is_renewed_in_its_last_part_and_not_before() -> None:
         client.connection.keep_authenticated(client.clock.us)
         assert not client.connection.takes_requests
         client.finish_login()
+
+
+class CountedToken:
+    """A token that counts how often somebody asks whether it is there: then it is replaced."""
+
+    subject = "owner"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def current(self) -> Token:
+        return Token("abc", None)
+
+    def is_ready(self) -> bool:
+        self.asked += 1
+        return True
+
+
+def test_a_token_is_replaced_before_the_session_is_to_be_renewed() -> None:
+    """Else the login would be with the old one, and of a session as short as what is left of it."""
+    token = CountedToken()
+    sasl = Sasl(OAUTHBEARER, token=token)
+    with ScriptedBroker(InOrder()) as broker, Client(broker.port, sasl).connect() as client:
+        at_login = token.asked
+        client.clock.us += SESSION_MS * 100
+        client.connection.keep_authenticated(client.clock.us)
+        assert client.connection.takes_requests  # its session is not over for long
+        assert token.asked > at_login
 
 
 def in_flight(number: int) -> InFlight:
