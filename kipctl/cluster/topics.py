@@ -43,6 +43,8 @@ _POLL_MANY_S = 0.2
 _PARTITIONS_AT_ONCE = 2_000
 """Partitions that one request makes; a controller takes 10,000 records for a request."""
 _DELETED_AT_ONCE = 1_000
+_LEADER_TIMEOUT_S = 10.0
+_RETRIABLE = frozenset(code for code in ErrorCode if code.retriable)
 
 
 def create_topics(
@@ -145,8 +147,8 @@ def await_topics(
     partitions: int | None = None,
     timeout_s: float | None = None,
 ) -> Mapping[str, UUID]:
-    """Wait until every broker shows all topics in sync and led by the same leaders in the same
-    epochs, and leaders know that they lead.
+    """Wait until every broker shows the same topics (by id) in sync, led by the same leaders in the
+    same epochs, and leaders know that they lead.
 
     With so many `partitions` each, if that is given. A broker's Metadata shows a leader before it
     takes records as one. Returns their ids by name. Raises TimedOutError, after 30 s for one topic
@@ -224,13 +226,13 @@ def _is_ready(topic: MetadataResponseTopic, partitions: int | None) -> bool:
     )
 
 
-_Leaders = Mapping[tuple[str, int], tuple[int, int]]
-"""By topic and partition: the leader, and its epoch."""
+_Leaders = Mapping[tuple[str, int], tuple[UUID, int, int]]
+"""By topic and partition: the topic's id, the leader, and its epoch."""
 
 
 def _leaders_of(topics: Sequence[MetadataResponseTopic]) -> _Leaders:
     return {
-        (topic.name or "", p.partition_index): (p.leader_id, p.leader_epoch)
+        (topic.name or "", p.partition_index): (topic.topic_id, p.leader_id, p.leader_epoch)
         for topic in topics
         for p in topic.partitions
     }
@@ -253,26 +255,37 @@ def _knows_it_leads(cluster: Cluster, broker: int, topics: Sequence[MetadataResp
 def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
     """Each partition's offset at a timestamp in milliseconds, or EARLIEST or LATEST.
 
-    Asked of the leaders. Raises RefusedError.
+    Asked of the leaders, for 10 s of those that have just been moved: the broker that names them
+    may be behind, and a new leader knows its high watermark a moment later (KIP-207). Raises
+    RefusedError.
     """
-    snapshot = take_snapshot(cluster, [topic])
-    by_leader: dict[int, list[PartitionId]] = {}
-    for partition in snapshot.partitions:
-        by_leader.setdefault(partition.leader, []).append(partition.id)
     found: dict[int, int] = {}
-    for leader, led in by_leader.items():
-        answer = _offsets_at(cluster, leader, led, timestamp)
-        for partition_answer in answer.topics[0].partitions:
-            if partition_answer.error_code:
-                raise refusal(
-                    f"Offsets of {topic}:{partition_answer.partition_index}",
-                    partition_answer.error_code,
-                    ApiKey.LIST_OFFSETS,
-                    cluster.access,
-                    topic,
-                )
-            found[partition_answer.partition_index] = partition_answer.offset
-    return found
+    deadline = time.monotonic() + _LEADER_TIMEOUT_S
+    while True:
+        by_leader: dict[int, list[PartitionId]] = {}
+        for partition in take_snapshot(cluster, [topic]).partitions:
+            if partition.id.partition not in found:
+                by_leader.setdefault(partition.leader, []).append(partition.id)
+        refused: dict[int, int] = {}
+        for leader, led in by_leader.items():
+            for one in _offsets_at(cluster, leader, led, timestamp).topics[0].partitions:
+                into = refused if one.error_code else found
+                into[one.partition_index] = one.error_code or one.offset
+        if not refused:
+            return found
+        if not _RETRIABLE.issuperset(refused.values()) or time.monotonic() > deadline:
+            break
+        time.sleep(_POLL_S)
+    partition_index, error = next(
+        (one for one in refused.items() if one[1] not in _RETRIABLE), next(iter(refused.items()))
+    )
+    raise refusal(
+        f"Offsets of {topic}:{partition_index}",
+        error,
+        ApiKey.LIST_OFFSETS,
+        cluster.access,
+        topic,
+    )
 
 
 def _offsets_at(

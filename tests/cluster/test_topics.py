@@ -1,9 +1,13 @@
 """When a topic that was just made can be measured."""
 
+from uuid import UUID
+
 import pytest
 from scripted_broker import Asked, ScriptedBroker
 
-from kipctl.cluster.topics import await_topic, await_topics, create_topics
+from kipctl.cluster import topics as topics_module
+from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+from kipctl.cluster.topics import LATEST, await_topic, await_topics, create_topics, offsets
 from kipctl.errors import RefusedError
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.error_codes import ErrorCode
@@ -52,10 +56,22 @@ def test_a_topic_is_there_when_its_leader_leads() -> None:
     assert [partition.leader for partition in found.partitions] == [1]
 
 
-def test_a_topic_is_settled_when_all_brokers_show_the_same_leaders() -> None:
-    """A rotation that was under way: one broker has not heard of it, then has, in the old epoch."""
-    views = [(1, 5), (2, 6), (2, 5), (2, 6), (2, 6), (2, 6)]
-    shown: list[tuple[int, int]] = []
+OLD, NEW = UUID(int=1), UUID(int=2)
+
+
+@pytest.mark.parametrize(
+    "views",
+    [
+        # A rotation is under way: one broker has not heard of it, then has, in the old epoch.
+        [(OLD, 1, 5), (OLD, 2, 6), (OLD, 2, 5), (OLD, 2, 6), (OLD, 2, 6), (OLD, 2, 6)],
+        # The topic has been made anew, and one broker still shows the old one.
+        [(NEW, 1, 0), (OLD, 1, 0), (NEW, 1, 0), (NEW, 1, 0)],
+    ],
+)
+def test_a_topic_is_settled_when_all_brokers_show_the_same_leaders(
+    views: list[tuple[UUID, int, int]],
+) -> None:
+    shown: list[tuple[UUID, int, int]] = []
 
     def answers(asked: Asked) -> Response | None:
         if isinstance(asked.request, ApiVersionsRequest):
@@ -66,18 +82,57 @@ def test_a_topic_is_settled_when_all_brokers_show_the_same_leaders() -> None:
         topics = asked.request.topics if isinstance(asked.request, MetadataRequest) else ()
         if topics:
             shown.append(views[min(len(shown), len(views) - 1)])
-        leader, epoch = shown[-1] if shown else views[0]
+        topic_id, leader, epoch = shown[-1] if shown else views[0]
         partition_seen = MetadataResponsePartition(
             leader_id=leader, leader_epoch=epoch, replica_nodes=(1, 2), isr_nodes=(1, 2)
         )
         return MetadataResponse(
             brokers=tuple(MetadataResponseBroker(n, "127.0.0.1", broker.port) for n in (1, 2)),
-            topics=(MetadataResponseTopic(name="t", partitions=(partition_seen,)),),
+            topics=(
+                MetadataResponseTopic(name="t", topic_id=topic_id, partitions=(partition_seen,)),
+            ),
         )
 
     with ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
         await_topics(cluster, ["t"])
     assert shown == views
+
+
+@pytest.mark.parametrize(
+    ("errors", "refused"),
+    [
+        ([], None),
+        ([ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OFFSET_NOT_AVAILABLE], None),
+        ([ErrorCode.TOPIC_AUTHORIZATION_FAILED], "Offsets of t:0"),
+        ([ErrorCode.OFFSET_NOT_AVAILABLE] * 1000, "Offsets of t:0.*OFFSET_NOT_AVAILABLE"),
+    ],
+    ids=["at once", "its leader has just been moved", "no right", "for ever"],
+)
+def test_offsets_are_those_of_the_leader_also_of_one_that_is_new(
+    errors: list[ErrorCode], refused: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(topics_module.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(topics_module, "_POLL_S", 0.0)
+    left = list(errors)
+
+    def offsets_at(
+        cluster: object, broker: int, partitions: list[PartitionId], timestamp: int
+    ) -> ListOffsetsResponse:
+        error = left.pop(0) if left else ErrorCode.NONE
+        partition = ListOffsetsPartitionResponse(0, error, offset=7)
+        return ListOffsetsResponse(topics=(ListOffsetsTopicResponse("t", (partition,)),))
+
+    led = Partition(PartitionId("t", 0), (1,), (1,), leader=1, leader_epoch=0)
+    monkeypatch.setattr(topics_module, "_offsets_at", offsets_at)
+    monkeypatch.setattr(topics_module, "take_snapshot", lambda *_: Snapshot("c", (), (led,)))
+    cluster = Cluster("b:1")
+    if refused is None:
+        assert offsets(cluster, "t", LATEST) == {0: 7}
+        assert left == []
+    else:
+        with pytest.raises(RefusedError, match=refused):
+            offsets(cluster, "t", LATEST)
 
 
 def test_a_topic_that_the_client_may_not_see_is_not_waited_for() -> None:
