@@ -158,7 +158,11 @@ class Bench:
         began = time.monotonic()
         status, said = self.run(*DRAIN)
         seconds = time.monotonic() - began
-        planned = self.look()
+        deadline = time.monotonic() + SETTLES_S
+        while (planned := self.look()).throttles != self.before.throttles:  # a broker may be behind
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"throttles are left: {planned}")
+            time.sleep(0.2)
         if status or planned.replicas == self.before.replicas:
             raise RuntimeError(f"the drain itself: {status}: {said}")
         if fault := self.roll_back():

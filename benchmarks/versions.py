@@ -175,6 +175,8 @@ def rollback(place: Place) -> None:
 def elect_preferred(place: Place) -> None:
     """After a restart of one broker the other leads all."""
     place.lab.restart(1)
+    with Cluster(place.lab.access) as cluster:
+        await_topic(cluster, TOPIC, PARTITIONS)  # back in sync
     require(place.leaders() != place.preferred_leaders(), "no leader is to be elected")
     place.kipctl(f"elect preferred --topic {TOPIC} --yes")
     require(place.leaders() == place.preferred_leaders(), "others than the preferred leaders lead")

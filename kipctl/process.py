@@ -53,7 +53,7 @@ def is_paused(process: Process) -> bool:
 
 def write_record(path: Path, process: Process) -> None:
     """Put a process on record, in one step: a reader finds all of it or nothing."""
-    beside = path.with_name(path.name + ".new")
+    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
     beside.write_text(f"{process.pid} {process.started}\n", encoding="ascii")
     beside.replace(path)
 

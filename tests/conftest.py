@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from kipctl.lab import ports
 from kipctl.lab.cluster import Lab, take_down
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
@@ -23,6 +25,20 @@ if TYPE_CHECKING:
 
 MakeLab = Callable[..., Lab]
 _homes = itertools.count(1)
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("kipctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("kipctl")
+
+# Two sessions at a time know nothing of one another's labs, and a port is free until its broker
+# listens: each takes its own half.
+_HALF = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
+ports.RANGE = range(20_000 + 6_000 * _HALF, 26_000 + 6_000 * _HALF)
+
+SHARED_LAB = (
+    ("leader.imbalance.check.interval.seconds", "86400"),  # no leader moves unasked
+    ("broker.session.timeout.ms", "9000"),  # nor on a machine that stands still for 3 s
+)
 
 # Started in the background, the session may have been told to ignore Ctrl-C or a hang-up, and would
 # hand that on to the commands whose way to end is tested.
@@ -96,8 +112,7 @@ def guard(state_home: Path) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def lab(guard: None) -> Iterator[Lab]:
     """3 brokers in 3 racks and a controller. A test leaves it as it found it: all running."""
-    unasked = (("leader.imbalance.check.interval.seconds", "86400"),)
-    lab = Lab.up(LabSpec(name="session", c1_only=True, config=unasked), lambda text: None)
+    lab = Lab.up(LabSpec(name="session", c1_only=True, config=SHARED_LAB), lambda text: None)
     yield lab
     lab.down()
 
@@ -115,7 +130,7 @@ def secured_lab(guard: None) -> Iterator[Lab]:
         c1_only=True,
         security=Security.SASL_SSL,
         acl=True,
-        config=(("connections.max.reauth.ms", "5000"),),
+        config=(*SHARED_LAB, ("connections.max.reauth.ms", "5000")),
     )
     lab = Lab.up(spec, lambda text: None)
     yield lab

@@ -23,6 +23,19 @@ from kipctl.report.formats import OutputFormat
 _HELP_PAGE = "See `kipctl roll --help`."
 _ACTIONS = (STOP, ROLLBACK)
 _NONE = "none"
+_FIELDS = {
+    "guard": "guards",
+    "guard_action": "guard_action",
+    "guard_patience": "guard_patience_s",
+    "guard_quiet": "guard_quiet_s",
+    "metrics_url": "metrics_urls",
+    "timeout": "timeout_s",
+    "exec_timeout": "exec_timeout_s",
+    "between": "between_s",
+    "batch": "batch",
+    "force": "force",
+}
+"""The field of RollOptions that each option sets."""
 
 
 @grouped
@@ -156,7 +169,15 @@ def roll(
     with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
         said = None if was_restarted is None else was_restarted == "yes"
         request = roll_modes.RollRequest(
-            environment, cluster, how, _ids(broker or ()), controllers, said, yes, output
+            environment,
+            cluster,
+            how,
+            _ids(broker or ()),
+            controllers,
+            said,
+            _given(context),
+            yes,
+            output,
         )
         if dry_run:
             roll_modes.dry_run(request)
@@ -166,6 +187,12 @@ def roll(
             roll_modes.abandon(request)
         else:
             roll_modes.begin(request)
+
+
+def _given(context: typer.Context) -> list[str]:
+    """The fields of RollOptions that stand in the command line, beside the way."""
+    sources = {field: context.get_parameter_source(name) for name, field in _FIELDS.items()}
+    return [field for field, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def _ids(words: Sequence[str]) -> tuple[int, ...] | None:

@@ -1,5 +1,6 @@
 """What each way of `kipctl roll` does: a dry run, a roll, going on with one, and giving one up."""
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ class RollRequest:
     """() for all, None for none."""
     controllers: bool
     was_restarted: bool | None
+    given: Collection[str]
+    """The fields of `how` that stand in the command line, beside the way."""
     yes: bool
     output: OutputFormat
 
@@ -136,6 +139,7 @@ def resume(request: RollRequest) -> None:
     how = record.how
     if request.how.way:
         how = replace(how, way=request.how.way, command=request.how.command, lab="")
+    how = replace(how, **{field: getattr(request.how, field) for field in request.given})
     how = _with_lab(request, how)
     left = ", ".join(f"{step.broker} ({step.phase})" for step in record.left) or "none"
     confirm_unless_lab(

@@ -8,7 +8,7 @@ from kipctl.lab.properties import HOST
 
 # Below 32768 (Linux) and 49152 (elsewhere), where the kernel takes ports for connections: a port
 # of a stopped broker must still be free when it starts again.
-_RANGE = range(20_000, 32_000)
+RANGE = range(20_000, 32_000)
 
 
 def is_free(port: int) -> bool:
@@ -27,12 +27,12 @@ def first_of_free_ports(count: int, taken: frozenset[int] = frozenset()) -> int:
 
     Where to look first is random, so that two who look at once rarely find the same.
     """
-    tries = (random.randrange(_RANGE.start, _RANGE.stop - count) for _ in range(1000))
+    tries = (random.randrange(RANGE.start, RANGE.stop - count) for _ in range(1000))
     for first in tries:
         ports = range(first, first + count)
         if taken.isdisjoint(ports) and all(map(is_free, ports)):
             return first
     raise RefusedError(
-        f"There are no {count} free ports in a row from {_RANGE.start} to {_RANGE.stop}.",
+        f"There are no {count} free ports in a row from {RANGE.start} to {RANGE.stop}.",
         "Choose them: kipctl lab up --port PORT",
     )

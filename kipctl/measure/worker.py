@@ -24,9 +24,9 @@ from kipctl.trace.run_start import RunStart, write_whole
 from kipctl.trace.safe_pickle import load_values
 from kipctl.trace.store import Run
 
-START_DELAY_US = 3_000_000
+START_DELAY_US = 5_000_000
 """From when the last worker is ready to the start. Spark looks only once a second whether those
-that wait at a barrier may go on, so the last to hear of it has two left."""
+that wait at a barrier may go on, so the last to hear of it has four left."""
 _STOP_CHECK_US = 250_000
 """Between two looks at whether to stop."""
 _FAILED = "failed"

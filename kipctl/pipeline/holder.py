@@ -42,6 +42,7 @@ _QUIET_TICKS = 4
 """Looks that find no job, until those of a client that has gone are taken for ended."""
 _END_TIMEOUT_S = 10.0
 _LONGEST_REQUEST = 1 << 16
+_REQUEST_TIMEOUT_S = 10.0
 
 
 class _Client:
@@ -105,7 +106,7 @@ class _Keeper:
 
     def _accept(self) -> None:
         connection, _ = self._server.accept()
-        connection.settimeout(1.0)
+        connection.settimeout(_REQUEST_TIMEOUT_S)
         try:
             with connection.makefile("rb") as lines:
                 request = json.loads(lines.readline(_LONGEST_REQUEST))

@@ -144,7 +144,7 @@ def is_running() -> bool:
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)  # two may look at a time
     except BlockingIOError:
         return True
     finally:

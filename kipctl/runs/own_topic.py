@@ -1,7 +1,7 @@
 """Topics of a run's own: made for it, and removed after it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from kipctl import process
@@ -99,7 +99,10 @@ def _remove(cluster: Cluster, names: Sequence[str], ids: Mapping[str, UUID]) -> 
         return
     try:
         now = topic_ids(cluster, names) if ids else {}
-        delete_topics(cluster.access, [n for n in names if n not in now or now[n] == ids.get(n)])
+        own = [n for n in names if n not in now or now[n] == ids.get(n)]
+        delete_topics(cluster.access, own)
+        with suppress(KipctlError):  # a broker that is behind would show them to who plans next
+            await_no_topics(cluster, own)
     except KipctlError as failed:
         _note_left(names, failed.what, failed.next_step)
     except KeyboardInterrupt:

@@ -67,8 +67,8 @@ class BlockingConnection:
             raise
 
     def _secure(self, context: ssl.SSLContext, host: str) -> None:
-        self._socket.settimeout(min(self._left(), CONNECT_TIMEOUT_S))
         try:
+            self._socket.settimeout(min(self._left(), CONNECT_TIMEOUT_S))
             self._socket = context.wrap_socket(self._socket, server_hostname=host)
         except TimeoutError:
             raise TlsError("no answer to the TLS handshake: it may speak no TLS") from None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from on_lab import Kipctl, MakeTopic, Ran, in_sync, wait_until_everywhere
+from on_lab import Kipctl, MakeTopic, Ran, in_sync, wait_until_everywhere, wait_until_nowhere
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
@@ -48,6 +48,7 @@ def make_topic(lab: Lab, cluster: Cluster) -> Iterator[MakeTopic]:
     if made:
         for deleted in admin.delete_topics(made).values():
             deleted.result()
+        wait_until_nowhere(cluster, made)
 
 
 @pytest.fixture

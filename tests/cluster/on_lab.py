@@ -1,10 +1,11 @@
 """Looking at the session's lab from tests: Metadata of all brokers, and waiting for it."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import Snapshot, from_metadata, is_missing, take_snapshot
-from kipctl.errors import UnreachableError
+from kipctl.errors import TimedOutError, UnreachableError
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.transport.request import Cluster
 
@@ -57,10 +58,11 @@ def _await_metadata(
         cluster.metadata(())
         try:
             answers = [cluster.broker(broker).request(request) for broker in cluster.nodes]
-        except UnreachableError:  # it has just stopped, and is still listed
-            continue
-        if all(map(holds, answers)):
+        except (UnreachableError, TimedOutError):  # it has just stopped, and is still listed
+            answers = []
+        if answers and all(map(holds, answers)):
             return
+        time.sleep(0.02)
 
 
 def in_sync(snapshot: Snapshot) -> bool:

@@ -60,8 +60,8 @@ def findings(kipctl: Kipctl) -> dict[str, str]:
 def test_a_paused_broker_is_not_taken_for_one_that_knows(
     faulty: Lab, on_faulty: Kipctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kipctl.cli.brokers.TIMEOUT_S", 3.0)
-    monkeypatch.setattr("kipctl.cluster.metadata_convergence.CONNECTION_TIMEOUT_S", 3.0)
+    monkeypatch.setattr("kipctl.cli.brokers.TIMEOUT_S", 8.0)
+    monkeypatch.setattr("kipctl.cluster.metadata_convergence.CONNECTION_TIMEOUT_S", 8.0)
     faulty.pause(3)
 
     # The wait between two restarts is not over, though every partition is in sync.

@@ -43,7 +43,8 @@ def ask(lab: Lab, broker: int, client_id: str) -> None:
 
 def logged_clients(path: Path) -> set[str]:
     """The clients whose requests are in a request log."""
-    lines = path.read_text().splitlines()
+    text = path.read_text()
+    lines = text[: text.rfind("\n") + 1].splitlines()  # the last may be half written
     return {
         json.loads(line.split("Completed request:")[1].rpartition(" (")[0])["requestHeader"][
             "clientId"

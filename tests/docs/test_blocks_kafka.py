@@ -156,7 +156,6 @@ def others(lab: Lab, topics: None, page: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", list(pages()))
 def test_a_page_shows_what_its_commands_print(page: Path, shell: Shell, others: None) -> None:
     entries: dict[str, str] = {}

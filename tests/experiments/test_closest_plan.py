@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from kipctl.cleanup_failures import CleanupFailures
-from kipctl.cluster.snapshot import Snapshot
+from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UnreachableError
 from kipctl.experiments.arms import restarts
 from kipctl.experiments.arms.stand import Stand
@@ -40,14 +40,14 @@ def test_leaders_are_put_back_on_a_lab_alone_where_brokers_are_restarted(
 def test_leaders_that_cannot_be_put_back_take_the_place_of_no_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fails(cluster: object) -> Snapshot:
-        if seen:
-            raise UnreachableError("No broker answers.")
-        seen.append(cluster)
-        return Snapshot("id", (), ())
+    led = Partition(PartitionId("t", 0), (1, 2), (1, 2), leader=1, leader_epoch=0)
 
-    seen: list[object] = []
-    monkeypatch.setattr(restarts, "take_snapshot", fails)
+    def fails(cluster: object, chosen: object, **how: object) -> None:
+        assert chosen == {led.id}
+        raise UnreachableError("No broker answers.")
+
+    monkeypatch.setattr(restarts, "take_snapshot", lambda _: Snapshot("id", (), (led,)))
+    monkeypatch.setattr(restarts, "elect_until_balanced", fails)
     CleanupFailures.errors.clear()
     with restarts.leaders_put_back(cast(Cluster, "cluster")):
         pass

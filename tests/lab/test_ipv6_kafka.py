@@ -17,7 +17,7 @@ from kipctl.cli.environment import Environment
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
-from kipctl.cluster.topics import await_topic, create_topics, delete_topics
+from kipctl.cluster.topics import await_no_topics, await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
@@ -44,8 +44,9 @@ def lab_there(guard: None) -> Iterator[Lab]:
 
 @pytest.fixture
 def topic(lab_there: Lab) -> Iterator[str]:
-    create_topics(lab_there.access, [TOPIC], 2, 2)
     with Cluster(lab_there.access) as cluster:
+        await_no_topics(cluster, [TOPIC])  # a test before may have made and removed one
+        create_topics(lab_there.access, [TOPIC], 2, 2)
         await_topic(cluster, TOPIC, 2)
     yield TOPIC
     delete_topics(lab_there.access, [TOPIC])
@@ -92,7 +93,7 @@ def test_stock_clients_go_through_a_tap_there(
             load = ProducerLoad(topic=topic, num_records=50, throughput=0, record_size=10)
             with client.producer(load, access) as producer:
                 assert producer.outcome().records == 50
-            wanted = ConsumerLoad(topic=topic, num_records=50, group="g", timeout_s=30)
+            wanted = ConsumerLoad(topic=topic, num_records=50, group="g", timeout_s=120)
             with client.consumer(wanted, access) as consumer:
                 assert consumer.outcome().records == 50
         shown = tap.show()

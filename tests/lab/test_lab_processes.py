@@ -64,9 +64,11 @@ def test_a_paused_node_can_be_stopped(node: Node) -> None:
 # Told to stop, it says so, and ends once it is allowed to.
 SLOW_TO_STOP = """
 import os, signal
-signal.signal(signal.SIGTERM, lambda number, frame: os.write(told, b"told"))
-told = os.open("told", os.O_WRONLY)
-open("may-end").read()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+told, may_end = os.open("told", os.O_WRONLY), open("may-end")
+signal.sigwait([signal.SIGTERM])
+os.write(told, b"told")
+may_end.read()
 """
 
 

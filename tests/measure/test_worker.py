@@ -94,7 +94,7 @@ def work_together(given: WorkOrder) -> list[KipctlError | None]:
 
 @pytest.fixture(autouse=True)
 def start_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "START_DELAY_US", 1_500_000)
+    monkeypatch.setattr(worker_module, "START_DELAY_US", 3_000_000)
 
 
 def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
@@ -162,8 +162,8 @@ def test_a_worker_is_a_client_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("said", "start_us"),
     [
-        (["1000"], 1_501_000),
-        (["1000", "2500", "900"], 1_502_500),
+        (["1000"], 3_001_000),
+        (["1000", "2500", "900"], 3_002_500),
         (["1000", "failed"], None),
         (["failed", "failed"], None),
     ],

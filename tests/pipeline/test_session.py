@@ -22,12 +22,16 @@ except PipelineError as failed:
 
 _SECRETS = """
 import json, sys
+from contextlib import suppress
 from pathlib import Path
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.session import spark_session
 conf = {"spark.hadoop.of.option": sys.stdin.read()}
 with spark_session(Place("local[1]", conf)) as spark:
-    words = b"".join(path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline"))
+    words = b""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended meanwhile
+            words += path.read_bytes()
     conf = dict(spark.sparkContext.getConf().getAll())
     read = [conf[name] for name in ("spark.hadoop.of.file", "spark.hadoop.of.option")]
     print(json.dumps({

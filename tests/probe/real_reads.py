@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
 )
 from fake_reads import ReadRan, Received, run_read
 
-from kipctl.cluster.topics import LATEST, await_topic, offsets
+from kipctl.cluster.topics import LATEST, await_no_topics, await_topic, offsets
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.leadership import LeaderDiscovery
@@ -46,8 +46,9 @@ def make_topic(bootstrap_server: str, name: str, replicas: list[list[int]], **co
     admin = AdminClient({"bootstrap.servers": bootstrap_server, "log_level": 0})
     settings = {key.replace("_", "."): value for key, value in config.items()}
     new = NewTopic(name, len(replicas), replica_assignment=replicas, config=settings)
-    admin.create_topics([new])[name].result()
     with Cluster(bootstrap_server) as cluster:
+        await_no_topics(cluster, [name])  # a test before may have made and removed one
+        admin.create_topics([new])[name].result()
         await_topic(cluster, name, len(replicas))
 
 

@@ -290,7 +290,7 @@ def test_a_position_between_the_high_watermark_and_the_end_is_waited_for(
     make_lab: Callable[..., Lab], tmp_path: Path
 ) -> None:
     """A follower that is in sync and hangs holds the high watermark back."""
-    lab = make_lab(racks=0)
+    lab = make_lab(racks=0, config=(("broker.session.timeout.ms", "600000"),))  # paused, it stays
     make_topic(lab.bootstrap_server, TOPIC, [[1, 2]])
     lab.pause(2)
     write(lab.bootstrap_server, TOPIC, [b"%d" % n for n in range(10)], acks=1)

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from scripted_broker import ScriptedBroker
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
+from kipctl.cli.roll import _FIELDS
 from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.metadata import MetadataRequest
@@ -100,6 +101,27 @@ def test_a_roll_that_went_on_while_the_question_stood_is_not_resumed_as_it_was(
     assert [step.phase for step in now.steps] == [Phase.DONE, Phase.RESTARTING, Phase.WAITING]
     assert now.state is RollState.STOPPED
     assert not world.ran
+
+
+def test_a_roll_is_resumed_with_what_is_given_now_and_all_else_as_it_was(world: World) -> None:
+    record = world.begun()
+    before = record.how
+    words = ("--resume", "--exec", "false", "--timeout", "70s", "--guard", "offline > 0", "--force")
+    ran = world.kipctl(*words, "--guard-patience", "5s", "--yes")
+    assert ran.status == 5, ran.err
+    assert read_roll(record.path).how == replace(
+        before,
+        command=("false",),
+        timeout_s=70,
+        guards=("offline > 0",),
+        guard_patience_s=5,
+        force=True,
+    )
+
+
+def test_every_option_of_a_roll_may_be_given_anew() -> None:
+    ways = {"way", "command", "lab"}
+    assert {*_FIELDS.values(), *ways} == {field.name for field in fields(RollOptions)}
 
 
 def test_a_roll_that_was_ended_while_the_question_stood_is_not_resumed(world: World) -> None:

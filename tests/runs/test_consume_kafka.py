@@ -116,7 +116,7 @@ def test_some_partitions_from_an_offset_to_their_end(
 ) -> None:
     ends = offsets(cluster, topic, LATEST)
     left = ends[1] + ends[3] - 2 * 100
-    words = f"consume --topic {topic} --partition 1 --partition 3 --offset 100 --timeout 800"
+    words = f"consume --topic {topic} --partition 1 --partition 3 --offset 100 --timeout 5000"
     status, out, err = kipctl(lab, f"{words} --num-records 100000 --output json")
     assert status == 0
     assert json.loads(out)["records"]["read"] == left
@@ -200,7 +200,8 @@ def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
     records = found["records"]
     assert records["sent"] == records["acknowledged"] == records["delivered"] == 9000
     assert (records["failed"], records["missing"]) == (0, 0)
-    assert [action["error"] for action in found["actions"]] == [None, None]
+    # A second one that would begin after the last record does not begin.
+    assert [action["error"] for action in found["actions"]] in ([None], [None, None])
     latency, acknowledged = found["latency_ms"], found["acknowledged_ms"]
     assert 0 < latency["p50"] <= latency["p99"] <= latency["max"]
     assert acknowledged["mean"] > 0

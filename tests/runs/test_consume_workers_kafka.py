@@ -15,7 +15,14 @@ import pytest
 from confluent_kafka import Producer
 from one_process import OneProcess
 
-from kipctl.cluster.topics import LATEST, await_topic, create_topics, delete_topics, offsets
+from kipctl.cluster.topics import (
+    LATEST,
+    await_no_topics,
+    await_topic,
+    create_topics,
+    delete_topics,
+    offsets,
+)
 from kipctl.lab.cluster import Lab
 from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.transport.request import Cluster
@@ -48,6 +55,7 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     assert producer.flush(30) == 0
     yield name
     delete_topics(lab.bootstrap_server, [name])
+    await_no_topics(cluster, [name])
 
 
 def started(lab: Lab, words: str) -> subprocess.Popen[str]:
@@ -129,7 +137,7 @@ def test_a_consumer_that_dies_fails_the_run_and_what_is_known_is_kept(
             if f", {RECORDS}, " in line:  # all that there is
                 break
         rows = folder / ROWS_FOLDER / "1" / "reads.i64"
-        (pid,) = holders_of(rows)
+        (pid,) = (pid for pid in holders_of(rows) if pid != process.pid)  # kipctl reads it
         os.kill(pid, signal.SIGKILL)
         out, err = process.communicate()
     assert (process.returncode, out) == (8, ""), err

@@ -49,7 +49,7 @@ def running(command: str, lab: Lab, folder: Path) -> Iterator[subprocess.Popen[s
     )
     rows = folder / "run" / ROWS_FOLDER / PRODUCER[command] / "batches.i64"
     try:
-        while not (rows.exists() and rows.stat().st_size > 10_000):
+        while not (rows.exists() and rows.stat().st_size > 60_000):
             with suppress(subprocess.TimeoutExpired):
                 pytest.fail(f"it ended with {process.wait(timeout=0.02)}")
         yield process

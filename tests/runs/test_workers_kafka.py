@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from kipctl.cluster.topics import (
     LATEST,
+    await_no_topics,
     await_topic,
     create_topics,
     delete_topics,
@@ -50,6 +51,7 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     await_topic(cluster, "workers-test", 5)
     yield "workers-test"
     delete_topics(lab.bootstrap_server, ["workers-test"])
+    await_no_topics(cluster, ["workers-test"])
 
 
 @pytest.fixture(params=["local", "standalone"])
@@ -178,7 +180,8 @@ def test_leaders_move_under_workers_and_the_summary_is_what_was_recorded(
     )
     assert said.status == 0, said.err
     document = said.document
-    assert [action["error"] for action in document["actions"]] == [None, None]
+    # A second one that would begin after the last record does not begin.
+    assert [action["error"] for action in document["actions"]] in ([None], [None, None])
     assert document["redirects"]["batches"] > 0
 
     run = Run(folder)
@@ -230,7 +233,11 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
             assert process.poll() is None
         ends = []
         for worker in workers:
-            pid = next(p for p, file in holders_of(worker).items() if file.endswith(".i64"))
+            pid = next(
+                pid
+                for pid, file in holders_of(worker).items()
+                if pid != process.pid and file.endswith(".i64")  # kipctl itself reads them
+            )
             ends.append(os.pidfd_open(pid))
         signal.pidfd_send_signal(ends[1], signal.SIGKILL)
         out, rest = process.communicate()

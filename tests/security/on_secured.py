@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 from kipctl import java_properties
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topics import await_topic
+from kipctl.cluster.topics import await_no_topics, await_topic
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
@@ -64,8 +64,9 @@ def topic_of(lab: Lab, name: str, partitions: int) -> Iterator[str]:
     """A topic on all brokers, which they all know; removed afterwards."""
     admin = AdminClient({**lab.access.librdkafka(), "log_level": 0})
     brokers = len(broker_ids(lab))
-    admin.create_topics([NewTopic(name, partitions, brokers)])[name].result()
     with Cluster(lab.access) as cluster:
+        await_no_topics(cluster, [name])  # a test before may have made and removed one
+        admin.create_topics([NewTopic(name, partitions, brokers)])[name].result()
         await_topic(cluster, name, partitions)
     try:
         yield name

@@ -109,7 +109,7 @@ def writes_and_reads(client: Client, way: Way, topic: str) -> None:
     load = ProducerLoad(topic=topic, num_records=RECORDS, throughput=0, record_size=10)
     with client.producer(load, way.access) as producer:
         assert producer.outcome().records == RECORDS
-    wanted = ConsumerLoad(topic=topic, num_records=RECORDS, group=topic, timeout_s=30)
+    wanted = ConsumerLoad(topic=topic, num_records=RECORDS, group=topic, timeout_s=120)
     with client.consumer(wanted, way.access) as consumer:
         assert consumer.outcome().records == RECORDS
 
@@ -271,7 +271,7 @@ def fails(
     connecting = ("--bootstrap-server", server or lab.bootstrap_server, "--command-config")
     began = time.monotonic()
     ended, out, err = ran(*COMMANDS[command], *connecting, str(file), state=folder)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60  # nobody tries until delivery.timeout.ms is over
     assert (ended, out) == (status, ""), err
     error = err[err.index("kipctl: ") :]
     assert said in error

@@ -150,7 +150,7 @@ def test_stock_clients_log_in_through_the_tap(
             load = ProducerLoad(topic=topic, num_records=500, throughput=0, record_size=100)
             with client.producer(load, access) as producer:
                 assert producer.outcome().records == 500
-            wanted = ConsumerLoad(topic=topic, num_records=500, group="g", timeout_s=30)
+            wanted = ConsumerLoad(topic=topic, num_records=500, group="g", timeout_s=120)
             with client.consumer(wanted, access) as consumer:
                 assert consumer.outcome().records == 500
         tap.send_signal(signal.SIGINT)

@@ -188,7 +188,7 @@ def test_a_server_that_never_answers_is_given_up_at_the_deadline() -> None:
     over = threading.Event()
     with serving(lambda peer: over.wait(60)) as port:
         with pytest.raises(UnreachableError, match="no answer to the TLS handshake"):
-            api_versions(port, access(), timeout_s=0.2)
+            api_versions(port, access(), timeout_s=1.0)
         over.set()
 
 
@@ -205,7 +205,7 @@ def test_a_server_that_answers_drop_by_drop_is_given_up_at_the_deadline() -> Non
 
     with serving(drip) as port:
         with pytest.raises(UnreachableError, match="no answer to the TLS handshake"):
-            api_versions(port, access(), timeout_s=0.3)
+            api_versions(port, access(), timeout_s=1.0)
         over.set()
 
 
@@ -217,8 +217,8 @@ def test_a_server_that_shakes_hands_and_answers_no_request_is_given_up() -> None
             over.wait(60)
 
     with serving(silent) as port:
-        with pytest.raises(TimedOutError, match=r"did not answer ApiVersions in 0\.5 s"):
-            api_versions(port, access(), timeout_s=0.5)
+        with pytest.raises(TimedOutError, match=r"did not answer ApiVersions in 3 s"):
+            api_versions(port, access(), timeout_s=3.0)
         over.set()
 
 

@@ -98,7 +98,7 @@ def test_librdkafka_under_test_gets_its_tokens_there(
         load = ProducerLoad(topic=topic, num_records=20, throughput=0, record_size=10)
         with Librdkafka().producer(load, client.access) as producer:
             assert producer.outcome().records == 20
-        wanted = ConsumerLoad(topic=topic, num_records=20, group=topic, timeout_s=30)
+        wanted = ConsumerLoad(topic=topic, num_records=20, group=topic, timeout_s=120)
         with Librdkafka().consumer(wanted, client.access) as consumer:
             assert consumer.outcome().records == 20
     assert idp.given

@@ -304,7 +304,7 @@ def confluent_consumer(server: str, topic: str, done: Done) -> None:
             "client.id": "confluent-reader",
             "group.id": f"{topic}-readers",
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 10_000,
+            "session.timeout.ms": 30_000,
             "fetch.message.max.bytes": 12 * 1024 * 1024,
             "log_level": 0,
         }

@@ -46,7 +46,7 @@ from kipctl.tap.process import TapOutcome, running_tap
 from kipctl.tap.spec import TapSpec
 from kipctl.transport.access import Access
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300 + 4 * seconds_of_test())]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600 + 8 * seconds_of_test())]
 VERSIONS = ("3.6.0", "4.3.1")
 PARTITIONS = 6
 SECONDS = seconds_of_test()
@@ -161,7 +161,7 @@ def test_java_producers_of_every_codec_and_a_group_of_two(
     place: Place, version: str, protocol: str
 ) -> None:
     def work(server: str, topic: str, folder: Path) -> Done:
-        properties = ["session.timeout.ms=10000"] if protocol == "classic" else []
+        properties = ["session.timeout.ms=30000"] if protocol == "classic" else []
         properties += ["group.protocol=consumer"] if protocol == "consumer" else []
         with console_consumers(version, server, topic, 2, properties, folder) as done:
             for codec in CODECS:

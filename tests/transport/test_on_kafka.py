@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from record_batches import Record, encode_batch
 
-from kipctl.cluster.topics import await_topic, create_topics, delete_topics
+from kipctl.cluster.topics import await_no_topics, await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.compression import Compression
@@ -62,6 +62,7 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[MetadataResponseTopic]:
     (found,) = cluster.metadata([TOPIC]).topics
     yield found
     delete_topics(lab.bootstrap_server, [TOPIC])
+    await_no_topics(cluster, [TOPIC])
 
 
 def common(connection: BrokerConnection, request: type) -> range:

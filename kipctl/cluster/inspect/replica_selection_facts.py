@@ -64,7 +64,7 @@ _MOVED = frozenset(
         ErrorCode.OFFSET_OUT_OF_RANGE,
     )
 )
-SETTLE_S = 2.0
+SETTLE_S = 5.0
 """Seconds in which, as a rule, news reach every broker, and a new leader hears from its followers:
 before their first fetch it does not know where their logs end, and names none."""
 

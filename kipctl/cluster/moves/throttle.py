@@ -6,7 +6,9 @@ saved: whoever has the description can put it back. A broker's settings are chan
 itself, and only while it runs.
 """
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -49,6 +51,7 @@ _TYPES = {BROKER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC}
 _SOURCES = {BROKER: ConfigSource.BROKER, TOPIC: ConfigSource.TOPIC}
 _TOPICS_A_REQUEST = 500
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+_SHOWN_TIMEOUT_S, _SHOWN_POLL_S = 5.0, 0.02
 
 
 class Setting(NamedTuple):
@@ -233,13 +236,28 @@ def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[Not
         else:
             why = f"somebody else has set it to {now[one.setting]}"
             yield NotRestored(one.setting, why, is_set_by_other=True)
-    for answer in _write(cluster, own):
+    answers = _write(cluster, own)
+    if own and not any(answer.error_code for answer in answers):
+        _await_settings(cluster, own)
+    for answer in answers:
         if answer.error_code and answer.error_code not in _GONE:
             why = answer.error_message or error_text(answer.error_code)
             kind = BROKER if answer.resource_type == ResourceType.BROKER else TOPIC
             for setting in own:
                 if (setting.kind, setting.name) == (kind, answer.resource_name):
                     yield NotRestored(setting, why)
+
+
+def _await_settings(cluster: Cluster, wanted: Mapping[Setting, str | None]) -> None:
+    """Wait a while until the broker that is asked shows them: who reads it next would take the
+    throttle for what somebody else has set, and put that back."""
+    deadline = time.monotonic() + _SHOWN_TIMEOUT_S
+    with suppress(KipctlError):
+        while time.monotonic() < deadline:
+            now = _read_group(cluster, list(wanted))
+            if all(now.get(setting) == value for setting, value in wanted.items()):
+                return
+            time.sleep(_SHOWN_POLL_S)
 
 
 def require_put_back(not_restored: Sequence[NotRestored], *, is_forgotten: bool = False) -> None:

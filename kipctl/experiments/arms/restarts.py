@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kipctl.cleanup_failures import CleanupFailures
-from kipctl.cluster.moves.election_batches import MAX_PER_REQUEST, elect_preferred
+from kipctl.cluster.moves.election_batches import BATCH, MAX_PER_REQUEST, elect_preferred
+from kipctl.cluster.moves.election_until_balanced import elect_until_balanced
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
@@ -18,6 +19,7 @@ from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
 _AWAY_TIMEOUT_S = 60.0
+_PUT_BACK_TIMEOUT_S = 60.0
 _LOOK_S = 0.02
 
 
@@ -115,11 +117,17 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
         if partition.is_led_by_preferred
     }
     yield
+    if not before:
+        return
     try:
-        now = take_snapshot(cluster)
-        moved = {p.id: p.preferred_leader for p in now.not_led_by_preferred if p.id in before}
-        if moved:
-            elect_preferred(cluster, moved, now)
+        elect_until_balanced(
+            cluster,
+            before,
+            batch=BATCH,
+            between_s=0.0,
+            timeout_s=_PUT_BACK_TIMEOUT_S,
+            progress=lambda _: None,
+        )
     except KipctlError as failed:
         CleanupFailures.note(
             PartlyDoneError(

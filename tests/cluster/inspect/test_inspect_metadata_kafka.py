@@ -63,7 +63,7 @@ def test_a_paused_broker_is_told_of_as_one_that_does_not_answer(
     make_lab: Callable[..., Lab], kipctl: Kipctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kipctl.cli.inspect_metadata.TIMEOUT_S", 6.0)
-    own = make_lab(brokers=2)
+    own = make_lab(brokers=2, config=(("broker.session.timeout.ms", "600000"),))
     own.pause(2)
     ran = kipctl("inspect", "metadata", "--bootstrap-server", own.bootstrap_server, "-o", "json")
     assert ran.status == 0, ran.err

@@ -172,7 +172,6 @@ def test_rotations_can_be_repeated_and_tell_what_every_broker_saw(
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS[:3])
 
 
-@pytest.mark.timeout(120)
 def test_a_cancelled_move_gets_its_old_order_back(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab, state: Path
 ) -> None:
@@ -214,7 +213,6 @@ def test_a_cancelled_move_gets_its_old_order_back(
         lab.start(3)
 
 
-@pytest.mark.timeout(120)
 def test_a_reorder_that_turns_out_to_copy_data_is_cancelled_at_once(
     cluster: Cluster, make_topic: MakeTopic, lab: Lab
 ) -> None:
@@ -242,7 +240,6 @@ def test_a_reorder_that_turns_out_to_copy_data_is_cancelled_at_once(
         lab.start(1)
 
 
-@pytest.mark.timeout(120)
 def test_what_is_not_as_planned_is_told_by_the_exit_status_too(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab, tmp_path: Path
 ) -> None:

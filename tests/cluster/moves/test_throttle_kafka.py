@@ -79,7 +79,6 @@ def keep_all(cluster: Cluster, topic: str) -> None:
     assert [one.error_code for one in answer.responses] == [0]
 
 
-@pytest.mark.timeout(300)
 def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     lab: Lab, cluster: Cluster, make_topic: MakeTopic
 ) -> None:
