@@ -37,6 +37,7 @@ from kipctl.protocol.reassignments import (
 from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
 
+_SHOWN_TIMEOUT_S, _SHOWN_POLL_S = 1.0, 0.1
 Progress = Callable[[str], None]
 OnPoll = Callable[[Collection[PartitionId]], None]
 LaterDeadline = Callable[[], float]
@@ -307,7 +308,21 @@ class Verified:
 
 
 def verify(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
-    """Compare the cluster with the assignment wanted."""
+    """Compare the cluster with the assignment wanted.
+
+    What differs is looked at again for a second: the controller lists a partition no more a moment
+    before the broker that is asked shows its new replicas.
+    """
+    deadline = time.monotonic() + _SHOWN_TIMEOUT_S
+    while True:
+        found = _compared(cluster, target)
+        states = {one.state for one in found}
+        if State.DIFFERENT not in states or time.monotonic() > deadline:
+            return found
+        time.sleep(_SHOWN_POLL_S)
+
+
+def _compared(cluster: Cluster, target: Assignment) -> tuple[Verified, ...]:
     busy = {one.id for one in list_reassignments(cluster, target)}
     now = take_snapshot(cluster, sorted({partition_id.topic for partition_id in target})).assignment
     return tuple(
