@@ -144,6 +144,25 @@ def shown(
     return pairs
 
 
+def remeasured(page: str, command: Command, pairs: Sequence[tuple[str, str]]) -> str:
+    """The page with what was printed in place of what a measuring command is said to print.
+
+    Lines that leave something out, or name a path, stay as they are.
+    """
+    if not command.is_measuring:
+        return page
+    lines = page.splitlines(keepends=True)
+    at = command.line
+    for printed, said in pairs:
+        while lines[at].strip() != said.strip():
+            at += 1
+        if "..." not in said and not re.search(_SHAPES[0][0], printed):
+            indent = lines[at].partition(said)[0]
+            lines[at] = f"{indent}{printed.rstrip()}\n"
+        at += 1
+    return "".join(lines)
+
+
 def _why(printed: Sequence[str], part: Sequence[str], measured: bool) -> str:
     for line in part:
         if not any(is_shown(there, line, measured) for there in printed):

@@ -1,7 +1,7 @@
 """A page is believed only where it shows what was printed: each kind of lie is caught."""
 
 import pytest
-from blocks import Command, PageError, commands, shown
+from blocks import Command, PageError, commands, remeasured, shown
 
 PAGE = """
 ```
@@ -137,3 +137,21 @@ def test_numbers_of_a_measuring_command_are_shapes() -> None:
 )
 def test_which_commands_measure(typed: str, is_so: bool) -> None:
     assert Command(1, typed, ()).is_measuring is is_so
+
+
+def test_a_page_gets_the_figures_of_a_new_run_and_keeps_what_it_leaves_out() -> None:
+    page = (
+        "# A page\n\n  ```console\n  $ kipctl perf produce\n  Moved leaders: 5 of 9, p99 85 ms.\n"
+        "  ...\n  saved in .../1 with 5 lines\n  name  p50 ms\n  a        1.5\n  ```\n9 in all.\n"
+    )
+    (command,) = commands(page)
+    printed = [
+        "Moved leaders: 7 of 9, p99 1.2 ms.",
+        "and more",
+        "saved in /tmp/1 with 7 lines",
+        "name  p50 ms",
+        "a       10.5",
+    ]
+    again = remeasured(page, command, shown(printed, command.shown, measured=True))
+    assert again == page.replace("5 of 9, p99 85", "7 of 9, p99 1.2").replace("  1.5", " 10.5")
+    assert remeasured(page, Command(4, "kipctl inspect brokers", command.shown), []) == page
