@@ -52,7 +52,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerMetrics:
-    """One broker's counts since it started; None is what its exporter does not tell.
+    """One broker's counts since it started; None is what its exporter does not report.
 
     `connections` are those open now by client software, (name, version). Bytes are those that
     clients were sent.

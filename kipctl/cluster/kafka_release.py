@@ -1,4 +1,4 @@
-"""Which Kafka release a cluster runs, as far as its brokers tell."""
+"""Which Kafka release a cluster runs, as far as its brokers report it."""
 
 from kipctl.protocol.api_versions import own_api_versions_request
 from kipctl.transport.request import Cluster

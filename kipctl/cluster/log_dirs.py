@@ -1,4 +1,4 @@
-"""DescribeLogDirs: how large the logs of partitions are, as a broker tells."""
+"""DescribeLogDirs: how large the logs of partitions are, as a broker reports them."""
 
 from collections.abc import Iterable
 

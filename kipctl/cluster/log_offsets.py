@@ -1,4 +1,4 @@
-"""ListOffsets: where the logs of partitions begin and end, as a broker tells."""
+"""ListOffsets: where the logs of partitions begin and end, as a broker reports them."""
 
 from collections.abc import Iterable
 

@@ -47,7 +47,7 @@ the root logger has, which may be DEBUG."""
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevel:
-    """A broker's level of the logger, and the one it had before; None where it did not tell."""
+    """A broker's level of the logger, and the one it had before; None where it did not report."""
 
     broker: int
     before: str | None
@@ -124,7 +124,7 @@ def _raise_for(
 
 
 def read_levels(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, ...]:
-    """Each broker's level, or why it did not tell."""
+    """Each broker's level, or why it did not report."""
 
     def reported(broker: int, connection: BrokerConnection) -> LoggerLevel:
         level = _level(broker, connection)
@@ -134,7 +134,7 @@ def read_levels(cluster: Cluster, brokers: Iterable[int]) -> tuple[LoggerLevel, 
 
 
 def levels_of(cluster: Cluster, brokers: Iterable[int]) -> dict[int, str]:
-    """Each broker's level. Raises the error of the first that did not tell."""
+    """Each broker's level. Raises the error of the first that did not report."""
     levels = {}
     for one in read_levels(cluster, brokers):
         if one.error:

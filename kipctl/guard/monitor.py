@@ -111,7 +111,7 @@ class GuardMonitor(ChangeGuard):
         }
 
     def _adding(self) -> dict[PartitionId, tuple[int, ...]]:
-        """The replicas that reassignments add now; none where the cluster does not tell."""
+        """The replicas that reassignments add now; none where the cluster does not report."""
         try:
             return {one.id: one.adding for one in list_reassignments(self.cluster)}
         except RefusedError:

@@ -159,7 +159,7 @@ def _reassignments_document(facts: "ClusterFacts") -> dict[str, object]:
 
 
 def _release(facts: "ClusterFacts", broker: "BrokerFacts") -> str | None:
-    """The exact version if the broker's metrics tell it, else what its features give away."""
+    """The exact version if the broker's metrics show it, else what its features give away."""
     from kipctl.cluster.inspect.findings.releases import METADATA_VERSION
     from kipctl.cluster.kafka_release import release_of
 
@@ -350,7 +350,7 @@ def _paragraph(finding: "Finding") -> Paragraph:
 
 
 def _alike(values: Mapping[int, str]) -> str | None:
-    """The one value of all brokers, or each broker's; None when nobody told."""
+    """The one value of all brokers, or each broker's; None when nobody reported it."""
     if len(set(values.values())) > 1:
         return ", ".join(f"{broker}: {value}" for broker, value in values.items())
     return next(iter(values.values()), None)

@@ -110,7 +110,7 @@ def moved_report(
 
 
 def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
-    """What was copied, beside what was told before; nothing where nothing was."""
+    """What was copied, beside what was expected; nothing where nothing was."""
     if copied is None:
         return ()
     from kipctl.cluster.moves.copy_progress import format_bytes, format_duration

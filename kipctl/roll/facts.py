@@ -18,7 +18,7 @@ _FENCED_SINCE = 2
 def ask_facts(cluster: Cluster) -> Facts:
     """Look at brokers, partitions, controllers, and what is being reassigned.
 
-    What the cluster refuses to tell is in `not_known`. Raises UnreachableError.
+    What the cluster refuses to report is in `not_known`. Raises UnreachableError.
     """
     not_known = []
     moving: tuple[PartitionId, ...] = ()

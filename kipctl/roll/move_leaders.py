@@ -38,7 +38,7 @@ class LeaderMover:
         """Let in-sync replicas elsewhere lead what the broker leads; returns how many were moved.
 
         In batches; `before_each` comes before each. What is being reassigned is left alone, and of
-        what fails the first is told: whether leaders are left is to be looked at. Raises what
+        what fails the first is reported: whether leaders are left is to be looked at. Raises what
         `rotate_leaders` does.
         """
         plan = survey(self.cluster, lambda now: leaders_off(now, [broker])).plan

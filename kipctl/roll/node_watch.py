@@ -156,7 +156,7 @@ class ControllerWatch:
 
     Clients have nothing to ask it for, and its listener may be secured otherwise than theirs, or
     closed to them. So it is looked at whether it takes connections. Where it never took one from
-    here it counts what it fetches of the metadata log, as the active controller tells.
+    here it counts what it fetches of the metadata log, as the active controller reports it.
     """
 
     cluster: Cluster

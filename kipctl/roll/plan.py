@@ -26,10 +26,10 @@ class Facts:
     """What a roll is planned from.
 
     `voters` are the ids of the controllers and `active` is the one that leads them; None where the
-    cluster does not tell. `fenced` are brokers that are registered and not in use. `min_insync` is
+    cluster does not say. `fenced` are brokers that are registered and not in use. `min_insync` is
     min.insync.replicas by topic, None where it is not known. `moving` are partitions that are being
     reassigned, and `not_known` says in sentences what could not be asked. `quorum` is how far the
-    controllers are, None where the cluster does not tell. `none_shown` says that the client may not
+    controllers are, None where the cluster does not say. `none_shown` says that the client may not
     Describe any topic, where that may be why there is none.
     """
 

@@ -8,7 +8,7 @@ Kafka does not show a broker's epoch to its clients. These live no longer than t
   one that has used up its block;
 - the epoch in which it leads the controllers, if it does. A new process never leads in an epoch of
   the one before it, and who leads in the same epoch as before is the same process;
-- the time of its start, which its metrics tell (`process_start_time_seconds`).
+- the time of its start, which its metrics show (`process_start_time_seconds`).
 """
 
 from dataclasses import dataclass

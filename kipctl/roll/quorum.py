@@ -32,7 +32,7 @@ class Voter:
     """One controller. `host` is "" where the cluster does not report where it listens.
 
     `silent_ms` is since it last fetched, `behind_ms` since it last had all of the log; None when
-    the active controller has not heard of it, or does not tell.
+    the active controller has not heard of it, or does not report.
     """
 
     id: int
@@ -114,7 +114,7 @@ def quorum_problem(quorum: Quorum) -> str:
 
 
 def ask_quorum(cluster: Cluster) -> Quorum:
-    """Raises RefusedError when the cluster does not tell, UnreachableError, TimedOutError."""
+    """Raises RefusedError when the cluster does not report, UnreachableError, TimedOutError."""
     return quorum_of(cluster.ask_controller(_ASKED))
 
 

@@ -14,7 +14,7 @@ class CpuTimes(NamedTuple):
 
 
 def cpu_times() -> CpuTimes | None:
-    """None where the system does not tell (proc(5): user, nice, system, idle, iowait, ...)."""
+    """None where the system does not report (proc(5): user, nice, system, idle, iowait, ...)."""
     try:
         ticks = [int(word) for word in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Where and when rows begin: kept beside them, should nobody live to tell it."""
+"""Where and when rows begin: kept beside them, should no process live to say it."""
 
 import json
 import socket

@@ -11,13 +11,13 @@ _NO_SETTINGS = frozenset(
         "started",
         "start_wall_us",
         "interval_ns",  # follows from the throughput
-        "bootstrap_server",  # of the cluster its id is told
+        "bootstrap_server",  # of the cluster its id is shown
         "failed",
-        "stopped",  # told with how far it came
+        "stopped",  # shown with how far it came
         "summary",
         "cluster_before",
         "cluster_after",
-        "kept_from_s",  # told with how long it lasted
+        "kept_from_s",  # shown with how long it lasted
         "lasted_s",
     }
 )

@@ -11,7 +11,7 @@ _FIRST_ID = 0x7FFFFFF0
 """Correlation ids from here on are a login's: it may go on between other requests (KIP-368)."""
 _CLIENT_ID = "kipctl"
 _VERSION = 1
-"""Of both requests: every broker since Kafka 2.2, and it tells how long a session lasts."""
+"""Of both requests: every broker since Kafka 2.2, and it says how long a session lasts."""
 
 
 def renewal_due_s(session_lifetime_ms: int, chance: float) -> float:

@@ -37,7 +37,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica and its log; offsets are None where its broker did not tell them."""
+    """A replica and its log; offsets are None where its broker did not report them."""
 
     broker: int
     rack: str | None
@@ -52,7 +52,7 @@ class PartitionFacts:
     """All that decides where a partition is read from.
 
     `offset` is the one asked for: the high watermark, where a consumer that has caught up stands.
-    `selector` is the leader's `replica.selector.class`, None where its broker did not tell it.
+    `selector` is the leader's `replica.selector.class`, None where its broker did not report it.
     """
 
     id: PartitionId

@@ -148,7 +148,7 @@ def select_one_partition(snapshot: Snapshot, one: PartitionId) -> Snapshot:
 
 
 def broker_racks(cluster: Cluster) -> dict[int, str | None]:
-    """The rack of each broker; of fenced ones too, where the cluster tells (Kafka 4.0, KIP-1073).
+    """The rack of each broker; of fenced ones too, from Kafka 4.0 on (KIP-1073).
 
     Raises UnreachableError when no broker answers.
     """

@@ -21,7 +21,7 @@ from kipctl.transport.request import Cluster
 SHARE_OF_TIME = 0.05
 """Of the time that goes by, what may be spent on asking."""
 ASK_AGAIN_S = 60.0
-"""A broker that was away is not asked for so long; one that refuses to tell is not asked again."""
+"""A broker that was away is not asked for so long; one that refuses is not asked again."""
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 
@@ -142,7 +142,7 @@ class CopyTracker:
     _moves: dict[PartitionId, Move] = field(default_factory=dict)
     _under_way: dict[PartitionId, Move] = field(default_factory=dict)
     _silent: dict[int, float] = field(default_factory=dict)
-    """Brokers that did not tell, and from when on they are asked again."""
+    """Brokers that did not report, and from when on they are asked again."""
     _interval: ReportInterval = field(default_factory=ReportInterval)
     _arrived: set[PartitionId] = field(default_factory=set)
     _moved_s: float | None = None

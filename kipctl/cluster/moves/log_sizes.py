@@ -20,7 +20,7 @@ class Disk:
 
 @dataclass(frozen=True, slots=True)
 class LogSizes:
-    """Bytes by partition, disks by broker; `missing` says why a broker did not tell them."""
+    """Bytes by partition, disks by broker; `missing` says why a broker did not report them."""
 
     sizes: Mapping[PartitionId, int]
     disks: Mapping[int, Disk]
@@ -72,7 +72,7 @@ def log_sizes(
 
 
 def disk_of(answer: DescribeLogDirsResponse) -> Disk | None:
-    """The room of a broker's log directories; None when it does not tell (before Kafka 3.3).
+    """The room of a broker's log directories; None when it does not report (before Kafka 3.3).
 
     Directories with the same bytes, total and usable, are taken to be on one volume. Cordoned and
     failed ones get no new replicas, and are left out.

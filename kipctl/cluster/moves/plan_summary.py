@@ -19,7 +19,7 @@ class BrokerChange:
 
     `bytes_in` are copied to it, `bytes_out` from it, as the leader. What leaves it makes room when
     all is copied: it is not taken off `bytes_in`. `usable` bytes are those of its disks, None where
-    it does not tell; `fills` says that they are too few.
+    it does not report; `fills` says that they are too few.
     """
 
     broker: int
@@ -69,8 +69,8 @@ class PlanSummary:
 
     `copied` partitions get a replica that copies their data; `factors` are how many partitions
     change from one number of replicas to another. `unknown_sizes` is how many replicas are copied
-    whose size no broker told: they are in no sum of bytes; `silent` says which brokers did not tell
-    theirs, and why.
+    whose size no broker reported: they are in no sum of bytes; `silent` says which brokers did
+    not report theirs, and why.
     """
 
     partitions: int

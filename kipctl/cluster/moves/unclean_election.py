@@ -112,7 +112,7 @@ def why_riskier(shown: LeaderlessPartition, now: LeaderlessPartition) -> str:
 def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, ...]:
     """The snapshot's partitions without a leader, with the log ends of their live replicas.
 
-    What a broker does not tell is left out.
+    What a broker does not report is left out.
     """
     if not snapshot.leaderless:
         return ()

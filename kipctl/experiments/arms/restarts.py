@@ -109,7 +109,7 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
     """After the block, partitions of all topics that their preferred replica led before are again.
 
     What an experiment restarts leads other topics too. After an error nothing is done: a broker
-    may be down. Where they cannot be put back, that is told after the result (`CleanupFailures`).
+    may be down. Where they cannot be put back, that is said after the result (`CleanupFailures`).
     """
     before = {
         partition.id

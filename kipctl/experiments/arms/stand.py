@@ -98,7 +98,7 @@ class Stand:
 def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) -> Iterator[Stand]:
     """The place, ready; a lab made for it is gone after the block. Raises KipctlError.
 
-    Java's clients are fetched first, so that what is missing is told before anything is started.
+    Java's clients are fetched first, so that what is missing is said before anything is started.
     """
     java = java_clients(java_versions(arms), message)
     if place.access is not None:

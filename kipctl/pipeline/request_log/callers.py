@@ -23,7 +23,7 @@ def with_caller(calls: DataFrame, brokers: Collection[int]) -> DataFrame:
     """Replace `software` by `software_name` and `software_version`, and add `origin`.
 
     `calls` have `cluster`, `broker`, `connection`, `is_forwarded`, `client`, `api_key` and
-    `software` (a struct of `name` and `version`, null where the line does not tell it); `brokers`
+    `software` (a struct of `name` and `version`, null where the line does not report it); `brokers`
     are the ids of all.
 
     The first requests of a connection come before ApiVersions told the client's software: what

@@ -1,4 +1,4 @@
-"""Sizes of Metadata messages on the wire, from their JSON: the log does not tell them.
+"""Sizes of Metadata messages on the wire, from their JSON: the log does not report them.
 
 The fields and the versions they came with are those of Kafka's MetadataRequest.json and
 MetadataResponse.json; from version 9 on lengths are varints and every structure ends with its

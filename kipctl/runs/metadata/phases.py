@@ -61,7 +61,7 @@ def phase_loads(
 
 @dataclass(frozen=True, slots=True)
 class Rpc:
-    """A Metadata request and its answer; None is what the client does not tell.
+    """A Metadata request and its answer; None is what the client does not report.
 
     `cause` is the name of a MetadataCause. Bytes are of whole frames, `us` is from sent to
     received.
@@ -83,10 +83,10 @@ class PhaseResult:
     seconds: float
     latencies_us: Sequence[int]
     waits_us: Sequence[int] | None
-    """Of each record that waited for Metadata; None where the client does not tell."""
+    """Of each record that waited for Metadata; None where the client does not report."""
     rpcs: Sequence[Rpc]
     errors: Mapping[str, int] = field(default_factory=dict)
-    """How many of the records failed for what, by Kafka's names, where the client tells."""
+    """How many of the records failed for what, by Kafka's names, where the client reports it."""
 
 
 class Client(Protocol):

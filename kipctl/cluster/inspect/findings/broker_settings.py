@@ -110,7 +110,7 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def differences(facts: ClusterFacts) -> Iterator[Finding]:
-    """Settings that are not the same everywhere, and brokers that do not tell theirs."""
+    """Settings that are not the same everywhere, and brokers that do not report theirs."""
     for setting, decides in SETTINGS.items():
         reported = facts.values(setting)
         if len(set(reported.values())) > 1:

@@ -65,7 +65,7 @@ def stalled(first: SizesSeen, second: SizesSeen) -> dict[int, tuple[PartitionId,
 
     It is judged by broker: one fetches some partitions before others, and a throttle holds all of
     its replicas together. So it stands still if none of its new replicas was finished meanwhile
-    and none changed its size. Of a broker that did not tell twice nothing is said.
+    and none changed its size. Of a broker that did not report twice nothing is said.
     """
     before, after = _adding(first.busy), _adding(second.busy)
     found = {}
@@ -90,7 +90,7 @@ def _adding(busy: Iterable[Reassignment]) -> dict[int, frozenset[PartitionId]]:
 def _held(
     cluster: Cluster, adding: Mapping[int, frozenset[PartitionId]]
 ) -> dict[int, dict[PartitionId, int]]:
-    """The bytes of these replicas; brokers that do not tell are left out."""
+    """The bytes of these replicas; brokers that do not report are left out."""
     alive = [broker for broker in adding if broker in cluster.nodes]
 
     def ask(broker: int, connection: BrokerConnection) -> DescribeLogDirsResponse:

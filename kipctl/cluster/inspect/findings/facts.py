@@ -65,7 +65,7 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """One broker. What it did not tell is empty or None; `no_answer` then says why.
+    """One broker. What it did not report is empty or None; `no_answer` then says why.
 
     `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
     are the levels in use. `lists` are the brokers in its own Metadata. `throttles` are the rates in
@@ -269,7 +269,7 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
 def _settings(
     connection: BrokerConnection, broker: int
 ) -> tuple[dict[str, str | None], KipctlError | None]:
-    """The broker's settings, or why it does not tell them."""
+    """The broker's settings, or why it does not report them."""
     asked = configs_request(ResourceType.BROKER, [str(broker)], (*SETTINGS, *RATES))
     (result,) = connection.request(asked).results
     return result.values, _refused(result, connection.access)
@@ -286,7 +286,7 @@ def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | Non
 
 
 def _directories(connection: BrokerConnection) -> tuple[tuple[LogDir, ...], str | None]:
-    """The broker's log directories, or why it does not tell them. No log is asked for."""
+    """The broker's log directories, or why it does not report them. No log is asked for."""
     try:
         answer = connection.request(DescribeLogDirsRequest(topics=()))
     except KipctlError as error:
