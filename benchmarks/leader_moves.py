@@ -4,8 +4,8 @@ brokers, nine short runs, each picture from the trace of one of them.
     python benchmarks/leader_moves.py DIR [--pictures docs/leader-moves]
 
 DIR gets the traces; runs that it has already are not measured again. Every broker has Kafka's own
-settings of sessions and of followers. It ends by itself (an estimate: ten minutes on two
-cores), and removes the lab.
+settings of sessions and of followers. It ends by itself (five minutes on two cores), and
+removes the lab.
 """
 
 import argparse
@@ -32,6 +32,7 @@ ROTATIONS = ("--during", "rotate", "--every", "4s", "--count", "2")
 PRODUCE = ("perf", "produce", "--num-records", "14000", "--warmup-records", "3000")
 ACKS_1 = ("--command-property", "acks=1")
 KILLED_AFTER_S, BACK_AFTER_S = 6.0, 20.0
+WARM_UPS = 2
 WAYS = ("kip951", "refresh", "baseline")
 
 
@@ -144,8 +145,8 @@ def measure(folder: Path, names: Sequence[str]) -> None:
         lab = Lab.up(LabSpec(name=NAME, config=KAFKAS_SESSION), say)
         try:
             at = lab.bootstrap_server
-            warm = SCENES["acks-all"]
-            run(warm, lab, at, Path(state) / "warm-up")
+            for number in range(WARM_UPS):
+                run(SCENES["acks-all"], lab, at, Path(state) / f"warm-up-{number}")
             for name in names:
                 if SCENES[name].is_stale:
                     with stale_metadata(at) as tapped:
