@@ -29,6 +29,7 @@ class Shell:
     kipctl: OneProcess
     variables: dict[str, str]
     folder: Path
+    shortens: bool = True
     status: int = 0
     _port: int = field(default_factory=lambda: first_of_free_ports(5))
     _meanwhile: subprocess.Popen[str] | None = None
@@ -38,9 +39,9 @@ class Shell:
             return str(self.status), ""
         if typed == "kill %1; wait" and self._meanwhile:
             self._meanwhile.terminate()
-            printed = self._meanwhile.communicate()
+            out, err = self._meanwhile.communicate()
             self.status = self._meanwhile.returncode
-            return printed
+            return self._as_on_page(out), err
         program, *words = shlex.split(typed.replace(TAP, f"127.0.0.1:{self._port}"), comments=True)
         if program == "sleep":
             subprocess.run([program, *words], check=True)
@@ -50,7 +51,7 @@ class Shell:
         if words[-1:] == ["&"]:
             return "", self._started(words[:-1])
         short = SHORT.get(" ".join(words[:2]), [])
-        if short and short[0] in words:
+        if not self.shortens or (short and short[0] in words):
             short = []
         said = self.kipctl(*words, *short, **self.variables)
         self.status = said.status
@@ -72,4 +73,7 @@ class Shell:
             text=True,
         )
         assert self._meanwhile.stderr is not None
-        return self._meanwhile.stderr.readline()
+        return self._as_on_page(self._meanwhile.stderr.readline())
+
+    def _as_on_page(self, printed: str) -> str:
+        return printed.replace(f"127.0.0.1:{self._port}", TAP)

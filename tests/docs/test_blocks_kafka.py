@@ -120,7 +120,7 @@ def shell(
         "XDG_STATE_HOME": str(tmp_path),
         "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
     }
-    shell = Shell(kipctl, variables, folder)
+    shell = Shell(kipctl, variables, folder, shortens=REMEASURE not in os.environ)
     yield shell
     shell.close()
 
