@@ -47,6 +47,10 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     new = NewTopic("rolled", PARTITIONS, replica_assignment=replicas, config=config)
     admin.create_topics([new])["rolled"].result()
     wait_until_everywhere(cluster, "rolled", lambda seen: in_sync(seen) and led_by_first(seen))
+    # The lab's other topics, as tests before may have left them.
+    at_rest = Environment(variables=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server})
+    assert run(["wait", "--until", "in-sync,converged"], at_rest) == 0
+    assert run(["elect", "preferred", "--all", "--until", "balanced", "--yes"], at_rest) == 0
     yield "rolled"
     admin.delete_topics(["rolled"])["rolled"].result()
     wait_until_nowhere(cluster, ["rolled"])

@@ -112,7 +112,10 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
             "DescribeConfigs",
             "DescribeLogDirs",
         }
-        assert {sent: n for sent, n in new.items() if sent[0] in asked} == own
+        # A request is counted after its answer: the last Metadata before may be one of these.
+        more = Counter({sent: n for sent, n in new.items() if sent[0] in asked}) - own
+        assert not own - new
+        assert more in (Counter(), Counter({("Metadata", 13): 1}))
     assert [metrics["broker"] for metrics in shown["metrics"]] == [1, 2, 3]
 
     # Each broker is asked as if it led once, with a batch that it cannot append.
