@@ -120,7 +120,12 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
             ("kipctl reassign --resume --dry-run", "see what is left of that change"),
             ("kipctl reassign --rollback", "undo that change; it asks first"),
         ]
-    if of and (of.reassigning or seen.changed_by):
+    if of and seen.changed_by:
+        found += [
+            ("kipctl reassign --history", "see how far it is"),
+            ("kipctl reassign --pause", "let it stop after its batch"),
+        ]
+    if of and of.reassigning and not seen.changed_by:
         found += [
             ("kipctl reassign --list", "see what is being reassigned"),
             ("kipctl wait --until no-reassignment", "wait until it is done"),

@@ -182,7 +182,8 @@ def _wait(
     environment.message(
         f"Clients connect to {clients_go_to}{_client_protocol(plan.spec)}"
         f" instead of {plan.spec.access}."
-        f"{listens if clients_go_to != tap.bootstrap_server else ''} Ctrl-C ends the tap."
+        f"{listens if clients_go_to != tap.bootstrap_server else ''}"
+        " Ctrl-C (or SIGTERM) ends the tap."
     )
     until = time.monotonic() + seconds if seconds else float("inf")
     before = tap.show()

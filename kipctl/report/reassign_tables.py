@@ -361,12 +361,14 @@ def history_report(
                 f"The last change, {age(newest.made_at, now)}, {newest.standing(changed_by)}."
                 f" {done:,} of {counted(len(newest.after), 'partition')} have their new replicas."
             )
-            if not changed_by:
+            if changed_by:
+                closing.append("Stop it after its batch: kipctl reassign --pause")
+            else:
                 closing += [
                     "Go on with it: kipctl reassign --resume",
                     "Or undo it: kipctl reassign --rollback",
                 ]
-    if any(e.may_be_undone for e in entries):
+    if not changed_by and any(e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
     documents = [
         {

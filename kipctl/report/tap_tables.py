@@ -82,7 +82,10 @@ def _use_of_hints(client: Document) -> str:
     elif met and went_there and p50_ms < _AT_ONCE_MS:
         use = f"follows hints: waits {waits}."
     elif met and went_there and 2 * sum(counts[name] for name in _UNUSABLE) < met:
-        use = f"gets hints, but waits: {waits} (its backoff, or batches ahead in its own queue)."
+        use = (
+            f"gets hints, but waits: {waits} (its backoff, or batches ahead in its own queue)."
+            " What to set: kipctl explain clients-ready-for-kip-951"
+        )
     elif news >= MIN_MOVES and counts["ignored"] >= _IGNORES * news and p50_ms >= _AT_ONCE_MS:
         use = (
             f"does not gain from hints: it ignored {counts['ignored']:,} of the {news:,} that were"
@@ -92,7 +95,8 @@ def _use_of_hints(client: Document) -> str:
         use = (
             f"gets hints with {errors}{f' ({of_hints})' if of_hints else ''}; whether it follows"
             f" them cannot be told.{f' It waits {waits}.' if met else ''} Run again with"
-            " --drop-hints: the same wait means no gain."
+            " --drop-hints, on a machine with nothing else to do: a wait as long as this one means"
+            " no gain."
         )
     software = _software(client)
     return f"{client['client_id'] or '-'}{f' ({software})' if software else ''} {use}"

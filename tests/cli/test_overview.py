@@ -60,12 +60,18 @@ def test_a_state_and_what_to_type_next(seen: Overview, said: list[str], first: s
 
 def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
     seen = Overview(
-        "a:1", "", WELL, "before", "7 records read", "was cut off: entry 1", "1 of 3 brokers"
+        "a:1",
+        "",
+        WELL,
+        "before",
+        "7 records read",
+        "was stopped before its end: entry 1",
+        "1 of 3 brokers",
     )
     assert list(sentences(seen)) == [
         "Cluster a:1: 3 brokers, 2 topics, 24 partitions.",
         "A rolling restart has not ended: 1 of 3 brokers.",
-        "A change was cut off: entry 1.",
+        "A change was stopped before its end: entry 1.",
         "Last recorded run: before: 7 records read.",
     ]
     assert [command for command, _ in next_commands(seen)] == [
@@ -76,7 +82,7 @@ def test_what_has_not_ended_is_said_and_gone_on_with_first() -> None:
 
 
 def test_a_change_that_has_not_ended_is_gone_on_with_or_undone() -> None:
-    seen = Overview("a:1", "", WELL, "", entry="was cut off: entry 1")
+    seen = Overview("a:1", "", WELL, "", entry="was stopped before its end: entry 1")
     assert [command for command, _ in next_commands(seen)][:2] == [
         "kipctl reassign --resume --dry-run",
         "kipctl reassign --rollback",
@@ -90,8 +96,8 @@ def test_what_another_kipctl_is_at_is_followed_and_not_resumed() -> None:
         "A rolling restart has not ended: 1 of 3 brokers.",
     ]
     assert [command for command, _ in next_commands(seen)][:2] == [
-        "kipctl reassign --list",
-        "kipctl wait --until no-reassignment",
+        "kipctl reassign --history",
+        "kipctl reassign --pause",
     ]
 
 

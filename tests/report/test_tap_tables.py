@@ -56,7 +56,8 @@ def document(*clients: dict[str, Any]) -> dict[str, Any]:
         (
             client(met=20, followed=2, known=9, p50_ms=362.0),
             "shop (librdkafka 2.16) gets hints, but waits: p50 362.0 ms for 20 moved leaders (its"
-            " backoff, or batches ahead in its own queue).",
+            " backoff, or batches ahead in its own queue). What to set: kipctl explain"
+            " clients-ready-for-kip-951",
         ),
         (
             client(errors=191, met=108, followed=1, known=101, ignored=89, p50_ms=112.3),
@@ -67,30 +68,39 @@ def document(*clients: dict[str, Any]) -> dict[str, Any]:
             client(followed=6, stale=6, met=6, p50_ms=100.0),
             "shop (librdkafka 2.16) gets hints with 12 leader errors (6 followed, 6 older than what"
             " the client knew); whether it follows them cannot be told. It waits p50 100.0 ms for"
-            " 6 moved leaders. Run again with --drop-hints: the same wait means no gain.",
+            " 6 moved leaders. Run again with --drop-hints, on a machine with"
+            " nothing else to do: a wait as long as this one"
+            " means no gain.",
         ),
         (
             client(met=20, ignored=20, p50_ms=2.0),
             "shop (librdkafka 2.16) gets hints with 12 leader errors (20 ignored); whether it"
             " follows them cannot be told. It waits p50 2.0 ms for 20 moved leaders. Run again with"
-            " --drop-hints: the same wait means no gain.",
+            " --drop-hints, on a machine with nothing else to do: a wait as long as this one"
+            " means no gain.",
         ),
         (
             client(known=10, followed=3, ignored=17, p50_ms=130.0),
             "shop (librdkafka 2.16) gets hints with 12 leader errors (3 followed, 10 known already,"
             " 17 ignored); whether it follows them cannot be told. It waits p50 130.0 ms for 12"
-            " moved leaders. Run again with --drop-hints: the same wait means no gain.",
+            " moved leaders. Run again with --drop-hints, on a machine with"
+            " nothing else to do: a wait as long as this one"
+            " means no gain.",
         ),
         (
             client(known=10, ignored=2, p50_ms=229.4),
             "shop (librdkafka 2.16) gets hints with 12 leader errors (10 known already, 2 ignored);"
             " whether it follows them cannot be told. It waits p50 229.4 ms for 12 moved leaders."
-            " Run again with --drop-hints: the same wait means no gain.",
+            " Run again with --drop-hints, on a machine with"
+            " nothing else to do: a wait as long as this one"
+            " means no gain.",
         ),
         (
             client(met=0, p50_ms=0.0),
             "shop (librdkafka 2.16) gets hints with 12 leader errors; whether it follows them"
-            " cannot be told. Run again with --drop-hints: the same wait means no gain.",
+            " cannot be told. Run again with --drop-hints, on a machine with"
+            " nothing else to do: a wait as long as this one"
+            " means no gain.",
         ),
         (
             client("old", None, None, sent=0, met=1, p50_ms=104.0, absent=12),

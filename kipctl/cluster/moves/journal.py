@@ -188,7 +188,8 @@ class Journal:
             if not wait_until(lambda: _locks(handle), _LOCK_TIMEOUT_S):
                 raise RefusedError(
                     f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
-                    "Wait until it has ended, or stop it. Look: kipctl reassign --list",
+                    "See how far it is: kipctl reassign --history. Stop it after its batch: kipctl"
+                    " reassign --pause",
                 )
             with suppress(OSError):
                 (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before

@@ -151,16 +151,17 @@ class Entry:
         return self.is_open and self.how is not None
 
     def standing(self, changed_by: str) -> str:
-        """What is known of it while it is open: that it was cut off, or who may carry it out.
+        """What is known of it while it is open: that it was stopped (paused, interrupted,
+        killed), or who may carry it out.
 
         `changed_by` is who changes the cluster from this machine now (`Journal.locked_by`).
         """
         if changed_by:
             return f"is not over: {changed_by}, is changing this cluster now"
         if self.origin.host == socket.gethostname():
-            return "was cut off"
+            return "was stopped before its end"
         where = f" at {self.origin.host}" if self.origin.host else ""
-        return f"goes on{where}, or was cut off"
+        return f"goes on{where}, or was stopped"
 
     @property
     def is_legacy(self) -> bool:

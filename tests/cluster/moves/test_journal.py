@@ -280,9 +280,9 @@ def test_who_begins_waits_for_one_who_only_looks(
 @pytest.mark.parametrize(
     ("host", "changed_by", "standing"),
     [
-        (socket.gethostname(), "", "was cut off"),
-        ("bastion", "", "goes on at bastion, or was cut off"),
-        ("", "", "goes on, or was cut off"),
+        (socket.gethostname(), "", "was stopped before its end"),
+        ("bastion", "", "goes on at bastion, or was stopped"),
+        ("", "", "goes on, or was stopped"),
         (
             socket.gethostname(),
             "kipctl roll, process 7",

@@ -39,6 +39,8 @@ def test_what_it_left_is_known_and_can_all_be_taken_back(tmp_path: Path) -> None
             history = kipctl("reassign", "--history").out
             assert f"process {process.pid}, is changing this cluster now." in history
             assert "kipctl reassign --resume" not in history
+            assert "--rollback" not in history
+            assert "Stop it after its batch: kipctl reassign --pause" in history
             process.send_signal(signal.SIGKILL)
             process.communicate()
 
@@ -50,7 +52,7 @@ def test_what_it_left_is_known_and_can_all_be_taken_back(tmp_path: Path) -> None
         assert states(kipctl) == ["submitted"]
         history = kipctl("reassign", "--history").out
         assert f"0 of {len(T)} partitions have their new replicas." in history
-        assert "was cut off." in history
+        assert "was stopped before its end." in history
         assert "Go on with it: kipctl reassign --resume" in history
         assert "Or undo it: kipctl reassign --rollback" in history
         ran = kipctl("reassign", "--clear-throttles", "--yes")

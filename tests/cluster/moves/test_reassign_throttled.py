@@ -220,7 +220,7 @@ class TestABrokerThatIsGone:
         newer = kept.save(fake.replicas(), fake.replicas(), how=ExecutionOptions(1, 0.0, True))
         ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
         assert "Throttles of earlier changes are still set." in ran.err
-        assert f"Entry {newer.id} was cut off." in ran.err
+        assert f"Entry {newer.id} was stopped before its end." in ran.err
         assert f"with --entry {newer.id}" in ran.err
 
 

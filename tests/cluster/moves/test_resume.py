@@ -454,7 +454,7 @@ def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(
     was = cut_off(kept)
     ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
     assert ran.status == 0
-    assert f"Entry {was.id} goes on at elsewhere, or was cut off." in ran.err
+    assert f"Entry {was.id} goes on at elsewhere, or was stopped." in ran.err
     # Named: without, --rollback would take the newest change, which may have ended well.
     assert f"kipctl reassign --resume or --rollback, with --entry {was.id}" in ran.err
 
