@@ -1,6 +1,7 @@
 """`kipctl wait`: until a cluster is as the next step of a script needs it. Changes nothing."""
 
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from kipctl.cli.options import (
     duration_option,
 )
 from kipctl.durations import Duration
+from kipctl.errors import KipctlError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
@@ -47,6 +49,7 @@ def wait(
     time. Brokers that do not answer are asked again until then.
     """
     environment = context.ensure_object(Environment)
+    from kipctl.cluster.moves.journal import journal
     from kipctl.cluster.moves.wait_conditions import await_conditions, parse_conditions
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
@@ -61,6 +64,12 @@ def wait(
             seen = await_conditions(cluster, topics, wanted, timeout, progress)
         environment.report_hidden_topics(cluster, seen.snapshot.topics, topic or [])
     seconds = time.monotonic() - began
+    with suppress(KipctlError):  # of a cluster without an id nothing is kept
+        if changed_by := journal(seen.snapshot.cluster_id, environment.variables).locked_by():
+            environment.message(
+                f"{changed_by}, is changing this cluster now, and may begin more. See how far it"
+                " is: kipctl reassign --history"
+            )
     asked, answering = len(seen.compared.asked), len(seen.compared.answering)
     environment.report(
         Report(

@@ -11,6 +11,8 @@ from reassigning import Held, kipctl_on, reassigning
 from scripted_broker import VERSIONS, Asked, ScriptedBroker
 from test_elect_commands import kipctl
 
+from kipctl.cluster.moves.journal import journal
+from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.moves.wait_conditions import (
     ClusterState,
     Comparison,
@@ -214,6 +216,18 @@ def test_what_is_hidden_and_being_reassigned_keeps_all_topics_from_being_quiet(
         assert ran.status == 6, ran.err
         assert "1 partition is being reassigned, such as u-0" in ran.err
         assert kipctl("wait", "--until", "no-reassignment", "--topic", "t").status == 0
+
+
+def test_between_two_batches_it_says_that_more_may_begin(tmp_path: Path) -> None:
+    with reassigning({T0: (1, 2)}) as (_, broker):
+        kipctl = kipctl_on(broker, tmp_path)
+        words = ("wait", "--until", "no-reassignment")
+        assert "is changing this cluster now" not in kipctl(*words).err
+        with journal("fake", {"XDG_STATE_HOME": str(tmp_path)}).locked(Origin(("roll",))):
+            ran = kipctl(*words)
+    assert ran.status == 0
+    assert "kipctl roll, process " in ran.err
+    assert "is changing this cluster now, and may begin more." in ran.err
 
 
 @pytest.mark.parametrize("bits", [0, -1])
