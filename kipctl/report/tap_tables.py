@@ -19,6 +19,7 @@ _DECISIONS = {
     "ignored": "ignored",
 }
 """What became of a hint (`trace.codes.Decision`), in words."""
+_DATA = ("Produce", "Fetch", "ShareFetch")
 _UNUSABLE = ("absent", "stale", "unknown_node", "draft")
 """Errors after which no hint says where to go."""
 _AT_ONCE_MS = 10
@@ -40,6 +41,12 @@ def tap_answer(document: Document) -> Paragraph:
         (one for one in clients if one["leader_errors"]), key=lambda one: -one["requests"]["total"]
     )
     if not met:
+        if not any(one["requests"]["by_api"].get(api) for one in clients for api in _DATA):
+            return Paragraph(
+                "No client has produced or fetched anything: whether clients follow hints cannot be"
+                " said. Is their topic there? kipctl inspect leaders --topic T",
+                tone=Tone.WARNING,
+            )
         return Paragraph(
             "No leader moved while it was looked at: whether clients follow hints cannot be said."
             " Move some: kipctl reassign --rotate --topic T"

@@ -135,10 +135,19 @@ def test_the_busiest_three_that_met_leader_errors_are_named() -> None:
 
 def test_where_no_client_met_a_leader_error_nothing_is_said_of_hints() -> None:
     calm = client(errors=0, sent=0, met=0)
+    calm["requests"]["by_api"] = {"Produce": 9, "Metadata": 1}
     assert tap_answer(document(calm)).first == (
         "No leader moved while it was looked at: whether clients follow hints cannot be said. Move"
         " some: kipctl reassign --rotate --topic T"
     )
+
+
+def test_clients_that_send_no_data_are_asked_whether_their_topic_is_there() -> None:
+    lost = client(errors=0, sent=0, met=0)
+    lost["requests"]["by_api"] = {"Metadata": 62, "ApiVersions": 2}
+    answer = tap_answer(document(lost))
+    assert answer.first.startswith("No client has produced or fetched anything: ")
+    assert answer.first.endswith("kipctl inspect leaders --topic T")
 
 
 def test_where_no_client_has_come_it_says_where_they_connect() -> None:
