@@ -64,8 +64,9 @@ def _use_of_hints(client: Document) -> str:
     """What the client makes of hints, in the words of `analyze request-log`, as far as is seen.
 
     It follows them if it went where they say and took less than 10 ms for most moved leaders. It
-    waits if it went there and took longer, though most moved leaders had a hint. It does not gain
-    if it ignored most of many: Metadata came before it went on, or it went elsewhere.
+    does not gain if it ignored most of many: Metadata came before it went on, or it went elsewhere.
+    It waits if it took longer though most moved leaders had a hint, and it went there, or met many:
+    who waits is not at the leader any sooner because Metadata, or another hint, named it too.
     """
     hints, by_decision, moves = client["hints"], client["refused_by_hint"], client["moves"]
     counts = {name: by_decision.get(name, 0) for name in (*_DECISIONS, *_UNUSABLE)}
@@ -77,6 +78,7 @@ def _use_of_hints(client: Document) -> str:
     )
     went_there = counts["followed"] > counts["ignored"]
     news = counts["followed"] + counts["ignored"]
+    had_hints = 2 * sum(counts[name] for name in _UNUSABLE) < met
     if hints["dropped"]:
         use = f"had to do without hints ({hints['dropped']:,} dropped by the tap)" + (
             f": it waited {waits}." if met else "."
@@ -88,15 +90,15 @@ def _use_of_hints(client: Document) -> str:
         )
     elif met and went_there and p50_ms < _AT_ONCE_MS:
         use = f"follows hints: waits {waits}."
-    elif met and went_there and 2 * sum(counts[name] for name in _UNUSABLE) < met:
-        use = (
-            f"gets hints, but waits: {waits} (its backoff, or batches ahead in its own queue)."
-            " What to set: kipctl explain clients-ready-for-kip-951"
-        )
     elif news >= MIN_MOVES and counts["ignored"] >= _IGNORES * news and p50_ms >= _AT_ONCE_MS:
         use = (
             f"does not gain from hints: it ignored {counts['ignored']:,} of the {news:,} that were"
             f" news to it, and waits {waits}."
+        )
+    elif had_hints and p50_ms >= _AT_ONCE_MS and (went_there or met >= MIN_MOVES):
+        use = (
+            f"gets hints, but waits: {waits} (its backoff, or batches ahead in its own queue)."
+            " What to set: kipctl explain clients-ready-for-kip-951"
         )
     else:
         use = (
