@@ -24,8 +24,6 @@ _UNUSABLE = ("absent", "stale", "unknown_node", "draft")
 """Errors after which no hint says where to go."""
 _AT_ONCE_MS = 10
 """A client that sends again within this follows the hint (docs/request-log.md)."""
-_IGNORES = 0.9
-"""A client that ignores this share of the hints that are news to it does not gain from them."""
 CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry")
 
 
@@ -64,9 +62,8 @@ def _use_of_hints(client: Document) -> str:
     """What the client makes of hints, in the words of `analyze request-log`, as far as is seen.
 
     It follows them if it went where they say and took less than 10 ms for most moved leaders. It
-    does not gain if it ignored most of many: Metadata came before it went on, or it went elsewhere.
-    It waits if it took longer though most moved leaders had a hint, and it went there, or met many:
-    who waits is not at the leader any sooner because Metadata, or another hint, named it too.
+    waits if it took longer though most moved leaders had a hint, and it went there, or met many.
+    Whether it waited for its backoff or for Metadata is not seen: both have ended by then.
     """
     hints, by_decision, moves = client["hints"], client["refused_by_hint"], client["moves"]
     counts = {name: by_decision.get(name, 0) for name in (*_DECISIONS, *_UNUSABLE)}
@@ -77,7 +74,6 @@ def _use_of_hints(client: Document) -> str:
         f"{count:,} {words}" for name, words in _DECISIONS.items() if (count := counts[name])
     )
     went_there = counts["followed"] > counts["ignored"]
-    news = counts["followed"] + counts["ignored"]
     had_hints = 2 * sum(counts[name] for name in _UNUSABLE) < met
     if hints["dropped"]:
         use = f"had to do without hints ({hints['dropped']:,} dropped by the tap)" + (
@@ -90,14 +86,10 @@ def _use_of_hints(client: Document) -> str:
         )
     elif met and went_there and p50_ms < _AT_ONCE_MS:
         use = f"follows hints: waits {waits}."
-    elif news >= MIN_MOVES and counts["ignored"] >= _IGNORES * news and p50_ms >= _AT_ONCE_MS:
-        use = (
-            f"does not gain from hints: it ignored {counts['ignored']:,} of the {news:,} that were"
-            f" news to it, and waits {waits}."
-        )
     elif had_hints and p50_ms >= _AT_ONCE_MS and (went_there or met >= MIN_MOVES):
         use = (
-            f"gets hints, but waits: {waits} (its backoff, or batches ahead in its own queue)."
+            f"gets hints, but waits: {waits} (its backoff, Metadata, or batches ahead in its own"
+            " queue)."
             " What to set: kipctl explain clients-ready-for-kip-951"
         )
     else:

@@ -56,19 +56,20 @@ def document(*clients: dict[str, Any]) -> dict[str, Any]:
         (
             client(met=20, followed=2, known=9, p50_ms=362.0),
             "shop (librdkafka 2.16) gets hints, but waits: p50 362.0 ms for 20 moved leaders (its"
-            " backoff, or batches ahead in its own queue). What to set: kipctl explain"
+            " backoff, Metadata, or batches ahead in its own queue). What to set: kipctl explain"
             " clients-ready-for-kip-951",
         ),
         (
             client(errors=225, met=41, followed=7, known=74, ignored=25, p50_ms=114.6),
             "shop (librdkafka 2.16) gets hints, but waits: p50 114.6 ms for 41 moved leaders (its"
-            " backoff, or batches ahead in its own queue). What to set: kipctl explain"
+            " backoff, Metadata, or batches ahead in its own queue). What to set: kipctl explain"
             " clients-ready-for-kip-951",
         ),
         (
             client(errors=191, met=108, followed=1, known=101, ignored=89, p50_ms=112.3),
-            "shop (librdkafka 2.16) does not gain from hints: it ignored 89 of the 90 that were"
-            " news to it, and waits p50 112.3 ms for 108 moved leaders.",
+            "shop (librdkafka 2.16) gets hints, but waits: p50 112.3 ms for 108 moved leaders (its"
+            " backoff, Metadata, or batches ahead in its own queue). What to set: kipctl explain"
+            " clients-ready-for-kip-951",
         ),
         (
             client(followed=6, stale=6, met=6, p50_ms=100.0),
@@ -128,7 +129,7 @@ def document(*clients: dict[str, Any]) -> dict[str, Any]:
             "follows",
             "waits",
             "waits, and ignores some",
-            "no gain",
+            "waits, and ignores all",
             "not ready",
             "ignored",
             "some followed",
