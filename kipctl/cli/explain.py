@@ -61,23 +61,22 @@ def explain(
     by its name. It asks no cluster.
     """
     environment = context.ensure_object(Environment)
-    known = {**findings(), **other_pages()}
+    found, others = findings(), other_pages()
+    known = {**found, **others}
     if id is None:
         titles = {one: _title(one, text) for one, text in known.items()}
-        rows, others = (
-            tuple((one, titles[one]) for one in some) for some in (findings(), other_pages())
-        )
+        rows, pages = (tuple((one, titles[one]) for one in some) for some in (found, others))
         listed = {
             "findings": [{"id": one, "title": title} for one, title in rows],
-            "pages": [{"id": one, "title": title} for one, title in others],
+            "pages": [{"id": one, "title": title} for one, title in pages],
         }
         answer = paragraphs(
-            f"{len(rows)} findings and doubts, {len(others)} other pages. More of one:"
+            f"{len(rows)} findings and doubts, {len(pages)} other pages. More of one:"
             " kipctl explain ID"
         )
         tables = (
             Table("Findings and doubts", ("id", "what is so"), rows, most=0),
-            Table("Tasks and reference", ("id", "page"), others, most=0),
+            Table("Tasks and reference", ("id", "page"), pages, most=0),
         )
         environment.report(Report("explain", listed, tables, opening=answer), output)
         return
