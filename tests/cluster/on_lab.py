@@ -1,13 +1,15 @@
 """Looking at the session's lab from tests: Metadata of all brokers, and waiting for it."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import Snapshot, from_metadata, is_missing, take_snapshot
 from kipctl.errors import TimedOutError, UnreachableError
+from kipctl.process import wait_until
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.transport.request import Cluster
+
+_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def leaders_of(cluster: Cluster, topic: str) -> list[int]:
 
 
 def wait_until_everywhere(cluster: Cluster, topic: str, holds: Callable[[Snapshot], bool]) -> None:
-    """Ask every broker until all show it; pytest's own timeout is the limit."""
+    """Ask every broker until all show it."""
     _await_metadata(
         cluster,
         [topic],
@@ -54,15 +56,16 @@ def _await_metadata(
         topics=tuple(MetadataRequestTopic(name=name) for name in topics),
         allow_auto_topic_creation=False,
     )
-    while True:
+
+    def all_show_it() -> bool:
         cluster.metadata(())
         try:
             answers = [cluster.broker(broker).request(request) for broker in cluster.nodes]
         except (UnreachableError, TimedOutError):  # it has just stopped, and is still listed
-            answers = []
-        if answers and all(map(holds, answers)):
-            return
-        time.sleep(0.02)
+            return False
+        return bool(answers) and all(map(holds, answers))
+
+    assert wait_until(all_show_it, _TIMEOUT_S)
 
 
 def in_sync(snapshot: Snapshot) -> bool:

@@ -30,6 +30,7 @@ from kipctl.lab import node as lab_node
 from kipctl.lab import properties as lab_properties
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import NodeSpec
+from kipctl.process import wait_until
 from kipctl.protocol.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kipctl.transport.request import Cluster
 
@@ -109,8 +110,9 @@ def test_librdkafka_reads_on_after_transaction_markers(
     # Of partition 1 the last marker is all that is left, once it is written.
     admin = AdminClient(settings)
     end = TopicPartition(topic, 1)
-    while admin.list_offsets({end: OffsetSpec.latest()})[end].result().offset < 4:
-        time.sleep(0.02)
+    assert wait_until(
+        lambda: admin.list_offsets({end: OffsetSpec.latest()})[end].result().offset >= 4, 60
+    )
     for deleted in admin.delete_records([TopicPartition(topic, 1, 3)]).values():
         deleted.result()
     arguments = ("--topic", topic, "--client-rack", "rack-2", "--client", "librdkafka")
