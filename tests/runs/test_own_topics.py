@@ -65,6 +65,7 @@ class Topics:
     def __init__(self, refuses: bool = False) -> None:
         self.there: dict[str, uuid.UUID] = {}
         self.deleted: list[str] = []
+        self.awaited_gone: list[str] = []
         self.refuses = refuses
         self.access = self
         self.nodes = {1: None}
@@ -86,13 +87,16 @@ class Topics:
             raise RefusedError("Topic 'x' cannot be removed: no right.", "Grant it.")
         self.deleted += names
 
+    def await_gone(self, cluster: object, names: list[str]) -> None:
+        self.awaited_gone = names if set(names) <= set(self.deleted) else []
+
 
 @pytest.fixture
 def topics(monkeypatch: pytest.MonkeyPatch) -> Iterator[Topics]:
     topics = Topics()
     monkeypatch.setattr(module, "create_topics", topics.create)
     monkeypatch.setattr(module, "delete_topics", topics.delete)
-    monkeypatch.setattr(module, "await_no_topics", lambda *_: None)
+    monkeypatch.setattr(module, "await_no_topics", topics.await_gone)
     monkeypatch.setattr(module, "await_topics", lambda *_: dict(topics.there))
     monkeypatch.setattr(module, "topic_ids", lambda *_: topics.there)
     monkeypatch.setattr(module, "topics_named", lambda *_: topics.there)
@@ -107,7 +111,7 @@ def test_a_runs_topics_are_removed_and_others_stay(topics: Topics) -> None:
     said: list[str] = []
     with own_topics(cast(Cluster, topics), ["t1", "t2"], 3, 1, said.append) as ids:
         assert {"t1", "t2"} <= ids.keys()
-    assert topics.deleted == ["t1", "t2"]
+    assert topics.deleted == topics.awaited_gone == ["t1", "t2"]
     assert other in said[0]
     assert "may be under way" in said[0]
     assert said[1] == "Creating 2 topics: 3 partitions on 1 replicas each, t1 to t2."
