@@ -10,8 +10,12 @@ NOT_LEADER_OR_FOLLOWER; one with a replica, the leader too, answers FENCED_LEADE
 that says an older leader epoch than its own. Both name the leader from version 16 on. Where every
 broker has a replica of every partition, and none has ever moved (epoch 0), there is no such
 question.
+
+What contradicts Metadata is asked again for a moment, by the broker's own newest Metadata: just
+after a leader has moved, one broker knows it before another.
 """
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -51,6 +55,8 @@ DRAFT_VERSION = FIRST_PRODUCE_WITH_HINTS - 1
 LAST_VERSION_WITH_NAMES = 12
 PRODUCE_TIMEOUT_MS = 1000
 NO_QUESTION = "no partition that it would refuse to be read"
+_BEHIND_S, _BEHIND_POLL_S = 3.0, 0.1
+"""How long Metadata may be behind what brokers answer, and how often it is asked again."""
 
 
 class Verdict(StrEnum):
@@ -66,6 +72,9 @@ class Verdict(StrEnum):
     NO_RIGHT = "no right to write to the topic: not known"
     UNEXPECTED = "answered otherwise"
     UNREACHABLE = "does not answer"
+
+
+_CONTRADICTIONS = frozenset({Verdict.DIFFERS, Verdict.UNEXPECTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +103,39 @@ class BrokerHints:
     fetched: FetchCheck = field(default_factory=lambda: FetchCheck(Verdict.NOT_ASKED))
     """What it answered to a Fetch."""
 
+    @property
+    def contradicts_metadata(self) -> bool:
+        """Whether an answer, to Produce or Fetch, is not what Metadata made expect."""
+        return not _CONTRADICTIONS.isdisjoint((self.verdict, self.fetched.verdict))
+
 
 def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[BrokerHints, ...]:
-    """Ask every broker for a partition of the snapshot that it does not lead."""
-    return tuple(_check(cluster, broker, snapshot.partitions) for broker in snapshot.brokers)
+    """Ask every broker for a partition of the snapshot that it does not lead.
+
+    Answers that contradict Metadata are asked for again: 3 s for all brokers together.
+    """
+    deadline = time.monotonic() + _BEHIND_S
+    return tuple(_check_settled(cluster, one, snapshot, deadline) for one in snapshot.brokers)
 
 
-def _check(cluster: Cluster, broker: Broker, partitions: Iterable[Partition]) -> BrokerHints:
+def _check_settled(
+    cluster: Cluster, broker: Broker, snapshot: Snapshot, deadline: float
+) -> BrokerHints:
     connection = cluster.broker(broker.id)
+    checked = _check(connection, broker, snapshot.partitions)
+    while checked.contradicts_metadata and time.monotonic() < deadline:
+        time.sleep(_BEHIND_POLL_S)
+        try:
+            shown = from_metadata(connection.request(metadata_request(snapshot.topics)))
+        except KipctlError:
+            break
+        checked = _check(connection, broker, shown.partitions)
+    return checked
+
+
+def _check(
+    connection: BrokerConnection, broker: Broker, partitions: Iterable[Partition]
+) -> BrokerHints:
     checked = _check_produce(connection, broker, partitions)
     if checked.fetch is None:
         return checked
@@ -175,7 +209,9 @@ def _compare_with_metadata(
         return Verdict.NO_HINT, None, ""
     if hint.endpoint is None:
         return Verdict.NO_ENDPOINT, hint, ""
-    known = metadata.by_id[asked]
+    known = metadata.by_id.get(asked)
+    if known is None:
+        return Verdict.DIFFERS, hint, "Metadata: no such partition"
     brokers = {broker.id: host_port(broker.host, broker.port) for broker in metadata.brokers}
     expected = known.leader, known.leader_epoch, brokers.get(known.leader)
     if (hint.leader_id, hint.leader_epoch, hint.address) != expected:

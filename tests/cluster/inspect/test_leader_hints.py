@@ -61,3 +61,40 @@ def test_the_form_that_was_adopted_is_no_draft(tmp_path):
         shown = json.loads(inspected(cluster, tmp_path))
     assert (shown["hinting"], shown["drafts"]) == (2, 0)
     assert {broker["verdict"] for broker in shown["brokers"]} == {"hint agrees with Metadata"}
+
+
+def test_metadata_that_is_behind_a_move_is_asked_again(tmp_path):
+    """As just after a rotation: brokers know of it before the Metadata of the one that is asked."""
+    with FakeCluster(partitions=2) as cluster:
+        cluster.shown = dict(cluster.leaders)
+        cluster.move(0, 2)
+        cluster.move(1, 1)
+
+        def catch_up(_: int) -> None:
+            if len(cluster.metadata_asked) == 6:
+                cluster.shown = None
+
+        cluster.on_metadata = catch_up
+        shown = json.loads(inspected(cluster, tmp_path))
+    assert shown["hinting"] == 2
+    assert {broker["verdict"] for broker in shown["brokers"]} == {"hint agrees with Metadata"}
+    assert [broker["asked"] for broker in shown["brokers"]] == ["t-0", "t-1"]
+
+
+def test_metadata_that_stays_behind_is_named(tmp_path):
+    with FakeCluster(partitions=1, brokers=3) as cluster:
+        cluster.shown = dict(cluster.leaders)
+        cluster.move(0, 2)
+        shown = json.loads(inspected(cluster, tmp_path))
+        port = cluster.brokers[1].port
+    verdicts = [broker["verdict"] for broker in shown["brokers"]]
+    assert verdicts == [
+        "no partition is led elsewhere: not asked",
+        "answered otherwise",
+        "hint differs from Metadata",
+    ]
+    assert [broker["detail"] for broker in shown["brokers"]] == [
+        None,
+        "CORRUPT_MESSAGE",
+        f"Metadata: 1 epoch 5 127.0.0.1:{port}",
+    ]
