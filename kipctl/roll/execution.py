@@ -127,6 +127,8 @@ class Roll:
             looked, snapshot = self._observe(step)
             self.guarding.look(self._restarting_node(step), snapshot)
             what = next_action(step.phase, looked)
+            if what.act is Action.RESTART:
+                what = self._look_before_restart(step, what)
             if what.act is Action.WAIT:
                 self._wait(step, what.why, looked.command)
                 continue
@@ -227,17 +229,23 @@ class Roll:
         if self.leaders.journal.is_to_pause():
             raise PartlyDoneError("Paused, as was asked for.")
 
-    def _restart(self, step: Step) -> None:
-        """Call for the restart, after a last look at what it risks now."""
-        how, broker = self.record.how, step.broker
+    def _look_before_restart(self, step: Step, restart: NextAction) -> NextAction:
+        """The restart, or to wait for what has fallen behind; RefusedError for one that harms."""
         self.guarding.require_quiet(None)
-        chosen = None if step.is_controller_only else [broker]
+        chosen = None if step.is_controller_only else [step.broker]
         plan = plan_roll(self.watcher.facts(), chosen, controllers=step.is_controller_only)
         for unknown in plan.not_known:
             if unknown not in self._warned_of:
                 self._warned_of.add(unknown)
                 self.message(f"Not known: {unknown}")
-        require_safe(plan, force=how.force)
+        if plan.refused:
+            return NextAction(Action.WAIT, plan.refused[0])
+        require_safe(plan, force=self.record.how.force)
+        return restart
+
+    def _restart(self, step: Step) -> None:
+        """Call for the restart."""
+        how, broker = self.record.how, step.broker
         mark = self._mark_before(broker)
         self._watched.forget()
         self._is_called_here = True

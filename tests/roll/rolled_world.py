@@ -45,7 +45,8 @@ class World:
     somebody moves leaders back at once. The guard gives up when it is asked for the time
     `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a restart
     does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
-    controller 103 is not caught up.
+    controller 103 is not caught up; for so many of the last looks before a restart, `short_looks`,
+    a replica is not in sync.
     """
 
     folder: Path
@@ -53,6 +54,7 @@ class World:
     tells_ids: bool = True
     tells_starts: bool = True
     late_looks: int = 0
+    short_looks: int = 0
     brings_back: bool = False
     gives_up_at: int = -1
     interrupted_at: int = -1
@@ -182,7 +184,13 @@ class SeenWorld(ClusterWatch):
 
     def facts(self) -> Facts:
         self.world.moment()
-        return self.world.facts
+        facts = self.world.facts
+        if self.world.short_looks:
+            self.world.short_looks -= 1
+            first, *others = facts.snapshot.partitions
+            short = (replace(first, isr=first.isr[:1]), *others)
+            facts = replace(facts, snapshot=replace(facts.snapshot, partitions=short))
+        return facts
 
     def quorum_unmet(self) -> str:
         self.world.moment()

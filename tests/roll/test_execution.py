@@ -285,3 +285,21 @@ def test_while_a_controller_is_not_caught_up_none_is_restarted(tmp_path: Path) -
         world.roll(record).run()
     assert "Stopped at controller 102 (waiting); 0 of 3 nodes are done" in stopped.value.what
     assert not world.restarts
+
+
+def test_a_replica_that_falls_behind_before_a_restart_is_waited_for(tmp_path: Path) -> None:
+    world = World(tmp_path, short_looks=2)
+    ended = world.roll(world.begin()).run()
+    assert ended.state is RollState.DONE
+    assert world.restarts == [1, 2, 3]
+    waited = [said for said in world.said if "not all in sync" in said]
+    assert waited == [
+        "Broker 1: 1 partition is not all in sync, such as t-0 (not in sync: broker 2, 3)"
+    ]
+
+
+def test_a_replica_that_stays_behind_ends_the_wait_before_a_restart(tmp_path: Path) -> None:
+    world = World(tmp_path, short_looks=1000)
+    with pytest.raises(TimedOutError, match=r"After 0\.3 s: broker 1: 1 partition is"):
+        world.roll(world.begin(timeout_s=0.3)).run()
+    assert world.restarts == []
