@@ -343,7 +343,7 @@ def history_report(
             (
                 e.id,
                 age(e.made_at, now),
-                str(e.state),
+                e.shown_state(changed_by),
                 len(e.before),
                 " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
                 f"{e.origin.user}@{e.origin.host}" if e.origin.user else None,
@@ -373,6 +373,7 @@ def history_report(
     documents = [
         {
             **shown,
+            "state": str(e.state),
             "made_at": e.made_at.isoformat() if e.made_at else None,
             "command": list(e.origin.command),
             "user": e.origin.user,

@@ -1,9 +1,11 @@
 """The history of changes on a narrow terminal: what says which entry to undo has room."""
 
+import socket
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
+from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.report.layout import laid_out
 from kipctl.report.reassign_tables import history_report
@@ -37,3 +39,25 @@ def test_80_columns_have_room_for_the_command_of_each_change() -> None:
             assert "Command" in words
             assert {one.id for one in entries} <= set(words)
             assert {word for one in entries for word in one.origin.command} <= set(words)
+
+
+def test_a_change_that_was_stopped_is_told_from_one_that_may_go_on() -> None:
+    how = ExecutionOptions(1, 0.0, True)
+    open_here = replace(
+        entry(1, COMMANDS[0], EntryState.SUBMITTED),
+        how=how,
+        origin=Origin(COMMANDS[0], "operator", socket.gethostname()),
+    )
+    open_there = replace(open_here, origin=Origin(COMMANDS[0], "operator", "machine-7"))
+    done = replace(open_here, state=EntryState.DONE)
+    for one, changed_by, state in (
+        (open_here, "", "stopped"),
+        (open_here, "process 7", "not over"),
+        (open_there, "", "not over"),
+        (done, "process 7", "done"),
+    ):
+        assert one.made_at
+        report = history_report([one], 0, "journal", one.made_at, changed_by=changed_by)
+        assert [row[2] for row in report.tables[0].rows] == [state]
+        (document,) = report.document["entries"]
+        assert document["state"] == str(one.state)

@@ -163,6 +163,14 @@ class Entry:
         where = f" at {self.origin.host}" if self.origin.host else ""
         return f"goes on{where}, or was stopped"
 
+    def shown_state(self, changed_by: str) -> str:
+        """Its state in a word: of one that may be resumed `stopped`, or `not over` where a kipctl
+        may carry it out now (`standing`)."""
+        if not self.may_be_resumed:
+            return str(self.state)
+        is_stopped = not changed_by and self.origin.host == socket.gethostname()
+        return "stopped" if is_stopped else "not over"
+
     @property
     def is_legacy(self) -> bool:
         """Whether an earlier kipctl wrote it: the assignment of before and nothing else."""
