@@ -62,6 +62,10 @@ def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
         patch.delenv("KIPCTL_BOOTSTRAP_SERVER", raising=False)
+        if os.environ.get("KIPCTL_LAGGING_METADATA"):
+            from lagging_metadata import switch_on
+
+            switch_on(patch)
         yield folder
 
 

@@ -30,7 +30,13 @@ class Reassignment:
     @property
     def original(self) -> frozenset[int]:
         """The brokers that held the partition before; the order is not known any more."""
-        return frozenset(self.replicas) - frozenset(self.adding)
+        return frozenset(self.when_cancelled)
+
+    @property
+    def when_cancelled(self) -> tuple[int, ...]:
+        """The replicas, in their order, that a cancellation leaves: Kafka takes away those added
+        (its PartitionReassignmentRevert)."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     @property
     def target(self) -> tuple[int, ...]:

@@ -101,6 +101,7 @@ class Reassigning:
     """`refused` are partitions whose reassignment is refused, `unelected` those that stay with
     their leader; `stumbles` has for an API (by its request) what happens before it is answered: an
     error code, HANG_UP, or None for nothing. `changes` are called before each Alter is worked on.
+    So many answers to Metadata, `late_looks`, show partitions as they are in `shown_before`.
     """
 
     partitions: dict[PartitionId, Held]
@@ -114,6 +115,8 @@ class Reassigning:
     incarnations: dict[str, int] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     moves_at_once: bool = True
+    late_looks: int = 0
+    shown_before: dict[PartitionId, Held] = field(default_factory=dict)
     looks: int = 0
     """So often what is being reassigned is listed before it has arrived; 0: until `finish`."""
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
@@ -168,6 +171,7 @@ class Reassigning:
         for partition_id in sorted(self.partitions):
             known.setdefault(partition_id.topic, []).append(partition_id)
         names = list(known) if request.topics is None else [t.name or "" for t in request.topics]
+        self.late_looks -= self.late_looks > 0
         return MetadataResponse(
             cluster_id="fake",
             controller_id=1,
@@ -185,6 +189,8 @@ class Reassigning:
 
     def _shown(self, partition_id: PartitionId) -> MetadataResponsePartition:
         held = self.partitions[partition_id]
+        if self.late_looks:
+            held = self.shown_before.get(partition_id, held)
         alive = tuple(b for b in held.all_replicas if b in self.brokers)
         return MetadataResponsePartition(
             partition_index=partition_id.partition,
@@ -254,7 +260,8 @@ class Reassigning:
             if held.target is None:
                 return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
             # Kafka brings the set back, not its order.
-            held.replicas, held.target = tuple(sorted(held.replicas)), None
+            back = tuple(b for b in held.all_replicas if b in held.replicas)
+            held.replicas, held.target = back, None
         elif set(replicas) == set(held.replicas):
             held.replicas, held.target = replicas, None
         else:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from on_lab import in_sync, wait_until_everywhere
 
 from kipctl import process
 from kipctl.cli.app import run
@@ -85,6 +86,7 @@ def test_brokers_are_in_racks_and_serve_topics_on_all_of_them(lab: Lab) -> None:
     before = sum(status.leaders or 0 for status in lab.status())
     produce(lab, "served", replicas=3)
     with Cluster(lab.bootstrap_server) as cluster:
+        wait_until_everywhere(cluster, "served", in_sync)
         metadata = cluster.metadata(["served"])
     assert {b.node_id: (b.rack, b.port) for b in metadata.brokers} == {
         n.id: (f"rack-{n.id}", n.port) for n in lab.nodes if n.id <= 3

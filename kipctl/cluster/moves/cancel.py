@@ -130,10 +130,10 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         if one.id not in now or now[one.id].wanted != one.wanted
     ]
     left_out = {failure.id for failure in failures}
-    originals = {one.id: one.original for one in chosen.stop if one.id not in left_out}
+    left = {one.id: now[one.id].when_cancelled for one in chosen.stop if one.id not in left_out}
     done: set[PartitionId] = set()
     try:
-        for batch in in_batches(originals, _AT_ONCE):
+        for batch in in_batches(left, _AT_ONCE):
             refused = submit(
                 cluster,
                 dict.fromkeys(batch),
@@ -142,10 +142,10 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
             )
             failures += refused
             done |= set(batch) - {refusal.id for refusal in refused}
-        return _restored(cluster, chosen, originals, done, failures, deadline)
+        return _restored(cluster, chosen, left, done, failures, deadline)
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            f"Interrupted. {len(done)} of {counted(len(originals), 'reassignment')} cancelled;"
+            f"Interrupted. {len(done)} of {counted(len(left), 'reassignment')} cancelled;"
             f" the order of their replicas may not be put back.",
             _LOOK,
         ) from None
@@ -155,7 +155,7 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         if not done:
             raise
         raise PartlyDoneError(
-            f"{len(done)} of {counted(len(originals), 'reassignment')} cancelled. {error.what}",
+            f"{len(done)} of {counted(len(left), 'reassignment')} cancelled. {error.what}",
             _LOOK,
         ) from None
 
@@ -163,14 +163,14 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
 def _restored(
     cluster: Cluster,
     chosen: Cancellation,
-    originals: Mapping[PartitionId, frozenset[int]],
+    left: Mapping[PartitionId, tuple[int, ...]],
     done: Collection[PartitionId],
     failures: list[Failure],
     deadline: float,
 ) -> Cancelled:
     cancelled = sorted(done)
     orders = {p: chosen.started[p].before[p] for p in cancelled if p in chosen.started}
-    snapshot = _await_replicas(cluster, {p: originals[p] for p in cancelled}, deadline)
+    snapshot = _await_replicas(cluster, {p: left[p] for p in cancelled}, deadline)
     restored = plan_to(snapshot, orders)
     if restored.moves:
         # Somebody may have started anew what was cancelled.
@@ -210,13 +210,15 @@ def _look(cluster: Cluster, partitions: Iterable[PartitionId], deadline: float) 
 
 
 def _await_replicas(
-    cluster: Cluster, wanted: Mapping[PartitionId, frozenset[int]], deadline: float
+    cluster: Cluster, wanted: Mapping[PartitionId, tuple[int, ...]], deadline: float
 ) -> Snapshot:
-    """Wait until Metadata shows these sets of replicas. Raises TimedOutError, UnreachableError."""
+    """Wait until Metadata shows these replicas in this order: the same ones in another may be what
+    a broker that is behind showed before. Raises TimedOutError, UnreachableError.
+    """
     for pause_s in poll_pauses():
         snapshot = _look(cluster, wanted, deadline)
         now = snapshot.assignment
-        if all(frozenset(now.get(p, ids)) == ids for p, ids in wanted.items()):
+        if all(now.get(p, replicas) == replicas for p, replicas in wanted.items()):
             return snapshot
         if time.monotonic() > deadline:
             raise TimedOutError(

@@ -371,7 +371,9 @@ def test_ctrl_c_says_what_was_done_and_how_to_undo_it(
         " are under way; 0 are led by their new preferred leader, 4 are not.",
         "Go on: kipctl reassign --resume. Undo: kipctl reassign --rollback",
     ]
-    assert replicas_of(cluster, topic) == ROTATED
+    wait_until_everywhere(
+        cluster, topic, lambda shown: [one.replicas for one in shown.partitions] == ROTATED
+    )
     assert kipctl("reassign", "--rollback", "--yes").status == 0
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS)
     assert leaders_of(cluster, topic) == [1, 2, 3, 1]

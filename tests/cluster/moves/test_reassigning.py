@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -639,7 +640,7 @@ class TestOthersReassign:
     def test_cancel_leaves_them_alone(
         self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path, state: Path
     ) -> None:
-        plan = plan_file(tmp_path, {T[0]: (4, 3, 1), T[1]: (4, 3, 1)})
+        plan = plan_file(tmp_path, {T[0]: (4, 1, 3), T[1]: (4, 1, 3)})
         fake.partitions[T[0]].replicas = fake.partitions[T[1]].replicas = (3, 1, 2)
         ran = kipctl("reassign", "--plan", plan, "--yes", "--additional", "--timeout", "0.2")
         assert ran.status == 6
@@ -665,6 +666,22 @@ class TestOthersReassign:
         assert ran.status == 0
         assert json.loads(ran.out)["cancelled"][0]["order"] == "unknown"
         assert fake.partitions[OTHER].target is None
+
+    def test_metadata_of_before_the_reassignment_is_not_taken_for_the_old_order(
+        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
+    ) -> None:
+        """A broker that is behind shows the old replicas in their order, as if none had moved."""
+        fake.partitions[T[0]].replicas = (3, 1, 2)
+        fake.shown_before = {T[0]: replace(fake.partitions[T[0]])}
+        plan = plan_file(tmp_path, {T[0]: (4, 1, 3)})
+        ran = kipctl("reassign", "--plan", plan, "--yes", "--additional", "--timeout", "0.2")
+        assert ran.status == 6
+
+        fake.changes.append(lambda: setattr(fake, "late_looks", 4))
+        ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
+        assert ran.status == 0, ran.err
+        assert [one["order"] for one in json.loads(ran.out)["cancelled"]] == ["put back"]
+        assert fake.replicas()[T[0]] == (3, 1, 2)
 
     @pytest.mark.parametrize("option", ["--topic", "--plan"])
     def test_cancel_takes_what_is_named(
