@@ -35,7 +35,7 @@ class Reassignment:
     @property
     def when_cancelled(self) -> tuple[int, ...]:
         """The replicas, in their order, that a cancellation leaves: Kafka takes away those added
-        (its PartitionReassignmentRevert)."""
+        (its PartitionReassignmentReplicas.originalReplicas)."""
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     @property
