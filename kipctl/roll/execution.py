@@ -230,18 +230,39 @@ class Roll:
             raise PartlyDoneError("Paused, as was asked for.")
 
     def _look_before_restart(self, step: Step, restart: NextAction) -> NextAction:
-        """The restart, or to wait for what has fallen behind; RefusedError for one that harms."""
-        self.guarding.require_quiet(None)
+        """Returns the restart, or WAIT while something is behind or cannot be asked.
+
+        Raises RefusedError if the restart would do harm. A roll that was killed as it called a
+        restart does not wait: each look takes producer ids, and a new block of them would pass for
+        a restart.
+        """
+        unmet = self._unmet_before_restart(step)
+        if not unmet:
+            began = time.monotonic()
+            self.guarding.require_quiet(None)
+            self._since += time.monotonic() - began  # a guard's pause has a time of its own
+            self._demand_no_pause()
+            unmet = self._unmet_before_restart(step)
+        return NextAction(Action.WAIT, unmet) if unmet else restart
+
+    def _unmet_before_restart(self, step: Step) -> str:
+        may_wait = step.phase is not Phase.RESTARTING
         chosen = None if step.is_controller_only else [step.broker]
-        plan = plan_roll(self.watcher.facts(), chosen, controllers=step.is_controller_only)
+        try:
+            facts = self.watcher.facts()
+            plan = plan_roll(facts, chosen, controllers=step.is_controller_only)
+        except (UnreachableError, TimedOutError, UsageError) as error:
+            if may_wait:
+                return error.what
+            raise
         for unknown in plan.not_known:
             if unknown not in self._warned_of:
                 self._warned_of.add(unknown)
                 self.message(f"Not known: {unknown}")
-        if plan.refused:
-            return NextAction(Action.WAIT, plan.refused[0])
+        if plan.refused and may_wait and not facts.none_shown:
+            return plan.refused[0]
         require_safe(plan, force=self.record.how.force)
-        return restart
+        return ""
 
     def _restart(self, step: Step) -> None:
         """Call for the restart."""

@@ -171,8 +171,7 @@ class Reassigning:
         for partition_id in sorted(self.partitions):
             known.setdefault(partition_id.topic, []).append(partition_id)
         names = list(known) if request.topics is None else [t.name or "" for t in request.topics]
-        self.late_looks -= self.late_looks > 0
-        return MetadataResponse(
+        answer = MetadataResponse(
             cluster_id="fake",
             controller_id=1,
             brokers=tuple(MetadataResponseBroker(b, "127.0.0.1", self.port) for b in self.brokers),
@@ -186,6 +185,8 @@ class Reassigning:
                 for name in names
             ),
         )
+        self.late_looks -= self.late_looks > 0
+        return answer
 
     def _shown(self, partition_id: PartitionId) -> MetadataResponsePartition:
         held = self.partitions[partition_id]

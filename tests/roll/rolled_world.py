@@ -6,6 +6,7 @@ Commands are real processes, which write down that they ran.
 import io
 import os
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,8 +46,8 @@ class World:
     somebody moves leaders back at once. The guard gives up when it is asked for the time
     `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a restart
     does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
-    controller 103 is not caught up; for so many of the last looks before a restart, `short_looks`,
-    a replica is not in sync.
+    controller 103 is not caught up. In the `short_looks` of the last `looks` before restarts a
+    replica is not in sync. The guard pauses the roll for `guard_pause_s` each time it is asked.
     """
 
     folder: Path
@@ -54,7 +55,9 @@ class World:
     tells_ids: bool = True
     tells_starts: bool = True
     late_looks: int = 0
-    short_looks: int = 0
+    short_looks: range = range(0)
+    looks: int = 0
+    guard_pause_s: float = 0.0
     brings_back: bool = False
     gives_up_at: int = -1
     interrupted_at: int = -1
@@ -185,8 +188,8 @@ class SeenWorld(ClusterWatch):
     def facts(self) -> Facts:
         self.world.moment()
         facts = self.world.facts
-        if self.world.short_looks:
-            self.world.short_looks -= 1
+        self.world.looks += 1
+        if self.world.looks - 1 in self.world.short_looks:
             first, *others = facts.snapshot.partitions
             short = (replace(first, isr=first.isr[:1]), *others)
             facts = replace(facts, snapshot=replace(facts.snapshot, partitions=short))
@@ -273,3 +276,4 @@ class GuardingWorld(GuardMonitor):
         self.asked += 1
         if self.asked == self.world.gives_up_at:
             raise GivenUpError("Given up.")
+        time.sleep(self.world.guard_pause_s)

@@ -9,8 +9,8 @@ from rolled_world import KilledError, World
 
 from kipctl.errors import InterruptedRunError, PartlyDoneError, TimedOutError
 from kipctl.roll.next_step import Phase
-from kipctl.roll.process_identity import ProcessMark
-from kipctl.roll.record import RollState
+from kipctl.roll.process_identity import BLOCK, ProcessMark
+from kipctl.roll.record import RollRecord, RollState
 
 
 def test_brokers_are_restarted_one_after_the_other_with_leaders_off(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_while_a_controller_is_not_caught_up_none_is_restarted(tmp_path: Path) -
 
 
 def test_a_replica_that_falls_behind_before_a_restart_is_waited_for(tmp_path: Path) -> None:
-    world = World(tmp_path, short_looks=2)
+    world = World(tmp_path, short_looks=range(2))
     ended = world.roll(world.begin()).run()
     assert ended.state is RollState.DONE
     assert world.restarts == [1, 2, 3]
@@ -299,7 +299,46 @@ def test_a_replica_that_falls_behind_before_a_restart_is_waited_for(tmp_path: Pa
 
 
 def test_a_replica_that_stays_behind_ends_the_wait_before_a_restart(tmp_path: Path) -> None:
-    world = World(tmp_path, short_looks=1000)
+    world = World(tmp_path, short_looks=range(10**6))
     with pytest.raises(TimedOutError, match=r"After 0\.3 s: broker 1: 1 partition is"):
         world.roll(world.begin(timeout_s=0.3)).run()
     assert world.restarts == []
+
+
+def test_what_a_guard_pauses_before_a_restart_is_not_waited_for_the_node(tmp_path: Path) -> None:
+    """The replica falls behind while the guard pauses: from then on it is waited for."""
+    world = World(tmp_path, guard_pause_s=0.4, short_looks=range(1, 2))
+    assert world.roll(world.begin(brokers=(1,), timeout_s=0.3)).run().state is RollState.DONE
+    assert world.restarts == [1]
+
+
+def test_a_restart_that_was_about_to_be_called_is_not_waited_with(tmp_path: Path) -> None:
+    """A look takes producer ids: after a thousand of them the process would seem to be another."""
+    world = World(tmp_path)
+    record = killed_as_it_calls_a_restart(world)
+    world.short_looks = range(1)
+    with pytest.raises(PartlyDoneError, match="not all in sync"):
+        world.roll(world.again(record)).run()
+    assert world.restarts == []
+    assert world.roll(world.again(record)).run().state is RollState.DONE
+    assert world.restarts == [1, 2, 3]
+
+
+def test_a_pause_comes_before_a_restart_that_was_about_to_be_called(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    record = killed_as_it_calls_a_restart(world)
+    pause = tmp_path / "journal" / "pause"
+    pause.parent.mkdir(exist_ok=True)
+    pause.touch()
+    with pytest.raises(PartlyDoneError, match="Paused"):
+        world.roll(world.again(record)).run()
+    assert world.restarts == []
+
+
+def killed_as_it_calls_a_restart(world: World) -> RollRecord:
+    """A roll whose kipctl is gone when the restart is written down and not called."""
+    record = world.begin()
+    step = record.step(1).begin(Phase.LEADERS_OFF, since="", moved=1)
+    world.off.add(1)
+    mark = ProcessMark(1 * BLOCK)
+    return record.with_step(step.begin(Phase.RESTARTING, mark=mark, process=None, output=""))

@@ -11,8 +11,8 @@ that says an older leader epoch than its own. Both name the leader from version 
 broker has a replica of every partition, and none has ever moved (epoch 0), there is no such
 question.
 
-What contradicts Metadata is asked again for a moment, by the broker's own newest Metadata: just
-after a leader has moved, one broker knows it before another.
+What contradicts Metadata is asked again for a moment, by newer Metadata: just after a leader has
+moved, one broker knows it before another.
 """
 
 import time
@@ -27,6 +27,7 @@ from kipctl.cluster.snapshot import (
     PartitionId,
     Snapshot,
     from_metadata,
+    refresh_snapshot,
 )
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import host_port
@@ -112,7 +113,8 @@ class BrokerHints:
 def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[BrokerHints, ...]:
     """Ask every broker for a partition of the snapshot that it does not lead.
 
-    Answers that contradict Metadata are asked for again: 3 s for all brokers together.
+    Answers that contradict Metadata are asked for again: of each broker once at least, and for 3 s
+    of all together.
     """
     deadline = time.monotonic() + _BEHIND_S
     return tuple(_check_settled(cluster, one, snapshot, deadline) for one in snapshot.brokers)
@@ -123,10 +125,12 @@ def _check_settled(
 ) -> BrokerHints:
     connection = cluster.broker(broker.id)
     checked = _check(connection, broker, snapshot.partitions)
-    while checked.contradicts_metadata and time.monotonic() < deadline:
+    is_over = False
+    while checked.contradicts_metadata and not is_over:
         time.sleep(_BEHIND_POLL_S)
+        is_over = time.monotonic() > deadline
         try:
-            shown = from_metadata(connection.request(metadata_request(snapshot.topics)))
+            shown = refresh_snapshot(cluster, snapshot.topics)
         except KipctlError:
             break
         checked = _check(connection, broker, shown.partitions)

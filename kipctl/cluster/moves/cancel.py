@@ -12,6 +12,7 @@ from kipctl.cluster.moves.election_batches import in_batches
 from kipctl.cluster.moves.journal_entry import Entry, EntryState
 from kipctl.cluster.moves.plan import Plan, plan_to
 from kipctl.cluster.moves.reassign import (
+    METADATA_GRACE_S,
     Failure,
     LeftOut,
     await_finished,
@@ -212,13 +213,21 @@ def _look(cluster: Cluster, partitions: Iterable[PartitionId], deadline: float) 
 def _await_replicas(
     cluster: Cluster, wanted: Mapping[PartitionId, tuple[int, ...]], deadline: float
 ) -> Snapshot:
-    """Wait until Metadata shows these replicas in this order: the same ones in another may be what
-    a broker that is behind showed before. Raises TimedOutError, UnreachableError.
+    """Wait until Metadata shows these replicas in this order.
+
+    The same ones in another order may be what a broker that is behind shows of before, or what
+    somebody has made of them since: after METADATA_GRACE_S they count too. Raises TimedOutError,
+    UnreachableError.
     """
+    in_order_until = time.monotonic() + METADATA_GRACE_S
     for pause_s in poll_pauses():
         snapshot = _look(cluster, wanted, deadline)
         now = snapshot.assignment
-        if all(now.get(p, replicas) == replicas for p, replicas in wanted.items()):
+        shown = [(now.get(p, replicas), replicas) for p, replicas in wanted.items()]
+        if all(there == replicas for there, replicas in shown):
+            return snapshot
+        is_late = time.monotonic() > in_order_until
+        if is_late and all(set(there) == set(replicas) for there, replicas in shown):
             return snapshot
         if time.monotonic() > deadline:
             raise TimedOutError(

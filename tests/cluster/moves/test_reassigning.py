@@ -12,6 +12,7 @@ from reassigning import Held, Reassigning, kipctl_on, reassigning
 from scripted_broker import HANG_UP, ScriptedBroker
 
 from kipctl.cli.environment import Environment
+from kipctl.cluster.moves import cancel
 from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
 from kipctl.cluster.moves.kafka_json import reassignment_document
@@ -677,11 +678,29 @@ class TestOthersReassign:
         ran = kipctl("reassign", "--plan", plan, "--yes", "--additional", "--timeout", "0.2")
         assert ran.status == 6
 
-        fake.changes.append(lambda: setattr(fake, "late_looks", 4))
+        fake.changes.append(lambda: setattr(fake, "late_looks", 3))
         ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
         assert ran.status == 0, ran.err
         assert [one["order"] for one in json.loads(ran.out)["cancelled"]] == ["put back"]
         assert fake.replicas()[T[0]] == (3, 1, 2)
+
+    def test_an_order_that_is_another_than_kafka_was_to_leave_is_not_waited_out(
+        self,
+        fake: Reassigning,
+        kipctl: Kipctl,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Somebody gives it another target between the last look and the cancellation."""
+        monkeypatch.setattr(cancel, "METADATA_GRACE_S", 0.2)
+        plan = plan_file(tmp_path, {T[0]: (4, 1, 3)})  # cancelled, it leaves (1, 3, 2)
+        ran = kipctl("reassign", "--plan", plan, "--yes", "--additional", "--timeout", "0.2")
+        assert ran.status == 6
+        fake.changes.append(lambda: setattr(fake.partitions[T[0]], "target", (3, 4, 1)))
+        ran = kipctl("reassign", "--cancel", "--yes", "-o", "json")
+        assert ran.status == 0, ran.err
+        assert [one["order"] for one in json.loads(ran.out)["cancelled"]] == ["put back"]
+        assert fake.replicas()[T[0]] == (1, 2, 3)
 
     @pytest.mark.parametrize("option", ["--topic", "--plan"])
     def test_cancel_takes_what_is_named(
