@@ -6,7 +6,6 @@ Commands are real processes, which write down that they ran.
 import io
 import os
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,7 +46,8 @@ class World:
     `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a restart
     does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
     controller 103 is not caught up. In the `short_looks` of the last `looks` before restarts a
-    replica is not in sync. The guard pauses the roll for `guard_pause_s` each time it is asked.
+    replica is not in sync. The guard pauses the roll for `guard_pause_s`, on the
+    clock `now_s`, each time it is asked.
     """
 
     folder: Path
@@ -58,6 +58,7 @@ class World:
     short_looks: range = range(0)
     looks: int = 0
     guard_pause_s: float = 0.0
+    now_s: float = 0.0
     brings_back: bool = False
     gives_up_at: int = -1
     interrupted_at: int = -1
@@ -105,6 +106,13 @@ class World:
     def snapshot(self) -> Snapshot:
         leaders = [one if one not in self.off else one % 3 + 1 for one in (1, 2, 3)]
         return cluster_of((1, 2, 3), (2, 3, 1), (3, 1, 2), brokers=(1, 2, 3), leaders=leaders)
+
+    def monotonic(self) -> float:
+        """With `sleep` a clock for a test that takes it in place of `time`."""
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
 
     def moment(self) -> None:
         """Something could happen to kipctl here."""
@@ -276,4 +284,4 @@ class GuardingWorld(GuardMonitor):
         self.asked += 1
         if self.asked == self.world.gives_up_at:
             raise GivenUpError("Given up.")
-        time.sleep(self.world.guard_pause_s)
+        self.world.sleep(self.world.guard_pause_s)

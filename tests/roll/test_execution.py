@@ -8,6 +8,7 @@ import pytest
 from rolled_world import KilledError, World
 
 from kipctl.errors import InterruptedRunError, PartlyDoneError, TimedOutError
+from kipctl.roll import execution
 from kipctl.roll.next_step import Phase
 from kipctl.roll.process_identity import BLOCK, ProcessMark
 from kipctl.roll.record import RollRecord, RollState
@@ -305,10 +306,13 @@ def test_a_replica_that_stays_behind_ends_the_wait_before_a_restart(tmp_path: Pa
     assert world.restarts == []
 
 
-def test_what_a_guard_pauses_before_a_restart_is_not_waited_for_the_node(tmp_path: Path) -> None:
+def test_what_a_guard_pauses_before_a_restart_is_not_waited_for_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The replica falls behind while the guard pauses: from then on it is waited for."""
-    world = World(tmp_path, guard_pause_s=0.4, short_looks=range(1, 2))
-    assert world.roll(world.begin(brokers=(1,), timeout_s=0.3)).run().state is RollState.DONE
+    world = World(tmp_path, guard_pause_s=90.0, short_looks=range(1, 2))
+    monkeypatch.setattr(execution, "time", world)
+    assert world.roll(world.begin(brokers=(1,), timeout_s=60.0)).run().state is RollState.DONE
     assert world.restarts == [1]
 
 

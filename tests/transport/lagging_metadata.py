@@ -63,7 +63,7 @@ class Broker:
                 now = time.monotonic()
                 kept = [one for one in self._shown if one[0] > now - _KEPT_S]
                 self._shown = [*kept, (now, shown)]
-                time.sleep(_POLL_S)
+                time.sleep(_POLL_S)  # how often a broker is looked at; no test waits for it
 
 
 def switch_on(patch: pytest.MonkeyPatch) -> None:
