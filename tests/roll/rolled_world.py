@@ -16,6 +16,7 @@ from plan_worlds import cluster_of
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.errors import UnreachableError
 from kipctl.guard.conditions import Guard
 from kipctl.guard.exporters import Exporters
 from kipctl.guard.monitor import GivenUpError, GuardMonitor
@@ -46,8 +47,8 @@ class World:
     `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a restart
     does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
     controller 103 is not caught up. In the `short_looks` of the last `looks` before restarts a
-    replica is not in sync. The guard pauses the roll for `guard_pause_s`, on the
-    clock `now_s`, each time it is asked.
+    replica is not in sync; in the `silent_looks` nobody answers. The guard pauses the roll for
+    `guard_pause_s`, on the clock `now_s`, each time it is asked.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class World:
     tells_starts: bool = True
     late_looks: int = 0
     short_looks: range = range(0)
+    silent_looks: range = range(0)
     looks: int = 0
     guard_pause_s: float = 0.0
     now_s: float = 0.0
@@ -197,6 +199,8 @@ class SeenWorld(ClusterWatch):
         self.world.moment()
         facts = self.world.facts
         self.world.looks += 1
+        if self.world.looks - 1 in self.world.silent_looks:
+            raise UnreachableError("No broker answered.")
         if self.world.looks - 1 in self.world.short_looks:
             first, *others = facts.snapshot.partitions
             short = (replace(first, isr=first.isr[:1]), *others)

@@ -299,6 +299,15 @@ def test_a_replica_that_falls_behind_before_a_restart_is_waited_for(tmp_path: Pa
     ]
 
 
+def test_a_cluster_that_does_not_answer_before_a_restart_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, silent_looks=range(1))
+    assert world.roll(world.begin()).run().state is RollState.DONE
+    assert world.restarts == [1, 2, 3]
+    assert "Broker 1: No broker answered." in world.said
+
+
 def test_a_replica_that_stays_behind_ends_the_wait_before_a_restart(tmp_path: Path) -> None:
     world = World(tmp_path, short_looks=range(10**6))
     with pytest.raises(TimedOutError, match=r"After 0\.3 s: broker 1: 1 partition is"):
