@@ -11,30 +11,36 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Many tests start Python: without compiled modules each of them compiles anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test test-on-clusters test-on-spark generate java clean
+# Tests at a time: more than there are cores, as most of those on brokers wait. Which process runs
+# which of them is decided in tests/scheduling.py.
+PROCESSES := 4
+PYTEST := $(BIN)/pytest -n $(PROCESSES)
+
+.PHONY: demo check lint test soak durations generate java clean
 
 demo: $(VENV)/installed java
 	$(BIN)/kipctl demo
 
 # The inner loop.
-check: $(VENV)/installed-for-tests
+check: lint
+	$(PYTEST) -m 'not kafka and not spark'
+
+lint: $(VENV)/installed-for-tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n auto --maxprocesses 8 -m 'not kafka and not spark'
 
-test: $(VENV)/installed-for-tests java
-	$(MAKE) --no-print-directory check
-	# One group after the other: two tests at a time on clusters fill two cores, and so does Spark.
-	$(MAKE) --no-print-directory test-on-clusters
-	$(MAKE) --no-print-directory test-on-spark
+test: lint java
+	$(PYTEST)
 
-test-on-clusters:
-	$(BIN)/pytest -n 2 --dist worksteal -m 'kafka and not spark'
+# An hour of what `make test` does little of: many seeds, versions and kills.
+soak: $(VENV)/installed-for-tests java
+	KIPCTL_SOAK=1 $(PYTEST) -m campaign --timeout 3600
 
-test-on-spark:
-	$(BIN)/pytest -m spark
+# How long each file of tests takes, for the next runs of `make test`.
+durations: $(VENV)/installed-for-tests java
+	$(PYTEST) --write-durations
 
 # The man pages and the completions, from the commands themselves.
 generate: $(VENV)/installed-for-tests

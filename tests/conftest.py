@@ -2,14 +2,17 @@
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from campaigns import IS_SOAK, SEED
 from hypothesis import HealthCheck, settings
 
 from kipctl.lab import ports
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
     from kipctl.lab.jars import KafkaJars
 
+pytest_plugins = ["scheduling"]
+
 MakeLab = Callable[..., Lab]
 _homes = itertools.count(1)
 
@@ -30,15 +35,20 @@ _homes = itertools.count(1)
 settings.register_profile("kipctl", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kipctl")
 
-# Two sessions at a time know nothing of one another's labs, and a port is free until its broker
-# listens: each takes its own half.
-_HALF = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
-ports.RANGE = range(20_000 + 6_000 * _HALF, 26_000 + 6_000 * _HALF)
+# Processes know nothing of one another's labs, and a port is free until its broker listens: each
+# takes ports of its own.
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+ports.RANGE = range(20_000 + 1_500 * _PROCESS, 21_500 + 1_500 * _PROCESS)
 
+FAST = "not kafka and not spark"
+NEEDS_MORE = re.compile(r"^pytestmark = .*\bmark\.(kafka|spark)\b", re.MULTILINE)
+
+NO_LEADER_MOVES_UNASKED = (("leader.imbalance.check.interval.seconds", "86400"),)
 SHARED_LAB = (
-    ("leader.imbalance.check.interval.seconds", "86400"),  # no leader moves unasked
+    *NO_LEADER_MOVES_UNASKED,
     ("broker.session.timeout.ms", "9000"),  # nor on a machine that stands still for 3 s
 )
+SHARED_LABS = {"lab", "struck_lab", "secured_lab"}
 
 # Started in the background, the session may have been told to ignore Ctrl-C or a hang-up, and would
 # hand that on to the commands whose way to end is tested.
@@ -53,6 +63,20 @@ from kipctl.lab.cluster import labs
 for lab in labs():
     lab.down()
 """
+
+
+def pytest_report_header() -> str:
+    return f"KIPCTL_SEED={SEED} of the campaigns{', as many as soak has' if IS_SOAK else ''}"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file none of whose tests will run is not even imported."""
+    if config.option.markexpr != FAST or collection_path.suffix != ".py":
+        return None
+    marked = re.search(
+        r"^pytestmark = .*\bmark\.(kafka|spark)\b", collection_path.read_text(), re.MULTILINE
+    )
+    return True if marked else None
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -115,10 +139,31 @@ def guard(state_home: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def lab(guard: None) -> Iterator[Lab]:
-    """3 brokers in 3 racks and a controller. A test leaves it as it found it: all running."""
+    """3 brokers in 3 racks and a controller, none of which is stopped, killed or paused."""
     lab = Lab.up(LabSpec(name="session", c1_only=True, config=SHARED_LAB), lambda text: None)
     yield lab
     lab.down()
+
+
+@pytest.fixture(scope="session")
+def struck_lab(guard: None) -> Iterator[Lab]:
+    """As `lab`, for tests that stop, kill or pause its brokers: they are soon missed, and back."""
+    spec = LabSpec(name="struck", c1_only=True, config=NO_LEADER_MOVES_UNASKED)
+    lab = Lab.up(spec, lambda text: None)
+    yield lab
+    lab.down()
+
+
+@pytest.fixture(autouse=True)
+def left_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that shares a lab leaves it to the others as it was."""
+    from lab_state import left_as_it_was
+
+    labs = map(request.getfixturevalue, SHARED_LABS & set(request.fixturenames))
+    with ExitStack() as shared:
+        for lab in {lab.name: lab for lab in labs}.values():
+            shared.enter_context(left_as_it_was(lab))
+        yield
 
 
 @pytest.fixture(scope="session")
