@@ -17,7 +17,7 @@ from raw_peers import EXCHANGE, METADATA, Asked, RawBroker, RawClient
 from kipctl import java_properties
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topics import await_topic, create_topics
+from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.errors import UnreachableError
 from kipctl.lab.cluster import Lab
 from kipctl.tap.export import record_batches
@@ -313,6 +313,7 @@ def test_librdkafka_writes_and_reads_over_tls_what_plain_brokers_keep(
             read += [message.value() for message in consumer.consume(100, 1.0)]
         consumer.close()
         seen = tap.show()
+    delete_topics(lab.bootstrap_server, [topic])
     assert sorted(read) == sorted(values)
     assert seen.messages == ()
     assert len(seen.ports) == 3
