@@ -10,6 +10,8 @@ import io
 import random
 import warnings
 from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from functools import cache
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -91,13 +93,15 @@ _LIMITS = {
     "i": (-1 << 31, 1 << 31),
     "q": (-1 << 63, 1 << 63),
 }
+_ERROR_CODES = list(KioErrorCode)
 _LETTERS = "abcdefghij-_.0123456789äß中😀"
 
 
+@cache
 def fields_of(cls: type[Message], version: int) -> list[tuple[str, Any, Field]]:
     """Name, type and Field of the fields that `cls` has in `version`."""
     found = []
-    hints = get_type_hints(cls, include_extras=True)
+    hints = _hints(cls)
     for declared in dataclasses.fields(cls):
         if declared.kw_only:
             continue
@@ -109,28 +113,51 @@ def fields_of(cls: type[Message], version: int) -> list[tuple[str, Any, Field]]:
     return found
 
 
-def random_message(cls: type[Message], version: int, choose: random.Random) -> Any:
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+class Fill(Enum):
+    """How much there is in a random message."""
+
+    ANY = auto()
+    FULL = auto()
+    """No array is empty, nothing is null, and nothing is long."""
+    NULLS = auto()
+    """As FULL, with null in place of all that may be null."""
+
+
+def random_message(
+    cls: type[Message], version: int, choose: random.Random, fill: Fill = Fill.ANY
+) -> Any:
     """A message with random values in all fields of the version, the others at their default."""
     return cls(
         **{
-            name: _random_value(name, hint, field, version, choose)
+            name: _random_value(name, hint, field, version, choose, fill)
             for name, hint, field in fields_of(cls, version)
         }
     )
 
 
-def _random_value(name: str, hint: Any, field: Field, version: int, choose: random.Random) -> Any:
+def _random_value(
+    name: str, hint: Any, field: Field, version: int, choose: random.Random, fill: Fill
+) -> Any:
+    def size(full: int, *others: int) -> int:
+        return choose.choice((full, *others)) if fill is Fill.ANY else full
+
     base, arguments = hint, get_args(hint)
     number = ""
     if get_origin(hint) is Annotated:
         base = arguments[0]
         number = next((m for m in arguments[1:] if isinstance(m, str)), "")
     if NoneType in get_args(base):
-        if version in field.nullable and choose.random() < 0.2:
+        is_null = choose.random() < 0.2 if fill is Fill.ANY else fill is Fill.NULLS
+        if version in field.nullable and is_null:
             return None
         base = get_args(base)[0]
     if name == "error_code":
-        return int(choose.choice(list(KioErrorCode)))
+        return int(choose.choice(_ERROR_CODES))
     if name == "session_lifetime_ms":  # kio makes it a timedelta, which has no room for all
         return choose.randrange(-(1 << 40), 1 << 40)
     if name == "log_append_time_ms":  # kio makes it a datetime, or None
@@ -143,29 +170,31 @@ def _random_value(name: str, hint: Any, field: Field, version: int, choose: rand
     if base is bool:
         return choose.random() < 0.5
     if base is str:
-        size = choose.choice([0, 1, 9, 130])
-        return "".join(choose.choices(_LETTERS, k=size))
+        return "".join(choose.choices(_LETTERS, k=size(9, 0, 1, 130)))
     if base is bytes:
-        return choose.randbytes(choose.choice([0, 1, 127, 128, 20000]))
+        return choose.randbytes(size(5, 0, 1, 127, 128, 20000))
     if base is UUID:
         return UUID(int=choose.choice([0, choose.getrandbits(128)]))
     if get_origin(base) is tuple:
         item = get_args(base)[0]
-        count = choose.choice([0, 1, 2, 3] if isinstance(item, type) else [0, 3, 127, 200])
-        return tuple(_random_value("", item, field, version, choose) for _ in range(count))
-    return random_message(base, version, choose)
+        count = size(2, 0, 1, 3) if isinstance(item, type) else size(3, 0, 127, 200)
+        return tuple(_random_value("", item, field, version, choose, fill) for _ in range(count))
+    return random_message(base, version, choose, fill)
 
 
 # kio: a class per version, with times, enums and None for the zero id
 
 
+@cache
 def kio_class(cls: type[Any], version: int) -> Any:
     kind = EntityType.request if hasattr(cls, "response") else EntityType.response
     return getattr(load_payload_module(cls.api.key, version, kind), cls.__name__)
 
 
-def to_kio(ours: Any, version: int, cls: Any) -> Any:
-    hints = get_type_hints(cls)
+def to_kio(ours: Any, version: int, cls: Any = None) -> Any:
+    """The message as one of kio's."""
+    cls = cls or kio_class(type(ours), version)
+    hints = _hints(cls)
     values = {}
     for name, _, _ in fields_of(type(ours), version):
         value = getattr(ours, name)
@@ -196,10 +225,9 @@ def _item_class(hint: Any) -> Any:
     return _item_class(arguments[0]) if arguments else hint
 
 
-def kio_bytes(ours: Any, version: int) -> bytes:
-    cls = kio_class(type(ours), version)
+def kio_bytes(theirs: Any) -> bytes:
     out = io.BytesIO()
-    entity_writer(cls)(out, to_kio(ours, version, cls))
+    entity_writer(type(theirs))(out, theirs)
     return out.getvalue()
 
 
@@ -224,6 +252,7 @@ with warnings.catch_warnings():
     ]
 
 
+@cache
 def kafka_python_class(cls: type[Any]) -> Any:
     return next(
         getattr(module, cls.__name__)
@@ -232,7 +261,9 @@ def kafka_python_class(cls: type[Any]) -> Any:
     )
 
 
-def to_kafka_python(ours: Any, version: int, cls: Any) -> Any:
+def to_kafka_python(ours: Any, version: int, cls: Any = None) -> Any:
+    """The message as one of kafka-python's."""
+    cls = cls or kafka_python_class(type(ours))
     values = {}
     for name, _, field in fields_of(type(ours), version):
         value = getattr(ours, name)
@@ -256,16 +287,15 @@ def to_kafka_python(ours: Any, version: int, cls: Any) -> Any:
 
 
 def kafka_python_bytes(ours: Any, version: int) -> bytes:
-    cls = kafka_python_class(type(ours))
-    return bytes(to_kafka_python(ours, version, cls).encode(version=version))
+    return bytes(to_kafka_python(ours, version).encode(version=version))
 
 
-def kafka_python_reads(cls: type[Any], version: int, encoded: bytes) -> Any:
-    return kafka_python_class(cls).decode(encoded, version=version)
+def kafka_python_reads(cls: type[Message], version: int, encoded: bytes) -> Any:
+    """What it reads, as a message of ours."""
+    return from_kafka_python(kafka_python_class(cls).decode(encoded, version=version), cls, version)
 
 
-def kafka_python_says(theirs: Any, cls: type[Message], version: int) -> Any:
-    """What kafka-python read, as a message of ours."""
+def from_kafka_python(theirs: Any, cls: type[Message], version: int) -> Any:
     values = {}
     for name, hint, field in fields_of(cls, version):
         item = _message_class(hint)
@@ -281,10 +311,10 @@ def kafka_python_says(theirs: Any, cls: type[Message], version: int) -> Any:
             value = ZERO_UUID
         elif isinstance(value, list):
             value = tuple(
-                kafka_python_says(member, item, version) if item else member for member in value
+                from_kafka_python(member, item, version) if item else member for member in value
             )
         elif item and value is not None:
-            value = kafka_python_says(value, item, version)
+            value = from_kafka_python(value, item, version)
         elif isinstance(value, memoryview):
             value = bytes(value)
         values[name] = value

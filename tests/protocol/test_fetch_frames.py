@@ -1,11 +1,14 @@
 """Fetch answers read in place against the full codec, on random answers in every version."""
 
-import random
 from dataclasses import replace
+from itertools import product
 from uuid import UUID
 
 import pytest
+from campaigns import as_many, campaign, chance
+from looped import looped, noted
 from protocol_oracles import random_message
+from spoilt import flipped, read_alike, with_absurd_counts
 
 from kipctl.protocol.api import decode_response
 from kipctl.protocol.fetch import (
@@ -24,16 +27,20 @@ from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
 VERSIONS = range(4, 19)
 FLEXIBLE = range(12, 19)
 
-each_version = pytest.mark.parametrize("version", VERSIONS)
-each_flexible_version = pytest.mark.parametrize("version", FLEXIBLE)
+each_version = looped("version", VERSIONS)
+each_flexible_version = looped("version", FLEXIBLE)
 
 
-def framed(response: FetchResponse, version: int, correlation_id: int = 77) -> memoryview:
+def framed(response: FetchResponse, version: int, correlation_id: int = 77) -> bytes:
     header = correlation_id.to_bytes(4, "big") + (b"\0" if version >= 12 else b"")
-    return memoryview(header + encode(response, version))
+    return header + encode(response, version)
 
 
-def as_read(version: int, frame: memoryview) -> FetchAnswer:
+def read(version: int, frame: bytes) -> FetchAnswer:
+    return read_fetch(version, memoryview(frame))
+
+
+def as_read(version: int, frame: bytes) -> FetchAnswer:
     """What the codec finds, in the form of `read_fetch`."""
     _, response = decode_response(FetchRequest, version, frame)
     return FetchAnswer(
@@ -93,19 +100,20 @@ def small_response(version: int) -> FetchResponse:
     )
 
 
+@campaign
 @each_version
 def test_an_answer_reads_as_the_codec_reads_it(version: int) -> None:
-    choose = random.Random(version)
-    for _ in range(25):
+    choose = chance(f"fetch {version}")
+    for _ in range(as_many(4, 300)):
         response = random_message(FetchResponse, version, choose)
         frame = framed(response, version, choose.randrange(1 << 31))
-        assert read_fetch(version, frame) == as_read(version, frame)
+        assert read(version, frame) == as_read(version, frame)
 
 
 @each_version
 def test_every_field_is_where_it_belongs(version: int) -> None:
     frame = framed(small_response(version), version)
-    answer = read_fetch(version, frame)
+    answer = read(version, frame)
     first, second = answer.partitions
     assert (first.topic, first.partition) == (UUID(int=9).bytes if version >= 13 else "topic", 3)
     assert (first.error_code, first.high_watermark, first.last_stable_offset) == (74, 100, 90)
@@ -121,7 +129,7 @@ def test_every_field_is_where_it_belongs(version: int) -> None:
 
 
 def test_records_are_not_copied() -> None:
-    frame = framed(small_response(18), 18)
+    frame = memoryview(framed(small_response(18), 18))
     assert read_fetch(18, frame).partitions[0].records.obj is frame.obj
 
 
@@ -130,50 +138,33 @@ def test_a_frame_cut_anywhere_or_too_long_is_malformed(version: int) -> None:
     frame = framed(small_response(version), version)
     for length in range(len(frame)):
         with pytest.raises(MalformedFrame):
-            read_fetch(version, frame[:length])
+            read(version, frame[:length])
     with pytest.raises(MalformedFrame, match="left over"):
-        read_fetch(version, memoryview(bytes(frame) + b"\0"))
+        read(version, frame + b"\0")
 
 
+@campaign
 @each_version
-def test_absurd_lengths_are_malformed_and_cost_nothing(version: int) -> None:
-    """A count of two thousand million, or one below null, wherever a count may stand."""
-    frame = bytes(framed(small_response(version), version))
-    absurd = [b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f"]
-    if version < 12:
-        absurd = [b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xfe"]
-    for at in range(4, len(frame)):
-        for length in absurd:
-            for spoilt in (frame[:at] + length, frame[:at] + length + frame[at + len(length) :]):
-                try:
-                    read_fetch(version, memoryview(spoilt))
-                except MalformedFrame:
-                    continue  # else the bytes stood in a field that may hold anything
-    for count in absurd:
-        topics = frame[: 4 + (version >= 12) + 4 + 6 * (version >= 7)] + count
-        with pytest.raises(MalformedFrame):
-            read_fetch(version, memoryview(topics + b"\0" * 1000))
+def test_absurd_counts_are_malformed_where_they_are_for_the_codec(version: int) -> None:
+    frame = framed(small_response(version), version)
+    for spoilt in with_absurd_counts(frame, version in FLEXIBLE, chance(f"fetch {version}")):
+        assert_read_alike(version, spoilt)
 
 
-@each_version
-def test_flipped_bytes_never_read_other_than_the_codec_reads_them(version: int) -> None:
-    choose = random.Random(version)
-    frame = bytes(framed(small_response(version), version))
-    read = 0
-    for _ in range(1500):
-        flipped = bytearray(frame)
-        for _ in range(choose.randint(1, 3)):
-            flipped[choose.randrange(len(frame))] = choose.randrange(256)
-        view = memoryview(bytes(flipped))
-        try:
-            expected = without_empty_hints(as_read(version, view))
-        except MalformedFrame:
-            with pytest.raises(MalformedFrame):
-                read_fetch(version, view)
-            continue
-        assert without_empty_hints(read_fetch(version, view)) == expected
-        read += 1
-    assert read > 100
+@campaign
+def test_flipped_bytes_never_read_other_than_the_codec_reads_them() -> None:
+    choose = chance("fetch flipped")
+    were_read = 0
+    for version in VERSIONS:
+        frame = framed(small_response(version), version)
+        for _ in range(as_many(50, 5000)):
+            with noted(version):
+                were_read += assert_read_alike(version, flipped(frame, choose))
+    assert were_read > 50
+
+
+def assert_read_alike(version: int, frame: bytes) -> bool:
+    return read_alike(read, as_read, version, frame, without_empty_hints)
 
 
 def without_empty_hints(answer: FetchAnswer) -> FetchAnswer:
@@ -202,35 +193,28 @@ def test_tags_that_are_not_known_are_skipped_and_the_whole_answers_kept(version:
             replace(topic, unknown_tags=tag, partitions=(replace(first, unknown_tags=tag), second)),
         ),
     )
-    frame = bytes(framed(tagged, version))
+    frame = framed(tagged, version)
     assert len(frame) > len(framed(plain, version)) + 3 * len(tag[0][1])
     in_header = frame[:4] + b"\x01\x05\x03abc" + frame[5:]
-    expected = read_fetch(version, framed(plain, version))._replace(unknown_tags=tag)
-    assert read_fetch(version, memoryview(frame)) == expected
-    assert read_fetch(version, memoryview(in_header)) == expected
+    expected = read(version, framed(plain, version))._replace(unknown_tags=tag)
+    assert read(version, frame) == read(version, in_header) == expected
 
 
-@pytest.mark.parametrize("version", range(16, 19))
-def test_names_that_are_not_utf_8_are_malformed(version: int) -> None:
-    frame = bytes(framed(small_response(version), version))
-    for name in (b"host", b"rack"):
-        assert frame.count(name) == 1
-        with pytest.raises(MalformedFrame):
-            read_fetch(version, memoryview(frame.replace(name, b"\xff" * 4)))
-
-
-@pytest.mark.parametrize("version", [4, 12])
-def test_a_topic_name_that_is_not_utf_8_is_malformed(version: int) -> None:
-    frame = bytes(framed(small_response(version), version))
+@looped(
+    "version, name", [(4, b"topic"), (12, b"topic"), *product((16, 17, 18), (b"host", b"rack"))]
+)
+def test_names_that_are_not_utf_8_are_malformed(version: int, name: bytes) -> None:
+    frame = framed(small_response(version), version)
+    assert frame.count(name) == 1
     with pytest.raises(MalformedFrame, match="UTF-8"):
-        read_fetch(version, memoryview(frame.replace(b"topic", b"\xfftopi")))
+        read(version, frame.replace(name, b"\xff" + name[1:]))
 
 
 @each_flexible_version
 def test_a_tag_of_another_size_than_it_says_is_malformed(version: int) -> None:
     hint = b"\x01\x09" + (2).to_bytes(4, "big") + (7).to_bytes(4, "big") + b"\0"
-    frame = bytes(framed(small_response(version), version))
+    frame = framed(small_response(version), version)
     assert frame.count(hint) == 1
     for size in (b"\x08", b"\x0a", b"\x00"):
         with pytest.raises(MalformedFrame):
-            read_fetch(version, memoryview(frame.replace(hint, b"\x01" + size + hint[2:])))
+            read(version, frame.replace(hint, b"\x01" + size + hint[2:]))

@@ -1,20 +1,25 @@
 """Frames as they come from the network: headers, unknown tags, and everything that can be wrong."""
 
-import random
 import tracemalloc
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from random import Random
 
 import pytest
+from campaigns import as_many, campaign, chance
+from looped import looped
 from protocol_oracles import (
     ALL_VERSIONS,
     KAFKA_PYTHON,
     REQUESTS,
+    Fill,
+    from_kafka_python,
     kafka_python_class,
-    kafka_python_says,
     random_message,
     to_kafka_python,
 )
+from spoilt import flipped, with_absurd_counts
 
 from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -30,51 +35,41 @@ from kipctl.protocol.produce import (
     TopicProduceResponse,
 )
 
-each_request = pytest.mark.parametrize(
-    ("request_class", "version"),
-    [(cls, version) for cls, version in KAFKA_PYTHON if cls in REQUESTS],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-each_message = pytest.mark.parametrize(
-    ("cls", "version"), ALL_VERSIONS, ids=lambda value: getattr(value, "__name__", value)
-)
+each_message = looped("cls, version", ALL_VERSIONS)
+each_request = looped("cls, version", [known for known in KAFKA_PYTHON if known[0] in REQUESTS])
 
 
 @cache
 def small_message(cls, version):
-    """A random message that fills at least some arrays, and is short enough for many tries."""
-    choose = random.Random(f"small {cls.__name__} {version}")
-    return min(
-        (random_message(cls, version, choose) for _ in range(50)),
-        key=lambda message: abs(len(encode(message, version)) - 300),
-    )
+    """One that is short enough for many tries, and has something in every array."""
+    return random_message(cls, version, Random(f"small {cls.__name__} {version}"), Fill.FULL)
 
 
 # Headers
 
 
 @each_request
-@pytest.mark.parametrize("client_id", ["kipctl", "", None])
-def test_a_request_frame_is_what_kafka_python_sends(request_class, version, client_id):
-    ours = small_message(request_class, version)
-    theirs = to_kafka_python(ours, version, kafka_python_class(request_class))
-    theirs.API_VERSION = version
-    theirs.with_header(correlation_id=77, client_id=client_id)
-    frame = encode_request(ours, version, correlation_id=77, client_id=client_id)
-    assert frame == bytes(theirs.encode(version=version, header=True, framed=True))
+def test_a_request_frame_is_what_kafka_python_sends(cls, version):
+    for client_id in ("kipctl", "", None):
+        ours = small_message(cls, version)
+        theirs = to_kafka_python(ours, version)
+        theirs.API_VERSION = version
+        theirs.with_header(correlation_id=77, client_id=client_id)
+        frame = encode_request(ours, version, correlation_id=77, client_id=client_id)
+        assert frame == bytes(theirs.encode(version=version, header=True, framed=True))
 
 
 @each_request
-def test_a_response_frame_of_kafka_python_is_read(request_class, version):
-    ours = small_message(request_class.response, version)
-    if request_class is ApiVersionsRequest:
+def test_a_response_frame_of_kafka_python_is_read(cls, version):
+    ours = small_message(cls.response, version)
+    if cls is ApiVersionsRequest:
         ours = replace(ours, error_code=0)
-    theirs = to_kafka_python(ours, version, kafka_python_class(request_class.response))
+    theirs = to_kafka_python(ours, version)
     theirs.with_header(correlation_id=-5)
     frame = bytes(theirs.encode(header=True))
-    assert decode_response(request_class, version, frame) == (-5, ours)
-    again = kafka_python_class(request_class.response).decode(frame, version=version, header=True)
-    assert kafka_python_says(again, request_class.response, version) == ours
+    assert decode_response(cls, version, frame) == (-5, ours)
+    again = type(theirs).decode(frame, version=version, header=True)
+    assert from_kafka_python(again, cls.response, version) == ours
 
 
 def test_api_versions_that_the_broker_does_not_know_is_answered_in_version_0():
@@ -133,11 +128,7 @@ def test_a_hint_before_version_10_is_kept_as_an_unknown_tag():
     assert encode(read, 9) == draft
 
 
-@pytest.mark.parametrize(
-    ("cls", "version"),
-    [(cls, v) for cls, v in ALL_VERSIONS if v >= cls.api.flexible_since],
-    ids=lambda value: getattr(value, "__name__", value),
-)
+@looped("cls, version", [(cls, v) for cls, v in ALL_VERSIONS if v >= cls.api.flexible_since])
 def test_unknown_tags_are_kept_and_written_back_in_order(cls, version):
     message = small_message(cls, version)
     if cls is ApiVersionsResponse:
@@ -154,143 +145,102 @@ def test_unknown_tags_are_kept_and_written_back_in_order(cls, version):
 # Malformed frames
 
 
+def refusal(cls, frame, version):
+    with pytest.raises(MalformedFrame, match=f"^{cls.__name__} v{version}") as caught:
+        decode(cls, frame, version)
+    return str(caught.value)
+
+
+@campaign
 @each_message
 def test_every_cut_frame_is_malformed(cls, version):
     frame = encode(small_message(cls, version), version)
-    for size in range(len(frame)):
-        with pytest.raises(MalformedFrame, match=f"^{cls.__name__} v{version}"):
-            decode(cls, frame[:size], version)
+    cuts = range(len(frame))
+    few = chance(f"cut {cls.__name__} {version}").sample(cuts, min(len(cuts), as_many(20, 10_000)))
+    for size in few:
+        refusal(cls, frame[:size], version)
 
 
 @each_message
 def test_bytes_left_over_are_malformed(cls, version):
     frame = encode(small_message(cls, version), version)
-    with pytest.raises(MalformedFrame, match=rf"2 bytes left over \(byte {len(frame)}\)"):
-        decode(cls, frame + b"xy", version)
+    assert f"2 bytes left over (byte {len(frame)})" in refusal(cls, frame + b"xy", version)
 
 
+@campaign
 @each_message
 def test_a_broken_frame_is_read_or_malformed_and_nothing_else(cls, version):
-    choose = random.Random(f"flip {cls.__name__} {version}")
+    choose = chance(f"flip {cls.__name__} {version}")
     frame = encode(small_message(cls, version), version) or b"left over"
-    for _ in range(300):
-        broken = bytearray(frame)
-        for _ in range(choose.randint(1, 3)):
-            broken[choose.randrange(len(broken))] = choose.choice(
-                [0, 1, 0x7F, 0x80, 0xFF, choose.randrange(256)]
-            )
+    for _ in range(as_many(25, 3000)):
         try:
-            decode(cls, bytes(broken), version)
+            decode(cls, flipped(frame, choose), version)
         except MalformedFrame as error:
             assert str(error).startswith(f"{cls.__name__} v{version}")  # noqa: PT017
 
 
-@pytest.mark.parametrize("version", [3, 12])
+@campaign
+@looped("version", [3, 12])
 def test_announced_lengths_allocate_nothing(version):
     frame = encode(small_message(MetadataResponse, version), version)
     tracemalloc.start()
-    for at in range(len(frame) - 5):
-        for absurd in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\x00\x7f\xff\xff"):
-            broken = frame[:at] + absurd + frame[at + len(absurd) :]
-            try:
-                decode(MetadataResponse, broken, version)
-            except MalformedFrame:
-                continue
+    for spoilt in with_absurd_counts(frame, version == 12, chance(f"allocate {version}")):
+        with suppress(MalformedFrame):
+            decode(MetadataResponse, spoilt, version)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("cls", "version", "frame", "says"),
-    [
-        (
-            ProduceResponse,
-            10,
-            b"\x02\x02t\x03" + bytes(4) + bytes(26) + b"\x01\x00\x00" + bytes(4) + b"\x00",
-            "ProduceResponse v10 responses[0].partition_responses[1].error_code:"
-            " 2 bytes announced, 1 left (byte 41)",
-        ),
-        (
-            MetadataRequest,
-            12,
-            b"\x02" + bytes(16) + b"\x03\xc3(\x00\x01\x00\x00",
-            "MetadataRequest v12 topics[0].name: not UTF-8 (byte 18)",
-        ),
-        (
-            MetadataRequest,
-            9,
-            b"\x02\x00\x00\x01\x00\x00\x00",
-            "MetadataRequest v9 topics[0].name: null, which is not allowed here (byte 2)",
-        ),
-        (
-            MetadataRequest,
-            1,
-            b"\xff\xff\xff\xfe",
-            "MetadataRequest v1 topics: length -2 (byte 4)",
-        ),
-        (
-            MetadataRequest,
-            1,
-            b"\x00\x00\x00\x01\xff\xf0",
-            "MetadataRequest v1 topics[0].name: length -16 (byte 6)",
-        ),
-        (
-            MetadataRequest,
-            12,
-            b"\xff\xff\xff\xff\x7f",
-            "MetadataRequest v12 topics: varint of more than 32 bits (byte 0)",
-        ),
-        (
-            MetadataRequest,
-            12,
-            b"\xff\xff",
-            "MetadataRequest v12 topics: varint cut off (byte 0)",
-        ),
-        (
-            MetadataRequest,
-            12,
-            b"\xff\xff\xff\xff\x07",
-            "MetadataRequest v12 topics: 2147483646 items announced, 0 bytes left (byte 5)",
-        ),
-        (
-            ApiVersionsResponse,
-            3,
-            b"\x00\x00\x01" + bytes(4) + b"\x01\x01\x09" + bytes(9),
-            "ApiVersionsResponse v3 finalized_features_epoch: 1 bytes left over in tag 1 (byte 18)",
-        ),
-        (
-            ApiVersionsResponse,
-            3,
-            b"\x00\x00\x01" + bytes(4) + b"\x91\x4e" + bytes(30_000),
-            "ApiVersionsResponse v3 tagged_fields: "
-            "10001 tagged fields; 10000 are the most (byte 9)",
-        ),
-        (
-            MetadataRequest,
-            4,
-            (1_000_001).to_bytes(4, "big") + bytes(1_000_001),
-            "MetadataRequest v4 topics: 1000001 elements; 1000000 are the most (byte 4)",
-        ),
-        (
-            ApiVersionsResponse,
-            3,
-            b"\x00\x00\x01" + bytes(4) + b"\x01\x00\x02\x05\x00",
-            "ApiVersionsResponse v3 supported_features: 4 items announced, 1 bytes left (byte 11)",
-        ),
-        (
-            ApiVersionsResponse,
-            3,
-            b"\x00\x00\x01" + bytes(4) + b"\x01\x63\x05ab",
-            "ApiVersionsResponse v3 tagged_fields: 5 bytes announced, 2 left (byte 10)",
-        ),
-    ],
-    ids=range(13),
-)
+TWO_PARTITIONS = b"\2\2t\3" + bytes(30) + b"\1\0\0" + bytes(4) + b"\0"
+API_VERSIONS = b"\0\0\1" + bytes(4)
+WRONG = [
+    (MetadataRequest, 1, b"\xff\xff\xff\xfe", "topics: length -2 (byte 4)"),
+    (MetadataRequest, 1, b"\0\0\0\1\xff\xf0", "topics[0].name: length -16 (byte 6)"),
+    (
+        *(MetadataRequest, 4, (1_000_001).to_bytes(4, "big") + bytes(1_000_001)),
+        "topics: 1000001 elements; 1000000 are the most (byte 4)",
+    ),
+    (
+        *(MetadataRequest, 9, b"\2\0\0\1\0\0\0"),
+        "topics[0].name: null, which is not allowed here (byte 2)",
+    ),
+    (
+        *(MetadataRequest, 12, b"\2" + bytes(16) + b"\3\xc3(\0\1\0\0"),
+        "topics[0].name: not UTF-8 (byte 18)",
+    ),
+    (MetadataRequest, 12, b"\xff\xff\xff\xff\x7f", "topics: varint of more than 32 bits (byte 0)"),
+    (MetadataRequest, 12, b"\xff\xff", "topics: varint cut off (byte 0)"),
+    (
+        *(MetadataRequest, 12, b"\xff\xff\xff\xff\x07"),
+        "topics: 2147483646 items announced, 0 bytes left (byte 5)",
+    ),
+    (
+        *(ProduceResponse, 10, TWO_PARTITIONS),
+        "responses[0].partition_responses[1].error_code: 2 bytes announced, 1 left (byte 41)",
+    ),
+    (
+        *(ApiVersionsResponse, 3, API_VERSIONS + b"\1\1\x09" + bytes(9)),
+        "finalized_features_epoch: 1 bytes left over in tag 1 (byte 18)",
+    ),
+    (
+        *(ApiVersionsResponse, 3, API_VERSIONS + b"\x91\x4e" + bytes(30_000)),
+        "tagged_fields: 10001 tagged fields; 10000 are the most (byte 9)",
+    ),
+    (
+        *(ApiVersionsResponse, 3, API_VERSIONS + b"\1\0\2\5\0"),
+        "supported_features: 4 items announced, 1 bytes left (byte 11)",
+    ),
+    (
+        *(ApiVersionsResponse, 3, API_VERSIONS + b"\1\x63\5ab"),
+        "tagged_fields: 5 bytes announced, 2 left (byte 10)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("cls", "version", "frame", "says"), WRONG, ids=range(len(WRONG)))
 def test_what_is_wrong_and_where(cls, version, frame, says):
-    with pytest.raises(MalformedFrame) as caught:
-        decode(cls, frame, version)
-    assert str(caught.value) == says
+    assert refusal(cls, frame, version) == f"{cls.__name__} v{version} {says}"
 
 
 @pytest.mark.parametrize(

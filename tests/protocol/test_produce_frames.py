@@ -1,10 +1,12 @@
 """The Produce frames laid out by hand against the full codec, byte for byte."""
 
-import random
+from random import Random
 from uuid import UUID
 
-import pytest
+from campaigns import as_many, campaign, chance
+from looped import looped, noted
 from record_batches import Record, encode_batch
+from spoilt import flipped
 
 from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.compression import Compression, compress
@@ -26,25 +28,28 @@ from kipctl.protocol.records import batch_header, encode_record
 
 VERSIONS = range(3, 14)
 FLEXIBLE = range(9, 14)
+each_version = looped("version", VERSIONS)
+each_flexible_version = looped("version", FLEXIBLE)
 
 # --- requests ---
 
 
-def a_topic(choose: random.Random) -> Topic:
+def a_topic(choose: Random) -> Topic:
     name = "".join(choose.choices("abcXYZ._-0ü", k=choose.choice([1, 9, 126, 127, 128, 200])))
     return Topic(name, UUID(int=choose.getrandbits(128)))
 
 
-def some_records(choose: random.Random) -> PartitionRecords:
+def some_records(choose: Random) -> PartitionRecords:
     size = choose.choice([0, 1, 62, 66, 67, 200, 16_200, 16_322, 16_323, 70_000])
     content = memoryview(choose.randbytes(size))
     return PartitionRecords(choose.randrange(1 << 31), choose.randbytes(61), content)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@campaign
+@each_version
 def test_a_request_is_what_the_codec_writes(version: int) -> None:
-    choose = random.Random(version)
-    for _ in range(40):
+    choose = chance(f"produce {version}")
+    for _ in range(as_many(10, 500)):
         acks, timeout_ms = choose.choice([-1, 0, 1]), choose.randrange(1 << 31)
         client_id = "".join(choose.choices("abc-é", k=choose.choice([0, 1, 20, 200])))
         correlation_id = choose.randrange(1 << 31)
@@ -76,16 +81,17 @@ def test_a_request_is_what_the_codec_writes(version: int) -> None:
 
 
 def test_the_records_are_not_copied_into_the_frame() -> None:
-    records = some_records(random.Random(1))
+    records = some_records(Random(1))
     topic = Topic("t", UUID(int=1))
     buffers, _ = ProduceEncoder(11, "c", 1, 1000).encode(1, [(topic, [records])])
     assert any(buffer is records.content for buffer in buffers)
 
 
-@pytest.mark.parametrize("compression", list(Compression))
+@campaign
+@looped("compression", Compression)
 def test_a_batch_header_is_what_the_codec_writes(compression: Compression) -> None:
-    choose = random.Random(compression)
-    for _ in range(50):
+    choose = chance(f"batch header {compression}")
+    for _ in range(as_many(10, 1000)):
         values = [choose.randbytes(choose.randrange(300)) for _ in range(choose.randint(1, 40))]
         timestamp_ms = choose.randrange(1 << 45)
         producer = choose.choice(
@@ -105,9 +111,7 @@ def test_a_batch_header_is_what_the_codec_writes(compression: Compression) -> No
 # --- responses ---
 
 
-def success(
-    choose: random.Random, partitions: int, name: str | None = None
-) -> TopicProduceResponse:
+def success(choose: Random, partitions: int, name: str | None = None) -> TopicProduceResponse:
     """A topic's answer without any error."""
     return TopicProduceResponse(
         name="t" * choose.choice([1, 5, 100, 126]) if name is None else name,
@@ -152,18 +156,17 @@ def decoded(version: int, frame: bytes) -> list[tuple[int, int]] | None:
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("partitions", [0, 1, 2, 12, 126, 127, 128, 300])
-def test_success_reads_as_the_codec_reads_it(version: int, partitions: int) -> None:
-    choose = random.Random(partitions)
-    for _ in range(5):
+@each_version
+def test_success_reads_as_the_codec_reads_it(version: int) -> None:
+    choose = chance(f"success {version}")
+    for partitions in (0, 1, 2, 12, 126, 127, 128, 300):
         topic = success(choose, partitions)
         frame = framed(ProduceResponse((topic,)), version)
         expected = [(p.index, p.base_offset) for p in topic.partition_responses]
         assert read_success(version, frame) == expected == decoded(version, frame)
 
 
-def spoilt(choose: random.Random, version: int) -> list[ProduceResponse]:
+def spoilt(choose: Random, version: int) -> list[ProduceResponse]:
     """Responses that are not plain success, each for one reason."""
     topic = success(choose, 5)
     good = topic.partition_responses
@@ -207,58 +210,60 @@ def spoilt(choose: random.Random, version: int) -> list[ProduceResponse]:
     return responses
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_version
 def test_whatever_is_not_plain_success_is_left_to_the_codec(version: int) -> None:
-    choose = random.Random(version)
-    for _ in range(20):
-        for response in spoilt(choose, version):
-            frame = framed(response, version)
-            decode_response(ProduceRequest, version, frame)  # it is well formed
-            assert read_success(version, frame) is None
+    for response in spoilt(chance(f"no success {version}"), version):
+        frame = framed(response, version)
+        decode_response(ProduceRequest, version, frame)  # it is well formed
+        assert read_success(version, frame) is None
 
 
-@pytest.mark.parametrize("version", FLEXIBLE)
+@each_flexible_version
 def test_tags_in_the_response_header_are_left_to_the_codec(version: int) -> None:
-    frame = framed(ProduceResponse((success(random.Random(1), 3),)), version)
+    frame = framed(ProduceResponse((success(Random(1), 3),)), version)
     tagged = frame[:4] + b"\x01\x05\x01x" + frame[5:]
     assert decoded(version, tagged) is not None
     assert read_success(version, tagged) is None
 
 
-@pytest.mark.parametrize("version", FLEXIBLE[:-1])
+@looped("version", FLEXIBLE[:-1])
 def test_a_long_topic_name_is_read_or_left_to_the_codec(version: int) -> None:
     for length in (126, 127, 249):
-        topic = success(random.Random(1), 3, name="n" * length)
+        topic = success(Random(1), 3, name="n" * length)
         frame = framed(ProduceResponse((topic,)), version)
         assert read_success(version, frame) in (decoded(version, frame), None)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@campaign
+@each_version
 def test_a_frame_cut_anywhere_is_no_success(version: int) -> None:
+    choose = chance(f"cut success {version}")
     for partitions in (1, 3, 130):
-        frame = framed(ProduceResponse((success(random.Random(2), partitions),)), version)
-        for length in range(len(frame)):
+        frame = framed(ProduceResponse((success(choose, partitions),)), version)
+        cuts = range(len(frame))
+        for length in choose.sample(cuts, min(len(cuts), as_many(100, 10_000))):
             assert read_success(version, frame[:length]) is None
         assert read_success(version, frame + b"\0") is None
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_flipped_bytes_never_raise_nor_read_other_than_the_codec(version: int) -> None:
-    choose = random.Random(version)
-    frame = framed(ProduceResponse((success(choose, 4, name="topic"),)), version)
-    for _ in range(4000):
-        flipped = bytearray(frame)
-        for _ in range(choose.randint(1, 3)):
-            flipped[choose.randrange(len(frame))] = choose.randrange(256)
-        found = read_success(version, bytes(flipped))
-        if found is None:
-            continue
-        try:
-            expected = decoded(version, bytes(flipped))
-        except MalformedFrame as malformed:
-            # Only the name may be wrong, which nobody needs to read.
-            expected = found if "not UTF-8" in malformed.what else None
-        assert found == expected
-    for size in range(80):
-        for _ in range(30):
-            read_success(version, choose.randbytes(size))
+@campaign
+def test_flipped_bytes_never_raise_nor_read_other_than_the_codec() -> None:
+    choose = chance("success flipped")
+    were_read = 0
+    for version in VERSIONS:
+        frame = framed(ProduceResponse((success(choose, 4, name="topic"),)), version)
+        for _ in range(as_many(200, 40_000)):
+            spoilt = flipped(frame, choose)
+            if (found := read_success(version, spoilt)) is None:
+                continue
+            were_read += 1
+            with noted(version):
+                try:
+                    assert found == decoded(version, spoilt)
+                except MalformedFrame as malformed:
+                    # Only the name may be wrong, which nobody needs to read.
+                    assert "not UTF-8" in malformed.what  # noqa: PT017
+        for size in range(80):
+            for _ in range(as_many(1, 300)):
+                read_success(version, choose.randbytes(size))
+    assert were_read > 500

@@ -1,10 +1,11 @@
 """Records counted from batch headers, against batches that are really unpacked."""
 
-import random
 import struct
 
 import pytest
+from campaigns import as_many, campaign, chance
 from crc32c import crc32c
+from looped import looped
 from record_batches import (
     BATCH_LENGTH_AT,
     LAST_OFFSET_DELTA_AT,
@@ -13,6 +14,7 @@ from record_batches import (
     decode_batch,
     encode_batch,
 )
+from spoilt import flipped
 
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.primitives import MalformedFrame
@@ -96,12 +98,13 @@ def unpacked(fetched: bytes, offset: int) -> Counted:
     return Counted(records, size, following, epoch)
 
 
-@pytest.mark.parametrize("compression", list(Compression))
+@campaign
+@looped("compression", Compression)
 def test_as_many_as_are_unpacked_wherever_the_offset_lies_and_the_answer_ends(
     compression: Compression,
 ) -> None:
-    choose = random.Random(compression)
-    for _ in range(40):
+    choose = chance(f"record counts {compression}")
+    for _ in range(as_many(10, 1000)):
         base, log = 1000, b""
         for epoch in range(choose.randint(1, 5)):
             count = choose.choice([1, 2, 30])
@@ -195,13 +198,22 @@ def test_a_byte_that_is_not_what_was_written_is_found_unless_crcs_are_not_checke
     assert count_records(bad, 5, check_crcs=False) == count_records(memoryview(good), 5)
 
 
-@pytest.mark.parametrize(
-    ("magic", "error"),
-    [(0, OldFormatError), (1, OldFormatError), (3, MalformedFrame), (-1, MalformedFrame)],
-)
-def test_other_formats_are_refused(magic: int, error: type[MalformedFrame]) -> None:
-    with pytest.raises(error, match="magic") as raised:
-        count_records(spoilt(a_batch(0, 1), MAGIC_AT, ">b", magic), 0)
+REFUSED = [
+    *((MAGIC_AT, ">b", magic, OldFormatError, "magic") for magic in (0, 1)),
+    *((MAGIC_AT, ">b", magic, MalformedFrame, "magic") for magic in (3, -1)),
+    # A length that leads nowhere.
+    *((BATCH_LENGTH_AT, ">i", n, MalformedFrame, "length") for n in (-(1 << 31), -12, -1, 0, 48)),
+    # More records than offsets, or fewer than none.
+    *((RECORDS_COUNT_AT, ">i", n, MalformedFrame, "records") for n in (-1, 4, 1 << 30)),
+]
+
+
+@looped("at, layout, value, error, words", REFUSED)
+def test_a_batch_that_cannot_be_is_refused(
+    at: int, layout: str, value: int, error: type[MalformedFrame], words: str
+) -> None:
+    with pytest.raises(error, match=words) as raised:
+        count_records(spoilt(a_batch(0, 3), at, layout, value, seal=True), 0)
     assert raised.type is error
 
 
@@ -235,32 +247,19 @@ def test_what_comes_before_a_bad_batch_is_counted_and_the_next_answer_begins_wit
         count_records(memoryview(bytes(bad)), counted.next_offset, aborted=aborted)
 
 
-@pytest.mark.parametrize("length", [-(1 << 31), -12, -1, 0, 48])
-def test_a_length_that_leads_nowhere_is_refused(length: int) -> None:
-    with pytest.raises(MalformedFrame, match="length"):
-        count_records(spoilt(a_batch(0, 1), BATCH_LENGTH_AT, ">i", length), 0)
-
-
 def test_a_length_beyond_the_answer_is_a_batch_cut_off() -> None:
     log = spoilt(a_batch(0, 1), BATCH_LENGTH_AT, ">i", (1 << 31) - 1)
     assert count_records(log, 0) == Counted(0, 0, 0, -1)
 
 
-@pytest.mark.parametrize("count", [-1, 4, 1 << 30])
-def test_more_records_than_offsets_or_fewer_than_none_are_refused(count: int) -> None:
-    with pytest.raises(MalformedFrame, match="records"):
-        count_records(spoilt(a_batch(0, 3), RECORDS_COUNT_AT, ">i", count, seal=True), 0)
-
-
+@campaign
 def test_random_bytes_never_raise_anything_else() -> None:
-    choose = random.Random(1)
+    choose = chance("record counts flipped")
     good = a_batch(0, 3) + a_marker(3, 7, ABORT) + a_batch(4, 2)
-    for _ in range(5000):
-        flipped = bytearray(good)
-        for _ in range(choose.randint(1, 4)):
-            flipped[choose.randrange(len(good))] = choose.randrange(256)
+    for _ in range(as_many(500, 200_000)):
+        spoilt = memoryview(flipped(good, choose, most=4))
         try:
-            counted = count_records(memoryview(flipped), 0, check_crcs=False, aborted=[(7, 0)])
+            counted = count_records(spoilt, 0, check_crcs=False, aborted=[(7, 0)])
         except MalformedFrame:
             continue
         assert counted.records >= 0
