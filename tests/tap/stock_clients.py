@@ -1,30 +1,21 @@
-"""Other people's producers and consumers, and what they have to show: errors, and content."""
+"""Other people's producers and consumers, all behind the same few methods."""
 
-import hashlib
 import logging
-import os
-import random
 import re
-import signal
-import string
-import subprocess
-import threading
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, Protocol
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer
+from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
+from py4j.protocol import Py4JJavaError
 
 from kipctl.clients.java_command import write_files
-from kipctl.lab.jars import fetched_jars
+from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
-from kipctl.runs.actions import Action, ActionKind, Performer
 from kipctl.transport.access import Access
-from kipctl.transport.request import Cluster
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # how it loads its schemas
@@ -32,412 +23,328 @@ with warnings.catch_warnings():
     from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-MEGABYTES_10 = 10 * 1024 * 1024
-ROOM = {
-    "max.request.size": str(12 * 1024 * 1024),
-    "buffer.memory": str(64 * 1024 * 1024),
-}
-"""What a Java producer needs for messages of 10 MB."""
-_CONSOLE = {
-    3: ("kafka.tools.ConsoleProducer", "kafka.tools.ConsoleConsumer"),
-    4: (
-        "org.apache.kafka.tools.ConsoleProducer",
-        "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    ),
-}
+TRANSACTIONS = "transactions"
+"""In place of a codec: a producer that commits what it is given at once as a transaction."""
+MOST_BYTES = 12 * 1024 * 1024
+"""A record may be of 10 MB."""
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 """All producers here have one request in flight. With five, an idempotent one can be left, by a
 leader that moves, with batches that brokers refuse for good (OUT_OF_ORDER_SEQUENCE_NUMBER, until
 `delivery.timeout.ms` is over): 1 in 6 to 1 in 14 runs of Java's, through the tap and without it.
 """
-_COMPLAINT = re.compile(r"\b(ERROR|FATAL)\b|Exception|^WARNING: Exiting")
-_EVERY_S = 2.0
-_PATIENCE_S = 90.0
+_COMPLAINT = re.compile(r"\b(ERROR|FATAL)\b|Exception")
+_POLL_S = 0.2
+_PATIENCE_S = 90
 
 
-@dataclass(slots=True)
-class Done:
-    """What clients wrote, what a group of them read, and what went wrong, in their words."""
+class Writer(Protocol):
+    """An idempotent producer."""
 
-    written: list[bytes] = field(default_factory=list)
-    read: list[bytes] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
-    over: threading.Event = field(default_factory=threading.Event)
-    """Nobody need read on: all that was written has been, or somebody failed."""
-    _is_written: bool = False
-    _different: set[bytes] = field(default_factory=set)
+    def send(self, values: Sequence[bytes]) -> None:
+        """Hand them over; what becomes of them is known when it is closed."""
 
-    def took(self, values: Sequence[bytes]) -> None:
-        """A reader has read these."""
-        self.read += values
-        self._different.update(values)
-        if self._is_written and len(self._different) >= len(self.written):
-            self.over.set()
-
-    def await_readers(self) -> None:
-        """Nothing more is written: wait until all has been read, or for long enough."""
-        self._is_written = True
-        self.took(())
-        self.over.wait(_PATIENCE_S)
-        self.over.set()
+    def close(self) -> None:
+        """Wait until all are delivered. What was not is among the client's errors."""
 
 
-def values(seconds: float, per_second: int, size: int, name: str) -> Iterator[tuple[float, bytes]]:
-    """Values that are all different and compress a little, each with its time in seconds."""
-    chance = random.Random(name)
-    filling = "".join(chance.choices(string.ascii_letters, k=4096)) * (size // 4096 + 2)
-    for number in range(int(seconds * per_second)):
-        at = chance.randrange(4096)
-        yield number / per_second, f"{name} {number} {filling[at : at + size]}".encode()[:size]
+class Reader(Protocol):
+    """A member of a group, which reads from the beginning."""
+
+    def poll(self) -> list[bytes]:
+        """What has come after a moment."""
+
+    def close(self) -> None: ...
 
 
-def paced(timed: Iterable[tuple[float, bytes]]) -> Iterator[bytes]:
-    """Each value when its time has come: clients take what they get as fast as they can."""
-    start = time.monotonic()
-    for at, value in timed:
-        time.sleep(max(0.0, start + at - time.monotonic()))
-        yield value
+class StockClient:
+    """A library. Its client ids begin with its name."""
 
+    name: str
+    codecs: Sequence[str] = CODECS
+    groups: Sequence[str] = ("classic",)
 
-def kept(value: bytes) -> bytes:
-    """A value, or of a large one its length and its SHA-256."""
-    if len(value) < 65536:
-        return value
-    return f"{len(value)} bytes {hashlib.sha256(value).hexdigest()}".encode()
+    def __init__(self) -> None:
+        self.errors: list[str] = []
 
+    def writer(self, server: str, topic: str, codec: str) -> Writer:
+        raise NotImplementedError
 
-def digest(parts: Iterable[bytes]) -> str:
-    """Of the values in their order, and where each begins."""
-    sum_ = hashlib.sha256()
-    for part in parts:
-        sum_.update(len(part).to_bytes(4, "big") + part)
-    return sum_.hexdigest()
+    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
+        raise NotImplementedError
 
+    def take_errors(self) -> list[str]:
+        """In its own words, since they were taken last."""
+        taken, self.errors = self.errors, []
+        return taken
 
-@contextmanager
-def rotating(bootstrap_server: str, topic: str) -> Iterator[list[str | None]]:
-    """While inside, leaders of the topic rotate, every 2 s. Yields the errors of each rotation."""
-    over, came = threading.Event(), []
+    # What Java's clients and librdkafka call alike.
 
-    def rotate() -> None:
-        with Cluster(bootstrap_server) as cluster:
-            performer = Performer(cluster, topic, Action(ActionKind.ROTATE))
-            while not over.wait(_EVERY_S):
-                came.append(performer.perform().error)
-
-    thread = threading.Thread(target=rotate)
-    thread.start()
-    try:
-        yield came
-    finally:
-        over.set()
-        thread.join()
-
-
-def log_of(bootstrap_server: str, topic: str, partitions: int) -> list[tuple[int, int, bytes]]:
-    """All that is committed in a topic: partition, offset, value (as `kept`), in that order."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_server,
-            "group.id": "log",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
+    def producing(self, server: str, codec: str) -> dict[str, str]:
+        return {
+            "bootstrap.servers": server,
+            "client.id": f"{self.name}-{codec}",
+            "compression.type": codec,
+            "enable.idempotence": "true",
+            IN_FLIGHT: "1",
         }
-    )
-    found = []
-    try:
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-        ended = 0
-        while ended < partitions:
-            message = consumer.poll(_PATIENCE_S)
-            assert message is not None
-            if (error := message.error()) is None:
-                found.append((message.partition(), message.offset(), kept(message.value())))
-            else:
-                assert error.code() == KafkaError._PARTITION_EOF, error.str()
-                ended += 1
-    finally:
-        consumer.close()
-    return sorted(found)
+
+    def reading(self, server: str, group: str) -> dict[str, str]:
+        return {
+            "bootstrap.servers": server,
+            "client.id": f"{self.name}-reader",
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": "30000",
+        }
 
 
-# --- Java's console tools ---
+# --- Java's classes, called through Py4J ---
+
+
+class Java(StockClient):
+    """The KafkaProducer and KafkaConsumer of one version, in a JVM."""
+
+    codecs = (*CODECS, TRANSACTIONS)
+
+    def __init__(self, version: str, jvm: Any, log: Path) -> None:
+        super().__init__()
+        self.name = f"java-{version}"
+        self.groups = ("classic", "consumer") if version.startswith("4.") else ("classic",)
+        self._jvm, self._log, self._lines_read = jvm, log, 0
+
+    def writer(self, server: str, topic: str, codec: str) -> Writer:
+        settings = self.producing(server, codec)
+        if codec == TRANSACTIONS:
+            settings |= {"transactional.id": topic, "compression.type": "lz4"}
+        room = {"max.request.size": str(MOST_BYTES), "buffer.memory": str(64 * 1024 * 1024)}
+        return _JavaWriter(self._jvm, topic, settings | room, self.errors)
+
+    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
+        settings = self.reading(server, f"{topic}-{group}")
+        if group == "consumer":  # its session is the brokers' to set
+            del settings["session.timeout.ms"]
+            settings["group.protocol"] = group
+        # No transaction here is aborted: both kinds of members read the same.
+        settings["isolation.level"] = "read_committed" if member else "read_uncommitted"
+        return _JavaReader(self._jvm, topic, settings)
+
+    def take_errors(self) -> list[str]:
+        lines = self._log.read_text().splitlines()[self._lines_read :]
+        self._lines_read += len(lines)
+        return super().take_errors() + list(filter(_COMPLAINT.search, lines))
 
 
 @contextmanager
-def _java(
-    version: str, is_producer: bool, arguments: Sequence[str], folder: Path
-) -> Iterator[subprocess.Popen[bytes]]:
-    """A console tool; what it complains of is in the folder. It is gone when the block is left."""
-    folder.mkdir(parents=True)
+def java(jars: KafkaJars, folder: Path) -> Iterator[Java]:
+    """A JVM with these jars, which logs into the folder. It is gone after the block."""
     write_files(folder, {}, Access(""))
-    java = find_java()
-    jars = fetched_jars(version, java, lambda text: None)
-    main = _CONSOLE[int(version.split(".")[0])][0 if is_producer else 1]
-    command = [str(java.path), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += [f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}"]
-    command += [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
-    with (
-        (folder / "stderr").open("wb") as stderr,
-        subprocess.Popen(
-            [*command, "-cp", jars.classpath, main, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL if is_producer else subprocess.PIPE,
-            stderr=stderr,
-            start_new_session=True,
-        ) as process,
-    ):
+    log = folder / "stderr"
+    options = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    options += [f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}"]
+    options += [f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+    with log.open("w") as stderr:
+        port, token, process = launch_gateway(
+            jarpath=find_jar_path(),
+            classpath=jars.classpath,
+            javaopts=options,
+            java_path=str(find_java().path),
+            redirect_stderr=stderr,
+            die_on_exit=True,
+            enable_auth=True,
+            return_proc=True,
+        )
+    with process:
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
         try:
-            yield process
+            yield Java(jars.version, gateway.jvm, log)
         finally:
-            with suppress(OSError):
-                if process.stdin:
-                    process.stdin.close()
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(20)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+            gateway.shutdown()
+            process.kill()
 
 
-def _complaints(folder: Path) -> list[str]:
-    lines = (folder / "stderr").read_text().splitlines()
-    return [line for line in lines if _COMPLAINT.search(line)]
+def _properties(jvm: Any, settings: Mapping[str, str], form: str) -> Any:
+    """For keys and values that are bytes; `form` is Serializer or Deserializer."""
+    properties = jvm.java.util.Properties()
+    as_bytes = f"org.apache.kafka.common.serialization.ByteArray{form}"
+    forms = dict.fromkeys((f"key.{form.lower()}", f"value.{form.lower()}"), as_bytes)
+    for name, value in {**settings, **forms}.items():
+        properties.setProperty(name, value)
+    return properties
 
 
-def console_producer(
-    version: str, server: str, topic: str, codec: str, lines: Iterable[bytes], folder: Path
-) -> Done:
-    """Java's console producer, fed with lines at their times; its own limits on retries are
-    lifted: it gives up after three.
-    """
-    arguments = ["--bootstrap-server", server, "--topic", topic, "--compression-codec", codec]
-    arguments += ["--message-send-max-retries", str(2**31 - 1), "--request-timeout-ms", "30000"]
-    arguments += ["--timeout", "10"]  # its linger.ms
-    option = "--command-property" if version == "4.3.1" else "--producer-property"
-    arguments += [option, f"{IN_FLIGHT}=1"]
-    done = Done()
-    with _java(version, True, arguments, folder) as process:
-        assert process.stdin is not None
-        for line in lines:
-            process.stdin.write(line + b"\n")
-            process.stdin.flush()
-            done.written.append(line)
-        process.stdin.close()
-        process.wait(_PATIENCE_S)
-    done.errors = _complaints(folder)
-    if process.returncode:
-        done.errors.append(f"exit status {process.returncode}")
-    return done
+class _JavaWriter:
+    def __init__(
+        self, jvm: Any, topic: str, settings: Mapping[str, str], errors: list[str]
+    ) -> None:
+        clients = jvm.org.apache.kafka.clients.producer
+        self._producer = clients.KafkaProducer(_properties(jvm, settings, "Serializer"))
+        self._record, self._topic, self._errors = clients.ProducerRecord, topic, errors
+        self._is_transactional = "transactional.id" in settings
+        self._sent: list[Any] = []
+        if self._is_transactional:
+            self._producer.initTransactions()
+
+    def send(self, values: Sequence[bytes]) -> None:
+        if self._is_transactional:
+            self._producer.beginTransaction()
+        self._sent += [self._producer.send(self._record(self._topic, value)) for value in values]
+        if self._is_transactional:
+            self._producer.commitTransaction()
+
+    def close(self) -> None:
+        self._producer.close()
+        for sent in self._sent:
+            try:
+                sent.get()
+            except Py4JJavaError as error:
+                self._errors.append(str(error.java_exception))
 
 
-@contextmanager
-def console_consumers(
-    version: str, server: str, topic: str, members: int, properties: Sequence[str], folder: Path
-) -> Iterator[Done]:
-    """A group of Java's console consumers. What they read, and their errors, is there once the
-    block is left; it is left when all that `Done.written` holds by then has been read.
-    """
-    option = "--command-property" if version == "4.3.1" else "--consumer-property"
-    arguments = ["--bootstrap-server", server, "--topic", topic, "--group", f"{topic}-readers"]
-    arguments += ["--from-beginning"]
-    arguments += [part for text in properties for part in (option, text)]
-    done, folders = Done(), [folder / f"reader-{number}" for number in range(members)]
+class _JavaReader:
+    def __init__(self, jvm: Any, topic: str, settings: Mapping[str, str]) -> None:
+        consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer
+        self._consumer = consumer(_properties(jvm, settings, "Deserializer"))
+        self._consumer.subscribe(jvm.java.util.Collections.singletonList(topic))
+        self._moment = jvm.java.time.Duration.ofMillis(round(_POLL_S * 1000))
 
-    def read(lines: IO[bytes]) -> None:
-        for line in lines:
-            done.took([line.removesuffix(b"\n")])
+    def poll(self) -> list[bytes]:
+        records = self._consumer.poll(self._moment)
+        return [bytes(record.value()) for record in records.iterator()]
 
-    threads = []
-    with ExitStack() as stack:
-        for one in folders:
-            consumer = stack.enter_context(_java(version, False, arguments, one))
-            threads.append(threading.Thread(target=read, args=(consumer.stdout,)))
-            threads[-1].start()
-        yield done
-        done.await_readers()
-    for thread in threads:
-        thread.join()
-    for one in folders:
-        done.errors += _complaints(one)
+    def close(self) -> None:
+        self._consumer.close()
 
 
 # --- confluent-kafka ---
 
 
-def confluent_producer(
-    server: str, topic: str, codec: str, timed: Iterable[bytes], done: Done
-) -> None:
-    """An idempotent producer, for a thread of its own."""
-    producer = Producer(
-        {
-            "bootstrap.servers": server,
-            "client.id": f"confluent-{codec}",
-            "compression.type": codec,
-            "enable.idempotence": True,
-            IN_FLIGHT: 1,
-            "message.max.bytes": 12 * 1024 * 1024,
-            "log_level": 0,
-        }
-    )
+class Confluent(StockClient):
+    """librdkafka, from Python."""
 
-    def delivered(error: KafkaError | None, _: object) -> None:
+    name = "confluent-kafka"
+
+    def writer(self, server: str, topic: str, codec: str) -> Writer:
+        room = {"message.max.bytes": str(MOST_BYTES), "log_level": "0"}
+        return _ConfluentWriter(topic, self.producing(server, codec) | room, self.errors)
+
+    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
+        room = {"fetch.message.max.bytes": str(MOST_BYTES), "log_level": "0"}
+        return _ConfluentReader(topic, self.reading(server, f"{topic}-{group}") | room, self.errors)
+
+
+class _ConfluentWriter:
+    def __init__(self, topic: str, settings: Mapping[str, str], errors: list[str]) -> None:
+        self._producer, self._topic, self._errors = Producer(settings), topic, errors
+
+    def send(self, values: Sequence[bytes]) -> None:
+        for value in values:
+            self._producer.produce(self._topic, value, on_delivery=self._delivered)
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        if left := self._producer.flush(_PATIENCE_S):
+            self._errors.append(f"{left} were not delivered")
+
+    def _delivered(self, error: KafkaError | None, _: object) -> None:
         if error:
-            done.errors.append(f"{codec}: {error.str()}")
-
-    for value in timed:
-        producer.produce(topic, value, on_delivery=delivered)
-        done.written.append(kept(value))
-        producer.poll(0)
-    left = producer.flush(_PATIENCE_S)
-    if left:
-        done.errors.append(f"{codec}: {left} were not delivered")
+            self._errors.append(error.str())
 
 
-def confluent_consumer(server: str, topic: str, done: Done) -> None:
-    """A member of a group, for a thread of its own."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": server,
-            "client.id": "confluent-reader",
-            "group.id": f"{topic}-readers",
-            "auto.offset.reset": "earliest",
-            "session.timeout.ms": 30_000,
-            "fetch.message.max.bytes": 12 * 1024 * 1024,
-            "log_level": 0,
-        }
-    )
-    consumer.subscribe([topic])
-    while not done.over.is_set():
-        message = consumer.poll(0.2)
-        if message is None:
-            continue
-        if error := message.error():
-            done.errors.append(f"reader: {error.str()}")
-        else:
-            done.took([kept(message.value())])
-    consumer.close()
+class _ConfluentReader:
+    def __init__(self, topic: str, settings: Mapping[str, str], errors: list[str]) -> None:
+        self._consumer, self._errors = Consumer(settings), errors
+        self._consumer.subscribe([topic])
+
+    def poll(self) -> list[bytes]:
+        messages = self._consumer.consume(100, _POLL_S)
+        self._errors += [error.str() for message in messages if (error := message.error())]
+        return [message.value() for message in messages if not message.error()]
+
+    def close(self) -> None:
+        self._consumer.close()
 
 
 # --- kafka-python ---
 
 
-def kafka_python_codecs() -> list[str]:
-    """Those that it has libraries for here."""
-    has = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
-    return ["none", *(codec for codec, there in has.items() if there())]
+class KafkaPython(StockClient):
+    """All in Python, with the codecs that it has libraries for here."""
 
+    name = "kafka-python"
 
-def kafka_python_producer(
-    server: str, topic: str, codec: str, timed: Iterable[bytes], done: Done
-) -> None:
-    """An idempotent producer, for a thread of its own."""
-    producer = KafkaProducer(
-        bootstrap_servers=server,
-        client_id=f"kafka-python-{codec}",
-        compression_type=None if codec == "none" else codec,
-        enable_idempotence=True,
-        max_in_flight_requests_per_connection=1,
-        acks="all",
-        max_request_size=12 * 1024 * 1024,
-    )
-    futures = []
-    for value in timed:
-        futures.append(producer.send(topic, value))
-        done.written.append(kept(value))
-    producer.flush(timeout=_PATIENCE_S)
-    for future in futures:
-        try:
-            future.get(timeout=_PATIENCE_S)
-        except Exception as error:
-            done.errors.append(f"{codec}: {type(error).__name__}: {error}")
-    producer.close()
+    def __init__(self) -> None:
+        super().__init__()
+        has_library = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
+        self.codecs = ("none", *(codec for codec, has in has_library.items() if has()))
 
+    def writer(self, server: str, topic: str, codec: str) -> Writer:
+        producer = KafkaProducer(
+            bootstrap_servers=server,
+            client_id=f"{self.name}-{codec}",
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=True,
+            max_in_flight_requests_per_connection=1,
+            acks="all",
+            max_request_size=MOST_BYTES,
+        )
+        return _KafkaPythonWriter(topic, producer, self.errors)
 
-def kafka_python_consumer(server: str, topic: str, done: Done) -> None:
-    """A member of a group, for a thread of its own."""
-    consumer = KafkaConsumer(
-        topic,
-        bootstrap_servers=server,
-        client_id="kafka-python-reader",
-        group_id=f"{topic}-readers",
-        auto_offset_reset="earliest",
-        session_timeout_ms=30_000,
-        max_partition_fetch_bytes=12 * 1024 * 1024,
-    )
-    while not done.over.is_set():
-        for records in consumer.poll(timeout_ms=200).values():
-            done.took([kept(record.value) for record in records])
-    consumer.close()
+    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=server,
+            client_id=f"{self.name}-reader",
+            group_id=f"{topic}-{group}",
+            auto_offset_reset="earliest",
+            session_timeout_ms=30_000,
+            max_partition_fetch_bytes=MOST_BYTES,
+        )
+        return _KafkaPythonReader(consumer)
 
+    @contextmanager
+    def listening(self) -> Iterator["KafkaPython"]:
+        """What it logs as errors within the block is among its errors.
 
-Writer = Callable[[str, str, str, Iterable[bytes], Done], None]
-Reader = Callable[[str, str, Done], None]
+        But for a request of its own that it cancels as it closes: that depends on when it closes.
+        And for what its group's coordinator tells it: a member that a busy machine lets expire
+        joins again, and whether all was read is looked at.
+        """
 
-
-def in_threads(
-    server: str,
-    topic: str,
-    write: Writer,
-    read: Reader,
-    loads: dict[str, list[Iterator[bytes]]],
-    members: int,
-) -> Done:
-    """Producers, by codec, and a group of consumers, each in a thread, until all has been read."""
-    done = Done()
-
-    def guarded(work: Callable[..., None], *arguments: Any) -> threading.Thread:
-        def run() -> None:
-            try:
-                work(*arguments)
-            except BaseException as failure:
-                done.errors.append(f"{type(failure).__name__}: {failure}")
-                done.over.set()
-
-        thread = threading.Thread(target=run, name=work.__name__)
-        thread.start()
-        return thread
-
-    with complaints_of("kafka", done):
-        readers = [guarded(read, server, topic, done) for _ in range(members)]
-        writers = [
-            guarded(write, server, topic, codec, timed, done)
-            for codec, several in loads.items()
-            for timed in several
-        ]
-        for thread in writers:
-            thread.join()
-        done.await_readers()
-        for thread in readers:
-            thread.join()
-    return done
-
-
-@contextmanager
-def complaints_of(logger: str, done: Done) -> Iterator[None]:
-    """What a Python client logs as errors is among `Done.errors`.
-
-    But for a request of its own that it cancels as it closes: that depends on when it closes. And
-    for what its group's coordinator tells it: a member that a busy machine lets expire joins again,
-    and whether all was read is looked at.
-    """
-
-    class Listener(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+        def heard(record: logging.LogRecord) -> None:
             message = record.getMessage()
             if not (message.endswith("Cancelled") or record.name.startswith("kafka.coordinator")):
-                done.errors.append(f"{record.name}: {message}")
+                self.errors.append(f"{record.name}: {message}")
 
-    listener = Listener(logging.ERROR)
-    logging.getLogger(logger).addHandler(listener)
-    try:
-        yield
-    finally:
-        logging.getLogger(logger).removeHandler(listener)
+        listener = logging.Handler(logging.ERROR)
+        listener.emit = heard
+        logging.getLogger("kafka").addHandler(listener)
+        try:
+            yield self
+        finally:
+            logging.getLogger("kafka").removeHandler(listener)
 
 
-def seconds_of_test() -> float:
-    """How long clients work: KIPCTL_TAP_SECONDS, by default 8."""
-    return float(os.environ.get("KIPCTL_TAP_SECONDS", "8"))
+class _KafkaPythonWriter:
+    def __init__(self, topic: str, producer: KafkaProducer, errors: list[str]) -> None:
+        self._producer, self._topic, self._errors = producer, topic, errors
+        self._sent: list[Any] = []
+
+    def send(self, values: Sequence[bytes]) -> None:
+        self._sent += [self._producer.send(self._topic, value) for value in values]
+
+    def close(self) -> None:
+        self._producer.close(timeout=_PATIENCE_S)
+        failed = (sent.exception for sent in self._sent if not sent.succeeded())
+        self._errors += [f"{type(error).__name__}: {error}" for error in failed]
+
+
+class _KafkaPythonReader:
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self._consumer = consumer
+
+    def poll(self) -> list[bytes]:
+        came = self._consumer.poll(timeout_ms=round(_POLL_S * 1000))
+        return [record.value for records in came.values() for record in records]
+
+    def close(self) -> None:
+        self._consumer.close()

@@ -1,270 +1,312 @@
 """Stock clients through the tap while leaders rotate: no error of its making, no byte changed.
 
-Each works for 8 s; KIPCTL_TAP_SECONDS=60 makes it the full minute (ten minutes in all).
+They all work at the same time, through one tap, each on a topic of its own.
 """
 
+import hashlib
+import itertools
 import random
 import re
+import string
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
-from stock_clients import (
-    CODECS,
-    IN_FLIGHT,
-    MEGABYTES_10,
-    ROOM,
-    Done,
-    Reader,
-    Writer,
-    confluent_consumer,
-    confluent_producer,
-    console_consumers,
-    console_producer,
-    digest,
-    in_threads,
-    kafka_python_codecs,
-    kafka_python_consumer,
-    kafka_python_producer,
-    log_of,
-    paced,
-    rotating,
-    seconds_of_test,
-    values,
-)
+from campaigns import as_many, campaign
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from stock_clients import MOST_BYTES, TRANSACTIONS, Confluent, KafkaPython, StockClient, java
 
-from kipctl.clients.java import JavaClient
-from kipctl.clients.load import ConsumerLoad, ProducerLoad
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
+from kipctl.cluster.topics import await_no_topics, await_topics, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
-from kipctl.lab.jars import KafkaJars, fetched_jars
-from kipctl.lab.java import find_java
+from kipctl.lab.jars import KafkaJars
+from kipctl.process import wait_until
+from kipctl.tap.clients import Counts
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import TapOutcome, running_tap
 from kipctl.tap.spec import TapSpec
-from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600 + 8 * seconds_of_test())]
-VERSIONS = ("3.6.0", "4.3.1")
-PARTITIONS = 6
-SECONDS = seconds_of_test()
-PER_SECOND = 200
-LARGE_PER_SECOND = 0.5
-
-
-@pytest.fixture(scope="module", autouse=True)
-def releases(fetched_kafka: Callable[[str], KafkaJars]) -> None:
-    """The clients under test are of these releases."""
-    for version in VERSIONS:
-        fetched_kafka(version)
+pytestmark = [pytest.mark.kafka, campaign]
+NAMES = ("java-3.6.0", "java-4.3.1", "confluent-kafka", "kafka-python")
+PARTITIONS = 3
+ROTATIONS = as_many(3, 60)
+ROUNDS = 12
+"""For each rotation, which comes as they begin."""
+EVERY_S = 0.1
+MEGABYTES_10 = 10 * 1024 * 1024
+PATIENCE_S = 300
+"""For a client that hangs; nothing else waits for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A topic of 6 partitions on 3 brokers, and a folder."""
+class Work:
+    """A client at work on a topic: producers of every codec, and groups of two consumers."""
 
-    lab: Lab
-    topic: str
-    folder: Path
+    def __init__(self, client: StockClient, server: str, topic: str) -> None:
+        self.client, self.topic = client, topic
+        self.written: list[bytes] = []
+        self.read: dict[str, list[bytes]] = {group: [] for group in client.groups}
+        self.errors: list[str] = []
+        self._server = server
+        self._rounds: Queue[bool | None] = Queue()
+        self._numbers = itertools.count()
+        self._over = threading.Event()
+        members = [(group, member) for group in client.groups for member in range(2)]
+        self._writer = self._start(self._write)
+        self._readers = [self._start(self._read, *member) for member in members]
+
+    def has_failed_or(self, condition: Callable[["Work"], bool]) -> bool:
+        return self._over.is_set() or condition(self)
+
+    def has_read_all(self) -> bool:
+        written = set(self.written)
+        return all(written <= set(read) for read in self.read.values())
+
+    def let_write(self, rounds: int, has_large: bool) -> None:
+        """So often by each producer, one after the other; the first may have a large record."""
+        for number in range(rounds):
+            self._rounds.put(has_large and number == 0)
+
+    def has_written_all(self) -> bool:
+        return self._rounds.unfinished_tasks == 0
+
+    def end(self) -> None:
+        """Write no more, and read all that was written."""
+        self._rounds.put(None)
+        self._writer.join()
+        wait_until(lambda: self.has_failed_or(Work.has_read_all), PATIENCE_S)
+        self._over.set()
+        for reader in self._readers:
+            reader.join()
+        self.errors = self.client.take_errors()
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> threading.Thread:
+        """In a thread; what it raises is an error of the client, which then is at its end."""
+
+        def run() -> None:
+            try:
+                work(*arguments)
+            except Exception as failure:
+                self.client.errors.append(f"{type(failure).__name__}: {failure}")
+                self._over.set()
+
+        thread = threading.Thread(target=run, name=f"{self.client.name} {work.__name__}")
+        thread.start()
+        return thread
+
+    def _write(self) -> None:
+        codecs = self.client.codecs
+        writers = {codec: self.client.writer(self._server, self.topic, codec) for codec in codecs}
+        while (has_large := self._rounds.get()) is not None:
+            for codec, writer in writers.items():
+                values = list(self._values(codec, has_large))
+                self.written += map(kept, values)
+                writer.send(values)
+            self._rounds.task_done()
+            self._over.wait(EVERY_S)
+        for writer in writers.values():
+            writer.close()
+
+    def _values(self, codec: str, has_large: bool) -> Iterator[bytes]:
+        """Of 500 bytes, all different, which compress a little; a large one does not."""
+        filling = "".join(random.Random(codec).choices(string.ascii_letters, k=450))
+        for _ in range(3 if codec == TRANSACTIONS else 1):
+            yield f"{next(self._numbers)} {codec} {filling}".encode().ljust(500)
+        if has_large and codec == "none":
+            yield random.Random(next(self._numbers)).randbytes(MEGABYTES_10)
+
+    def _read(self, group: str, member: int) -> None:
+        reader = self.client.reader(self._server, self.topic, group, member)
+        while not self._over.is_set():
+            self.read[group] += map(kept, reader.poll())
+        reader.close()
 
 
-@pytest.fixture
-def place(lab: Lab, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    name = re.sub(r"\W+", "-", request.node.name).strip("-")
-    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server})
-    # A lab keeps no more than 32 MiB of a partition, unless the topic says otherwise.
-    config = {"max.message.bytes": str(12 * 1024 * 1024), "retention.bytes": "-1"}
-    admin.create_topics([NewTopic(name, PARTITIONS, 3, config=config)])[name].result()
-    yield Place(lab, name, tmp_path)
-    admin.delete_topics([name])[name].result()
+def kept(value: bytes) -> bytes:
+    """A value, or of a large one its length and its SHA-256."""
+    if len(value) < 65536:
+        return value
+    return f"{len(value)} bytes {hashlib.sha256(value).hexdigest()}".encode()
 
 
-def written_through(outcome: TapOutcome, directory: Path) -> int:
-    """Records that came into the log through the tap, by its own rows: those acknowledged, and
-    those of an answer that names both an error and an offset (appended before the leader moved).
+def worked(server: str, lab: Lab, topics: Mapping[StockClient, str]) -> list[Work]:
+    """What clients did on their topics, through this server, while leaders rotated."""
+    works = [Work(client, server, topic) for client, topic in topics.items()]
+
+    def all_have(condition: Callable[[Work], bool]) -> bool:
+        return wait_until(lambda: all(work.has_failed_or(condition) for work in works), PATIENCE_S)
+
+    def let_write(rounds: int, has_large: bool = False) -> None:
+        for work in works:
+            work.let_write(rounds, has_large)
+
+    try:
+        let_write(1)
+        assert all_have(lambda work: all(work.read.values()))
+        with Cluster(lab.access) as cluster:
+            for rotation in range(ROTATIONS):
+                let_write(ROUNDS, has_large=rotation % 2 == 0)
+                assert rotate_own_topics(cluster, list(topics.values())).failures == ()
+                assert all_have(Work.has_written_all)
+    finally:
+        for work in works:
+            work.end()
+    return works
+
+
+Log = list[tuple[int, int, bytes]]
+"""All that is committed in a topic: partition, offset, value (as `kept`), in that order."""
+
+
+def logs_of(server: str, topics: Iterable[str]) -> dict[str, Log]:
+    settings = {"bootstrap.servers": server, "group.id": "log", "enable.auto.commit": False}
+    consumer = Consumer(settings | {"enable.partition.eof": True})
+    unread = {(topic, partition) for topic in topics for partition in range(PARTITIONS)}
+    logs: dict[str, Log] = {topic: [] for topic in topics}
+    try:
+        consumer.assign([TopicPartition(*at, 0) for at in unread])
+        while unread:
+            message = consumer.poll(PATIENCE_S)
+            assert message is not None
+            topic, partition = message.topic(), message.partition()
+            if error := message.error():
+                assert error.code() == KafkaError._PARTITION_EOF, error.str()
+                unread.discard((topic, partition))
+            else:
+                logs[topic].append((partition, message.offset(), kept(message.value())))
+    finally:
+        consumer.close()
+    return {topic: sorted(log) for topic, log in logs.items()}
+
+
+def written_through(outcome: TapOutcome, directory: Path) -> Counter[str]:
+    """Records by topic that came into the log through the tap, by its own rows: those acknowledged,
+    and those of an answer that names both an error and an offset (appended before the leader
+    moved).
 
     The latter are never sent again by librdkafka if it is idempotent and a later batch of the
     partition was acknowledged: that tells it that they are in the log.
     """
-    records = 0
+    records: Counter[str] = Counter()
     for rows in record_batches(outcome, directory, "batches"):
-        columns = rows.select(["records", "error", "base_offset"]).to_pydict()
-        records += sum(
-            count
-            for count, error, offset in zip(*columns.values(), strict=True)
-            if not error or (offset is not None and offset >= 0)
-        )
+        for row in rows.to_pylist():
+            offset = row["base_offset"]
+            if not row["error"] or (offset is not None and offset >= 0):
+                records[row["topic"]] += row["records"]
     return records
 
 
-def through_the_tap(place: Place, work: Callable[[str, str, Path], Done]) -> Done:
-    """Work for some seconds through a tap while leaders rotate, and check what it came to.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What came of a client's work: in its own words, in the log, and as the tap saw it."""
 
-    `work` gets a bootstrap server, the topic and a folder. When it tells of an error, it is done
-    once more without the tap: the same kinds of error have to come up there.
-    """
-    trace = place.folder / "trace"
-    trace.mkdir()
-    here = place.lab.bootstrap_server
-    with (
-        running_tap(TapSpec(access=Access(here)), trace) as tap,
-        rotating(here, place.topic) as rotations,
-    ):
-        done = work(tap.bootstrap_server, place.topic, place.folder / "through")
-        through = log_of(tap.bootstrap_server, place.topic, PARTITIONS)
+    work: Work
+    log: Log
+    log_through_tap: Log
+    written_through_tap: int
+    counts: Sequence[Counts]
+    versions: set[str]
+    errors_without_tap: set[str]
+
+
+@pytest.fixture(scope="module")
+def seen_by_name(
+    lab: Lab, fetched_kafka: Callable[[str], KafkaJars], tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[str, Seen]:
+    topics = [f"through-tap-{name}" for name in NAMES]
+    # A lab keeps no more than 32 MiB of a partition, unless the topic says otherwise.
+    configs = {"max.message.bytes": str(MOST_BYTES), "retention.bytes": "-1"}
+    create_topics(lab.access, topics, PARTITIONS, 3, configs=configs)
+    with ExitStack() as stack, Cluster(lab.access) as cluster:
+        await_topics(cluster, topics)
+        clients = [
+            *(
+                stack.enter_context(java(fetched_kafka(version), tmp_path_factory.mktemp("java")))
+                for version in ("3.6.0", "4.3.1")
+            ),
+            Confluent(),
+            stack.enter_context(KafkaPython().listening()),
+        ]
+        seen = seen_through_tap(lab, clients, topics, tmp_path_factory.mktemp("trace"))
+        delete_topics(lab.access, topics)
+        await_no_topics(cluster, topics)
+    return seen
+
+
+def seen_through_tap(
+    lab: Lab, clients: Sequence[StockClient], topics: Sequence[str], folder: Path
+) -> dict[str, Seen]:
+    """By the name of the client, which is the beginning of its client ids."""
+    server = lab.bootstrap_server
+    with running_tap(TapSpec(access=lab.access), folder) as tap:
+        works = worked(tap.bootstrap_server, lab, dict(zip(clients, topics, strict=True)))
+        through = logs_of(tap.bootstrap_server, topics)
         outcome = tap.stop()
-    assert rotations.count(None) == len(rotations) >= SECONDS / 5, done.errors
-    direct = log_of(here, place.topic, PARTITIONS)
-
-    # Content: the log is the same through the tap and without it, and holds what was written, once.
-    assert digest(value for *_, value in through) == digest(value for *_, value in direct)
-    assert [at[:2] for at in through] == [at[:2] for at in direct]
-    in_log = sorted(value for *_, value in direct)
-    if done.written:
-        assert digest(in_log) == digest(sorted(done.written))
-    assert digest(sorted(set(done.read))) == digest(in_log)
-
-    # Nobody walked around the tap, and it had nothing to complain of.
-    assert written_through(outcome, trace) == len(in_log)
-    counts = [seen.counts for seen in outcome.clients]
     assert outcome.messages == ()
-    assert sum(one.not_decoded for one in counts) == 0
-    assert sum(one.leader_errors for one in counts) > 0
-    told = Counter({"records": len(in_log), "rotations": len(rotations)})
-    for one in counts:
-        told.update(requests=sum(one.requests.values()), leader_errors=one.leader_errors)
-        told.update(hints=one.hints, redirects=one.redirects)
-    print(place.topic, dict(told), "errors:", done.errors)
-    if done.errors:
-        met: set[str] = set()
-        for attempt in range(3):  # what leaders that move do to a client differs from run to run
-            with rotating(here, place.topic):
-                without = work(here, place.topic, place.folder / f"without-{attempt}")
+    logs, written = logs_of(server, topics), written_through(outcome, folder)
+    seen = {}
+    for work in works:
+        name, topic = work.client.name, work.topic
+        known = [client for client in outcome.clients if client.identity.client_id.startswith(name)]
+        seen[name] = Seen(
+            work,
+            logs[topic],
+            through[topic],
+            written[topic],
+            [client.counts for client in known],
+            {client.identity.software_version for client in known},
+            errors_without_tap(lab, work),
+        )
+    return seen
+
+
+def errors_without_tap(lab: Lab, work: Work) -> set[str]:
+    """The kinds of errors of a client that had some, when it works once more without the tap.
+
+    What leaders that move do to a client differs from run to run: it has three.
+    """
+    met: set[str] = set()
+    for _ in range(3):
+        if not kinds(work.errors) <= met:
+            (without,) = worked(lab.bootstrap_server, lab, {work.client: work.topic})
             met |= kinds(without.errors)
-            if kinds(done.errors) <= met:
-                break
-        assert kinds(done.errors) <= met, done.errors
-    return done
+    return met
 
 
-def kinds(errors: list[str]) -> set[str]:
+def kinds(errors: Iterable[str]) -> set[str]:
     """Errors without what is different each time: numbers."""
     return {re.sub(r"\d+", "#", error) for error in errors}
 
 
-@pytest.mark.parametrize(
-    ("version", "protocol"), [("3.6.0", "classic"), ("4.3.1", "classic"), ("4.3.1", "consumer")]
-)
-def test_java_producers_of_every_codec_and_a_group_of_two(
-    place: Place, version: str, protocol: str
-) -> None:
-    def work(server: str, topic: str, folder: Path) -> Done:
-        properties = ["session.timeout.ms=30000"] if protocol == "classic" else []
-        properties += ["group.protocol=consumer"] if protocol == "consumer" else []
-        with console_consumers(version, server, topic, 2, properties, folder) as done:
-            for codec in CODECS:
-                lines = paced(values(SECONDS / len(CODECS), PER_SECOND, 500, codec))
-                written = console_producer(version, server, topic, codec, lines, folder / codec)
-                done.written += written.written
-                done.errors += written.errors
-        return done
-
-    through_the_tap(place, work)
+@pytest.fixture(params=NAMES)
+def seen(seen_by_name: Mapping[str, Seen], request: pytest.FixtureRequest) -> Seen:
+    return seen_by_name[request.param]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_java_transactions(place: Place, version: str) -> None:
-    num_records = int(SECONDS * PER_SECOND)
-    load = ProducerLoad(
-        topic=place.topic,
-        num_records=num_records,
-        throughput=PER_SECOND,
-        record_size=500,
-        properties={
-            "transactional.id": place.topic,
-            "compression.type": "lz4",
-            IN_FLIGHT: "1",
-        },
-        transaction_ms=250,
-    )
-    done = perf_through_the_tap(place, version, load)
-    assert len(done.read) == num_records
+def test_the_log_holds_what_was_written_once_and_is_the_same_without_the_tap(seen: Seen) -> None:
+    assert seen.log_through_tap == seen.log
+    assert sorted(value for *_, value in seen.log) == sorted(seen.work.written)
+    large = [value for value in seen.work.written if value.startswith(b"10485760 bytes")]
+    assert len(large) == (ROTATIONS + 1) // 2
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_java_messages_of_10_mb(place: Place, version: str) -> None:
-    load = ProducerLoad(
-        topic=place.topic,
-        num_records=max(4, int(SECONDS * LARGE_PER_SECOND)),
-        throughput=1,
-        record_size=MEGABYTES_10,
-        properties={**ROOM, "acks": "all", IN_FLIGHT: "1"},
-    )
-    done = perf_through_the_tap(place, version, load)
-    assert all(value.startswith(b"10485760 bytes") for value in done.read)
-    assert len(done.read) == load.num_records
+def test_every_group_reads_all_of_it(seen: Seen) -> None:
+    for read in seen.work.read.values():
+        assert set(read) == set(seen.work.written)
 
 
-def perf_through_the_tap(place: Place, version: str, load: ProducerLoad) -> Done:
-    """Java's performance tools, producer and consumer at the same time, with a tap between."""
-    java = find_java()
-    jars = fetched_jars(version, java, lambda text: None)
-    client = JavaClient(version, java.path, jars.paths, heap_mb=512)
-
-    def work(server: str, topic: str, folder: Path) -> Done:
-        wanted = ConsumerLoad(
-            topic=topic,
-            num_records=load.num_records,
-            group=f"{topic}-{folder.name}",
-            properties={
-                "isolation.level": "read_committed",
-                "max.partition.fetch.bytes": str(12 * 1024 * 1024),
-            },
-            timeout_s=30,
-        )
-        with (
-            client.consumer(wanted, Access(server)) as consumer,
-            client.producer(load, Access(server)) as producer,
-        ):
-            produced, consumed = producer.outcome(), consumer.outcome()
-        assert (produced.version, consumed.version) == (version, version)
-        assert produced.records + produced.failed == load.num_records
-        assert consumed.records is not None
-        assert consumed.records >= produced.records
-        errors = [error for error in (produced.error, consumed.error) if error]
-        # The tools keep no values: what the log holds through the tap is what is read.
-        read = [value for *_, value in log_of(server, topic, PARTITIONS)]
-        return Done(read=read, errors=errors)
-
-    return through_the_tap(place, work)
+def test_it_has_only_errors_that_it_has_without_the_tap(seen: Seen) -> None:
+    assert kinds(seen.work.errors) <= seen.errors_without_tap
 
 
-def incompressible(seconds: float, per_second: float) -> Iterator[tuple[float, bytes]]:
-    """Values of 10 MB."""
-    for number in range(max(3, int(seconds * per_second))):
-        yield number / per_second, random.Random(number).randbytes(MEGABYTES_10)
-
-
-@pytest.mark.parametrize(
-    ("write", "read", "codecs"),
-    [
-        pytest.param(confluent_producer, confluent_consumer, CODECS, id="confluent-kafka"),
-        pytest.param(
-            kafka_python_producer, kafka_python_consumer, kafka_python_codecs(), id="kafka-python"
-        ),
-    ],
-)
-def test_python_producers_of_every_codec_and_a_group_of_two(
-    place: Place, write: Writer, read: Reader, codecs: list[str]
-) -> None:
-    def work(server: str, topic: str, folder: Path) -> Done:
-        loads = {
-            codec: [paced(values(SECONDS, PER_SECOND // len(codecs), 500, codec))]
-            for codec in codecs
-        }
-        loads["none"].append(paced(incompressible(SECONDS, LARGE_PER_SECOND)))
-        return in_threads(server, topic, write, read, loads, members=2)
-
-    through_the_tap(place, work)
+def test_nobody_walks_around_the_tap_and_it_reads_all(seen: Seen) -> None:
+    assert seen.written_through_tap == len(seen.log)
+    assert sum(counts.not_decoded for counts in seen.counts) == 0
+    assert sum(counts.leader_errors for counts in seen.counts) > 0
+    name = seen.work.client.name
+    assert seen.versions == {name.removeprefix("java-")} or not name.startswith("java-")
