@@ -3,19 +3,19 @@
     python benchmarks/roll_faults.py --kills 30 --seed 1 [--output json]
     python benchmarks/roll_faults.py --moments 20 --seed 1 [--output json]
 
-`--kills`: on a lab of three brokers `kipctl roll --lab` is ended by SIGKILL at a random moment of
-the time that it takes when it is left alone; one `--resume` in three is killed at a random moment
-too. The last `--resume` has to end with status 0 (or say which broker to look at: then it is told
-what its log says): each broker has started once, replicas and leaders are as before.
+`--kills`: on a lab of three brokers `kipctl roll --lab` is ended by SIGKILL when a random broker
+has come to a random phase, up to a second later; one `--resume` in three is killed too. The last
+`--resume` has to end with status 0 (or say which broker to look at: then it is told what its log
+says): each broker has started once, replicas and leaders are as before.
 
 `--moments`: on a lab of four brokers and three controllers, under an acks=all load, a random node
 is killed, paused or restarted at a random moment of a throttled drain or of a roll with
 `--controllers`, and comes back after some seconds. kipctl has to end. What it says is held beside
-what is to be seen: with status 0 the drained broker has no replica, or every node is a new process;
-otherwise the nodes that it says are done are, and the command that it names ends it with status 0.
-Every record that was acknowledged is in the log once, read by another client.
+what is to be seen: with status 0 the drained broker has no replica, or every rolled node is a new
+process; otherwise the nodes that it says are done are, and the command that it names ends it with
+status 0. Every record that was acknowledged is in the log once, read by another client.
 
-`--seed N` with 1 repeats moment N.
+`--seed` with what it was plus N, and 1, repeats moment N.
 """
 
 import argparse
@@ -30,7 +30,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -46,6 +46,7 @@ from kipctl.lab.node import NodeState
 from kipctl.lab.properties import LabSpec, Role
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table
+from kipctl.roll.next_step import Phase
 from kipctl.roll.record import RollRecord, rolls
 from kipctl.transport.request import Cluster
 
@@ -55,19 +56,25 @@ PARTITIONS = 8
 MEGABYTES = 2
 """In each partition, for a drain to copy."""
 RATE = "400kB/s"
+RECORDS_PER_SECOND = 50.0
 UNASKED = (("leader.imbalance.check.interval.seconds", "86400"),)
 PATIENCE_S = 900.0
 SETTLES_S = 120.0
+POLL_S = 0.01
 TIMEOUT = ("--timeout", "240")
 ROLL = ("roll", "--lab", *TIMEOUT)
-ROLL_ALL = (*ROLL, "--controllers")
 DRAINED = 4
 DRAIN = (
     *("reassign", "--drain", str(DRAINED), "--topic", NAME),
     *("--batch", "2", "--between", "0s", "--throttle", RATE, *TIMEOUT),
 )
+DRAINS_S = 15.0
+RESTARTS_S = 3.0
+"""How long a drain, and the restart of a broker, take at least: by the throttle, and by the session
+of a broker, which has to end before it is registered again."""
 RESUMES = 3
 """One in so many resumes is killed too."""
+PHASES = (Phase.LEADERS_OFF, Phase.RESTARTING, Phase.RESTARTED, Phase.LEADERS_BACK)
 KILL, PAUSE, RESTART = "kill", "pause", "restart"
 UNABLE = "whether it has been restarted cannot be seen"
 
@@ -105,7 +112,7 @@ class Ran:
 class Moment:
     """One moment, how kipctl ended, and what was wrong; times are seconds."""
 
-    seed: int
+    number: int
     what: str
     node: str
     after_s: float
@@ -114,6 +121,25 @@ class Moment:
     took_s: float
     acknowledged: int = 0
     fault: str = ""
+
+
+def starts(lab: Lab) -> frozenset[tuple[int, str]]:
+    """What the brokers' logs tell of their starts: the broker, and the line with its time.
+
+    A log that has grown too large is rolled over: that of before is read too.
+    """
+    told = set()
+    for node in lab.nodes:
+        for path in (node.log_path, node.log_path.with_name(f"{node.log_path.name}.1")):
+            with suppress(FileNotFoundError):
+                lines = path.read_text(errors="replace").splitlines()
+                told.update((node.id, line) for line in lines if STARTED in line)
+    return frozenset(one for one in told if lab.node(one[0]).role is Role.BROKER)
+
+
+def started(lab: Lab, before: Set[tuple[int, str]]) -> Counter[int]:
+    """How often each broker has started since."""
+    return Counter(broker for broker, _ in starts(lab) - before)
 
 
 class Bench:
@@ -168,9 +194,15 @@ class Bench:
                 raise
             return Ran(process.returncode, said)
 
-    def kill(self, after_s: float, *words: str) -> bool:
-        """Kill it at that moment; False when it had ended before."""
+    def kill(self, after_s: float, *words: str, phase: Phase | None = None, of: int = 0) -> bool:
+        """Kill it so long after a broker has come to a phase; False when it had ended before.
+
+        Without a phase it is so long after its start.
+        """
+        earlier = self.last_roll
         with self.start(*words) as process:
+            while phase and not self._has_come(earlier, phase, of) and process.poll() is None:
+                time.sleep(POLL_S)
             with suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=after_s)
                 return False
@@ -178,15 +210,11 @@ class Bench:
             process.communicate()
             return True
 
-    @property
-    def starts(self) -> Counter[int]:
-        """How often each broker has started, by its own log."""
-        return Counter(
-            {
-                node: self.lab.log_path(node).read_text(errors="replace").count(STARTED)
-                for node in self.brokers
-            }
-        )
+    def _has_come(self, earlier: RollRecord | None, phase: Phase, broker: int) -> bool:
+        """Whether a roll that is not the earlier one has come to this phase of this broker."""
+        record = self.last_roll
+        is_new = record is not None and (earlier is None or record.id != earlier.id)
+        return is_new and str(phase) in record.step(broker).at
 
     @property
     def processes(self) -> dict[int, int | None]:
@@ -239,40 +267,35 @@ def bench(lab: Lab) -> Iterator[Bench]:
             admin.delete_topics([NAME])[NAME].result()
 
 
-def kills(lab: Lab, seeds: Sequence[int], brokers: str = "") -> Iterator[Moment]:
-    """kipctl is killed once for each seed, and some of its resumes."""
+def kills(lab: Lab, chances: Iterable[random.Random], brokers: Sequence[int]) -> Iterator[Moment]:
+    """kipctl is killed once for each chance while it restarts these brokers, and some resumes."""
     roll = [*ROLL]
-    for broker in filter(None, brokers.split(",")):
-        roll += ("--broker", broker)
+    for broker in brokers:
+        roll += ("--broker", str(broker))
     with bench(lab) as one:
-        chosen = [int(broker) for broker in brokers.split(",")] if brokers else one.brokers
-        began = time.monotonic()
-        if (ran := one.run(*roll)).status:
-            raise RuntimeError(f"the roll itself: {ran}")
-        seconds = time.monotonic() - began
-        for seed in seeds:
-            yield _killed(one, seed, roll, chosen, seconds)
+        for number, chance in enumerate(chances):
+            yield _killed(one, number, chance, roll, brokers)
 
 
 def _killed(
-    one: Bench, seed: int, roll: Sequence[str], brokers: Sequence[int], within_s: float
+    one: Bench, number: int, chance: random.Random, roll: Sequence[str], brokers: Sequence[int]
 ) -> Moment:
-    chance = random.Random(seed)
-    after_s = chance.uniform(0, within_s)
-    before, earlier, began = one.starts, one.last_roll, time.monotonic()
-    one.kill(after_s, *roll)
+    phase, broker = chance.choice((None, *PHASES)), chance.choice(brokers)
+    after_s = chance.uniform(0, 1)
+    before, earlier, began = starts(one.lab), one.last_roll, time.monotonic()
+    one.kill(after_s, *roll, phase=phase, of=broker)
     record = one.last_roll
     if record is None or (earlier and record.id == earlier.id):
-        is_same = one.starts == before
+        is_same = starts(one.lab) == before
         fault = one.difference(_as_before(one)) or ("" if is_same else "a broker was restarted")
-        return Moment(seed, "killed", "kipctl", after_s, 0, "nothing was begun", 0, fault=fault)
+        return Moment(number, "killed", "kipctl", after_s, 0, "nothing was begun", 0, fault=fault)
     how = "--resume"
     found = "done"
     if left := record.left:
         found = str(left[0].phase)
     while record.may_be_resumed and not chance.randrange(RESUMES):
         how = "--resume, killed too"
-        one.kill(chance.uniform(0, within_s), "roll", "--resume")
+        one.kill(chance.uniform(0, RESTARTS_S * len(brokers)), "roll", "--resume")
         record = one.last_roll or record
     fault, status = "", 0
     if record.may_be_resumed:
@@ -281,21 +304,21 @@ def _killed(
             how, ran = "--was-restarted", _told(one, before, ran)
         status = ran.status
         fault = f"{ran}" if status else ""
-    started = one.starts - before
-    if not fault and started != Counter(dict.fromkeys(brokers, 1)):
-        fault = f"started: {dict(started)}"
+    times = started(one.lab, before)
+    if not fault and times != Counter(brokers):
+        fault = f"started: {dict(times)}"
     fault = fault or one.difference(_as_before(one))
     took_s = time.monotonic() - began
-    return Moment(seed, "killed", f"kipctl ({found})", after_s, status, how, took_s, fault=fault)
+    return Moment(number, "killed", f"kipctl ({found})", after_s, status, how, took_s, fault=fault)
 
 
-def _told(one: Bench, before: Counter[int], ran: Ran) -> Ran:
+def _told(one: Bench, before: Set[tuple[int, str]], ran: Ran) -> Ran:
     """Say what the log of the broker in hand says."""
     asked = re.search(r"Stopped at broker (\d+)", ran.said)
     if asked is None:
         return ran
-    was_restarted = one.starts[int(asked[1])] > before[int(asked[1])]
-    return one.run("roll", "--resume", "--was-restarted", "yes" if was_restarted else "no")
+    was_restarted = "yes" if started(one.lab, before)[int(asked[1])] else "no"
+    return one.run("roll", "--resume", "--was-restarted", was_restarted)
 
 
 def _as_before(one: Bench) -> Callable[[Layout], str]:
@@ -343,22 +366,13 @@ class Striker(threading.Thread):
             time.sleep(0.5)
 
 
-def moments(lab: Lab, seeds: Sequence[int]) -> Iterator[Moment]:
-    """A drain or a roll with one fault, for each seed."""
+def moments(lab: Lab, chances: Iterable[random.Random], rolled: int) -> Iterator[Moment]:
+    """A drain, or a roll of so many brokers and all controllers, with one fault for each chance."""
     with bench(lab) as one:
         _fill(lab)
         reader = Reader(lab.bootstrap_server, NAME, PARTITIONS)
-        seconds = {}
-        for words in (DRAIN, ROLL_ALL):
-            began = time.monotonic()
-            if (ran := one.run(*words)).status:
-                raise RuntimeError(f"{words[0]} itself: {ran}")
-            seconds[words] = time.monotonic() - began
-            if words is DRAIN and (back := one.run("reassign", "--rollback")).status:
-                raise RuntimeError(f"rollback itself: {back}")
-        for seed in seeds:
-            words = (DRAIN, ROLL_ALL)[seed % 2]
-            yield _struck(one, reader, seed, words, seconds[words])
+        for number, chance in enumerate(chances):
+            yield _struck(one, reader, number, chance, rolled)
 
 
 def _fill(lab: Lab) -> None:
@@ -371,15 +385,23 @@ def _fill(lab: Lab) -> None:
         raise RuntimeError("the topic cannot be filled")
 
 
-def _struck(one: Bench, reader: Reader, seed: int, words: Sequence[str], within_s: float) -> Moment:
-    chance = random.Random(seed)
+def _struck(one: Bench, reader: Reader, number: int, chance: random.Random, rolled: int) -> Moment:
     node = chance.choice(one.lab.nodes)
     what = chance.choice((KILL, PAUSE, RESTART))
+    words, within_s = DRAIN, DRAINS_S
+    if not chance.randrange(2):
+        brokers = chance.sample(one.brokers, rolled)
+        chosen = (word for broker in brokers for word in ("--broker", str(broker)))
+        words, within_s = (*ROLL, "--controllers", *chosen), RESTARTS_S * rolled
     fault = Fault(what, node.id, chance.uniform(0, within_s), chance.uniform(1, 10))
     before, began = one.processes, time.monotonic()
     striker = Striker(one.lab, fault)
     wrong: list[str] = []
-    with load(one.lab.bootstrap_server, NAME, PARTITIONS, prefix=f"{seed}-") as settled:
+    with load(
+        *(one.lab.bootstrap_server, NAME, PARTITIONS),
+        rate=RECORDS_PER_SECOND,
+        prefix=f"{number}-",
+    ) as settled:
         striker.start()
         ran, how = Ran(-1, ""), ""
         try:
@@ -388,7 +410,7 @@ def _struck(one: Bench, reader: Reader, seed: int, words: Sequence[str], within_
             striker.join()
             wrong.append(one.mend())
             checks = _drain_is_true if words is DRAIN else _roll_is_true
-            how = checks(one, ran, before, wrong)
+            how = checks(one, words, ran, before, wrong)
         except subprocess.TimeoutExpired as stuck:
             wrong.append(f"it did not end: {stuck}")
         striker.join()
@@ -400,7 +422,7 @@ def _struck(one: Bench, reader: Reader, seed: int, words: Sequence[str], within_
     one.elect()
     wrong.append(one.difference(_as_before(one)))
     return Moment(
-        seed,
+        number,
         f"{words[0]}: {fault.what}",
         node.spec.label,
         fault.after_s,
@@ -412,7 +434,9 @@ def _struck(one: Bench, reader: Reader, seed: int, words: Sequence[str], within_
     )
 
 
-def _drain_is_true(one: Bench, ran: Ran, before: dict[int, int | None], wrong: list[str]) -> str:
+def _drain_is_true(
+    one: Bench, words: Sequence[str], ran: Ran, before: dict[int, int | None], wrong: list[str]
+) -> str:
     """Hold what a drain has said beside the cluster, end it, and undo it; how it was ended."""
     how = "itself"
     if ran.status:
@@ -425,7 +449,7 @@ def _drain_is_true(one: Bench, ran: Ran, before: dict[int, int | None], wrong: l
             wrong.append(f"it does not say what is left to do: {ran}")
         again = one.run("reassign", "--resume", *TIMEOUT)
         if "othing is left to resume" in again.said:
-            again = one.run(*DRAIN)
+            again = one.run(*words)
         else:
             how = "--resume"
         if again.status:
@@ -445,7 +469,9 @@ def _replicas_as_before(one: Bench) -> Callable[[Layout], str]:
     return lambda now: "" if now.replicas == one.before.replicas else f"changed: {now}"
 
 
-def _roll_is_true(one: Bench, ran: Ran, before: dict[int, int | None], wrong: list[str]) -> str:
+def _roll_is_true(
+    one: Bench, words: Sequence[str], ran: Ran, before: dict[int, int | None], wrong: list[str]
+) -> str:
     """Hold what a roll has said beside the processes, and end it; how it was ended."""
     how = "itself"
     wrong.append(_steps_are_true(one, ran, before))
@@ -456,7 +482,7 @@ def _roll_is_true(one: Bench, ran: Ran, before: dict[int, int | None], wrong: li
             how = "the same again"  # it was refused before it began
             if ran.status != 4:
                 wrong.append(f"it does not say what is left to do: {ran}")
-            ran = one.run(*ROLL_ALL)
+            ran = one.run(*words)
             continue
         asked = re.search(r"Stopped at (?:broker|controller) (\d+) \((.*?)\)", ran.said)
         if asked is None:
@@ -472,8 +498,10 @@ def _roll_is_true(one: Bench, ran: Ran, before: dict[int, int | None], wrong: li
     if ran.status:
         wrong.append(f"not ended: {ran}")
     else:
-        same = [node for node, pid in one.processes.items() if pid == before[node]]
-        wrong.append(f"not restarted: {same}" if same else "")
+        record = one.last_roll
+        rolled = [step.broker for step in record.steps] if record else []
+        same = [node for node in rolled if one.processes[node] == before[node]]
+        wrong.append(f"not restarted: {same}" if same or not rolled else "")
     wrong.append(one.difference(_replicas_as_before(one)))
     return how
 
@@ -504,7 +532,7 @@ def report(ended: Sequence[Moment]) -> Report:
         (Table("Killed, and ended", columns, rows),),
         (
             f"{len(ended)} moments, {len(faults)} faults.{read}",
-            *(f"{one.seed}: {one.fault}" for one in faults),
+            *(f"{one.number}: {one.fault}" for one in faults),
         ),
     )
 
@@ -525,7 +553,10 @@ def main() -> None:
         lab = Lab.up(LabSpec(name=NAME, c1_only=True, config=UNASKED, **size), lambda text: None)
         try:
             seeds = range(options.seed, options.seed + (options.kills or options.moments))
-            for one in (kills if options.kills else moments)(lab, seeds):
+            chances = map(random.Random, seeds)
+            for one in (
+                kills(lab, chances, (1, 2, 3)) if options.kills else moments(lab, chances, 4)
+            ):
                 sys.stderr.write(f"{one}\n")
                 ended.append(one)
         finally:

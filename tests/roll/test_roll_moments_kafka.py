@@ -1,24 +1,20 @@
 """Rolls on real brokers that are killed at random moments, and of nodes that are."""
 
-import os
 from collections.abc import Callable
 
 import pytest
+from campaigns import as_many, campaign, chance
 from roll_faults import UNASKED, kills, moments
 
 from kipctl.lab.cluster import Lab
 
-pytestmark = pytest.mark.kafka
-
-SEED = int(os.environ.get("KIPCTL_FAULTS_SEED", "1"))
-"""Of the moments; when they come depends on the machine as well."""
+pytestmark = [pytest.mark.kafka, campaign]
 
 
-@pytest.mark.timeout(900)
-def test_killed_at_a_random_moment_a_roll_is_ended_by_the_next(lab: Lab) -> None:
-    """More of them: benchmarks/roll_faults.py --kills."""
-    print(f"KIPCTL_FAULTS_SEED={SEED}")
-    for ended in kills(lab, range(SEED, SEED + 2), "2"):
+@pytest.mark.timeout(1500)
+def test_killed_at_a_random_moment_a_roll_is_ended_by_the_next(struck_lab: Lab) -> None:
+    chances = (chance(f"a roll is killed {n}") for n in range(as_many(2, 40)))
+    for ended in kills(struck_lab, chances, (2,)):
         assert ended.fault == "", ended
 
 
@@ -26,8 +22,8 @@ def test_killed_at_a_random_moment_a_roll_is_ended_by_the_next(lab: Lab) -> None
 def test_a_node_that_is_struck_meanwhile_loses_no_record_and_what_is_left_is_said(
     make_lab: Callable[..., Lab],
 ) -> None:
-    """A drain and a roll, each with one fault. More: benchmarks/roll_faults.py --moments."""
-    print(f"KIPCTL_FAULTS_SEED={SEED}")
+    """A drain or a roll, with one fault."""
     lab = make_lab(brokers=4, controllers=3, config=UNASKED)
-    for ended in moments(lab, range(SEED, SEED + 2)):
+    chances = (chance(f"a node is struck {n}") for n in range(as_many(1, 20)))
+    for ended in moments(lab, chances, rolled=as_many(2, 4)):
         assert ended.fault == "", ended
