@@ -1,44 +1,22 @@
 """A connection's exchange without sockets: a test plays both the client and the broker."""
 
 from pathlib import Path
-from uuid import UUID
 
 import pyarrow as pa
-from record_batches import Record, encode_batch
+from tap_messages import HOST, PORTS, answer_frame, ask_metadata, metadata
 
-from kipctl.protocol.api import ApiKey, encode_request
-from kipctl.protocol.message import ZERO_UUID, encode
-from kipctl.protocol.metadata import (
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from kipctl.protocol.produce import (
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from kipctl.protocol.api import encode_request
+from kipctl.protocol.message import Request, Response
 from kipctl.tap.addresses import Addresses
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
 from kipctl.tap.recorder import COLUMNS
+from kipctl.tap.rewrite import read_answer
 from kipctl.tap.spec import TapSpec
 from kipctl.trace import export
 from kipctl.trace.schema import DATASETS
 from kipctl.transport.access import Access
 
-TOPIC = "t"
-HOST = "127.0.0.1"
-PORTS = {1: 9001, 2: 9002, 3: 9003}
-"""Of the brokers."""
 TAP_PORTS = 10_000
 """A broker's port at the tap is its own and so many more."""
 
@@ -67,15 +45,33 @@ class Wire:
         exchange = Exchange(self.observer, self._made, address, "tap", self.now)
         return Peer(self, exchange, client_id)
 
+    def connect_to(self, *brokers: int) -> list["Peer"]:
+        """Connections of a client, which knows broker 1 as the leader, in epoch 0."""
+        peers = [self.connect(broker) for broker in brokers]
+        peers[0].call(ask_metadata(), metadata((1, 0)))
+        return peers
+
     def after(self, us: int) -> None:
         self.now += us
 
-    def rows(self, dataset: str) -> list[dict]:
-        """What was recorded; the tap is over."""
+    @property
+    def client(self):
+        """The only client, whatever it says of its software at last."""
+        clients = self.observer.clients.values()
+        (client,) = (client for client in clients if client.counts.requests.total())
+        return client
+
+    @property
+    def counts(self):
+        return self.client.counts
+
+    def rows(self, dataset: str, *columns: str) -> list:
+        """What was recorded, as tuples of these columns or as dicts of all; the tap is over."""
         self.observer.close()
         meaning = export.Meaning(0, {"source": "tap"}, self.observer.recorder.names, COLUMNS)
         batches = export.record_batches(meaning, self.folder, dataset)
-        return pa.Table.from_batches(batches, DATASETS[dataset]).to_pylist()
+        rows = pa.Table.from_batches(batches, DATASETS[dataset]).to_pylist()
+        return [tuple(row[name] for name in columns) for row in rows] if columns else rows
 
 
 class Peer:
@@ -86,90 +82,27 @@ class Peer:
         self._correlation = 0
         self._asked: list[tuple[int, type, int]] = []
 
-    def ask(self, request, version: int) -> None:
+    def ask(self, request: Request, version: int = 12) -> None:
         """The client asks."""
         self._correlation += 1
-        self._asked.append((self._correlation, type(request), version))
-        frame = encode_request(request, version, self._correlation, self.client_id)
+        self._asked.append((self._correlation, request.api.key, version))
+        self.send(encode_request(request, version, self._correlation, self.client_id))
+
+    def send(self, frame: bytes) -> None:
+        """The client sends whatever bytes."""
         self.exchange.request(frame, self.wire.now)
 
-    def answer(self, body) -> bytes:
-        """The broker answers the oldest request; returns what the client gets."""
-        correlation, request, version = self._asked.pop(0)
-        flexible = version >= request.api.flexible_since and request.api.key != (
-            ApiKey.API_VERSIONS
-        )
-        content = correlation.to_bytes(4, "big") + b"\0" * flexible + encode(body, version)
-        frame = len(content).to_bytes(4, "big") + content
+    def answer(self, body: Response) -> Response:
+        """The broker answers the oldest request. Returns what the client gets, as it reads it."""
+        correlation, api_key, version = self._asked.pop(0)
+        return read_answer(api_key, version, self.get(answer_frame(body, version, correlation)))
+
+    def get(self, frame: bytes) -> bytes:
+        """The broker sends whatever bytes. Returns those that the client gets."""
         return self.exchange.answer(frame, self.wire.now).frame
 
-
-def records(count: int, value: bytes = b"v") -> bytes:
-    """A batch of so many records."""
-    return encode_batch([Record(value=value) for _ in range(count)])
-
-
-def produce(*batches: tuple[int, bytes], acks: int = 1) -> ProduceRequest:
-    """A request with a batch for each (partition, batch)."""
-    return ProduceRequest(
-        acks=acks,
-        timeout_ms=1000,
-        topic_data=(
-            TopicProduceData(
-                name=TOPIC,
-                partition_data=tuple(
-                    PartitionProduceData(index=index, records=batch) for index, batch in batches
-                ),
-            ),
-        ),
-    )
-
-
-def produced(*answers: tuple[int, int], hint: tuple[int, int] | None = None) -> ProduceResponse:
-    """An answer with (partition, error) for each; `hint` is (leader, epoch) of those in error."""
-    leader = LeaderIdAndEpoch(*hint) if hint else LeaderIdAndEpoch()
-    return ProduceResponse(
-        responses=(
-            TopicProduceResponse(
-                name=TOPIC,
-                partition_responses=tuple(
-                    PartitionProduceResponse(
-                        index=index,
-                        error_code=error,
-                        base_offset=-1 if error else 100,
-                        current_leader=leader if error else LeaderIdAndEpoch(),
-                    )
-                    for index, error in answers
-                ),
-            ),
-        ),
-        node_endpoints=(NodeEndpoint(hint[0], HOST, PORTS[hint[0]]),) if hint else (),
-    )
-
-
-def ask_metadata(*topics: str) -> MetadataRequest:
-    """For these topics; without any, for all."""
-    asked = tuple(MetadataRequestTopic(name=name) for name in topics)
-    return MetadataRequest(topics=asked or None)
-
-
-def metadata(*leaders: tuple[int, int], topic_id: UUID = ZERO_UUID) -> MetadataResponse:
-    """Partitions from 0 up with (leader, epoch) each."""
-    return MetadataResponse(
-        brokers=tuple(
-            MetadataResponseBroker(node, HOST, port, f"rack-{node}") for node, port in PORTS.items()
-        ),
-        cluster_id="cluster",
-        topics=(
-            MetadataResponseTopic(
-                name=TOPIC,
-                topic_id=topic_id,
-                partitions=tuple(
-                    MetadataResponsePartition(
-                        partition_index=index, leader_id=leader, leader_epoch=epoch
-                    )
-                    for index, (leader, epoch) in enumerate(leaders)
-                ),
-            ),
-        ),
-    )
+    def call(self, request: Request, answer: Response, took_us: int = 0, version: int = 12):
+        """The client asks, and so much later the broker answers. Returns what the client reads."""
+        self.ask(request, version)
+        self.wire.after(took_us)
+        return self.answer(answer)
