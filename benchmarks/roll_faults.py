@@ -554,9 +554,8 @@ def main() -> None:
         try:
             seeds = range(options.seed, options.seed + (options.kills or options.moments))
             chances = map(random.Random, seeds)
-            for one in (
-                kills(lab, chances, (1, 2, 3)) if options.kills else moments(lab, chances, 4)
-            ):
+            tried = kills(lab, chances, (1, 2, 3)) if options.kills else moments(lab, chances, 4)
+            for one in tried:
                 sys.stderr.write(f"{one}\n")
                 ended.append(one)
         finally:

@@ -7,6 +7,7 @@ import io
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
@@ -48,7 +49,7 @@ class World:
     does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
     controller 103 is not caught up. In the `short_looks` of the last `looks` before restarts a
     replica is not in sync; in the `silent_looks` nobody answers. The guard pauses the roll for
-    `guard_pause_s`, on the clock `now_s`, each time it is asked.
+    `guard_pause_s` each time it is asked. The world has a clock of its own, `now_s`.
     """
 
     folder: Path
@@ -72,6 +73,7 @@ class World:
     not_known: tuple[str, ...] = ()
     said: list[str] = field(default_factory=list)
     history: list[str] = field(default_factory=list)
+    rolls: list[Roll] = field(default_factory=list)
 
     @property
     def quorum(self) -> Quorum:
@@ -110,11 +112,16 @@ class World:
         return cluster_of((1, 2, 3), (2, 3, 1), (3, 1, 2), brokers=(1, 2, 3), leaders=leaders)
 
     def monotonic(self) -> float:
-        """With `sleep` a clock for a test that takes it in place of `time`."""
+        """With `sleep` in place of those of `time`."""
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
+        """The time passes at once, and in it a restart that was called comes to its end."""
         self.now_s += seconds
+        for step in self.rolls[-1].record.left if self.rolls else ():
+            if step.process:
+                with suppress(ChildProcessError):
+                    os.waitid(os.P_PID, step.process.pid, os.WEXITED | os.WNOWAIT)
 
     def moment(self) -> None:
         """Something could happen to kipctl here."""
@@ -143,7 +150,7 @@ class World:
     def roll(self, record: RollRecord, said: bool | None = None) -> Roll:
         cluster = Cluster("127.0.0.1:9", "test", 1)
         exporters = Exporters()
-        return Roll(
+        roll = Roll(
             record,
             SeenWorld(cluster, exporters, world=self),
             LedWorld(
@@ -161,6 +168,8 @@ class World:
             self.said.append,
             said,
         )
+        self.rolls.append(roll)
+        return roll
 
     def hear(self, text: str) -> None:
         """What the operator is told."""
