@@ -3,39 +3,24 @@
 import socket
 import struct
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple, Self
-from uuid import UUID
 
-from record_batches import Record, encode_batch
+from tap_messages import answer_frame, framed, metadata, produce, produced, records
 
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from kipctl.protocol.message import R, Request, Response, encode
-from kipctl.protocol.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
-from kipctl.protocol.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-    TopicProduceResponse,
-)
+from kipctl.protocol.message import R, Request, Response
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.tap.process import RunningTap, running_tap
+from kipctl.tap.spec import TapSpec
+from kipctl.transport.access import Access
 
-TOPIC = "t"
-TOPIC_ID = UUID(int=0xABC)
 VERSIONS = {0: (0, 13), 1: (4, 18), 3: (0, 13), 17: (0, 1), 18: (0, 4), 36: (0, 2)}
 TIMEOUT_S = 30.0
 """For a test that hangs; nothing else waits for it."""
-
-_FLEXIBLE_SINCE = {0: 9, 1: 12, 3: 9, 36: 2}
 
 
 class Asked(NamedTuple):
@@ -48,13 +33,11 @@ class Asked(NamedTuple):
     frame: bytes
     """Without its length."""
 
-    def answer(self, body: Response | bytes, correlation_id: int | None = None) -> bytes:
-        """The frame that answers with this body."""
-        said = self.correlation_id if correlation_id is None else correlation_id
-        flexible = self.version >= _FLEXIBLE_SINCE.get(self.api_key, 1 << 15)
-        content = body if isinstance(body, bytes) else encode(body, self.version)
-        frame = struct.pack(">i", said) + b"\0" * flexible + content
-        return struct.pack(">i", len(frame)) + frame
+    def answer(self, body: Response | bytes) -> bytes:
+        """The frame that answers with this body, or with whatever stands behind the number."""
+        if isinstance(body, bytes):
+            return framed(struct.pack(">i", self.correlation_id) + body)
+        return answer_frame(body, self.version, self.correlation_id)
 
 
 Script = Callable[[Asked, socket.socket], bytes | None]
@@ -66,18 +49,13 @@ class HangUp(Exception):  # noqa: N818
 
 
 class RawBroker:
-    """Broker 1, which leads the only partition and knows each Produce to be appended at 0.
+    """Broker 1, which leads the only partition and knows each Produce to be appended.
 
     A connection is served one request at a time, in a thread of its own.
     """
 
-    def __init__(
-        self,
-        script: Script = lambda asked, connection: None,
-        versions: Mapping[int, tuple[int, int]] = VERSIONS,
-    ) -> None:
+    def __init__(self, script: Script = lambda asked, connection: None) -> None:
         self.script = script
-        self.versions = versions
         self.asked: list[Asked] = []
         self.ended = threading.Semaphore(0)
         """Released for each connection that has come to its end."""
@@ -109,23 +87,13 @@ class RawBroker:
         """What a broker in its right mind answers."""
         match asked.api_key:
             case ApiKey.API_VERSIONS:
-                keys = tuple(ApiVersion(key, *span) for key, span in self.versions.items())
+                keys = tuple(ApiVersion(key, *span) for key, span in VERSIONS.items())
                 return asked.answer(ApiVersionsResponse(api_keys=keys))
             case ApiKey.METADATA:
-                return asked.answer(self._metadata())
+                return asked.answer(metadata((1, 5), ports={1: self.port}))
             case ApiKey.PRODUCE:
-                return asked.answer(produced(asked.version))
+                return asked.answer(produced((0, 0)))
         raise AssertionError(asked)
-
-    def _metadata(self) -> MetadataResponse:
-        partition = MetadataResponsePartition(
-            partition_index=0, leader_id=1, leader_epoch=5, replica_nodes=(1,), isr_nodes=(1,)
-        )
-        return MetadataResponse(
-            brokers=(MetadataResponseBroker(1, "127.0.0.1", self.port),),
-            cluster_id="raw",
-            topics=(MetadataResponseTopic(0, TOPIC, TOPIC_ID, partitions=(partition,)),),
-        )
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -153,28 +121,12 @@ class RawBroker:
         self.ended.release()
 
 
-def produced(version: int) -> ProduceResponse:
-    by_id = version >= 13
-    topic = TopicProduceResponse(
-        name="" if by_id else TOPIC,
-        topic_id=TOPIC_ID if by_id else UUID(int=0),
-        partition_responses=(PartitionProduceResponse(index=0, base_offset=0),),
-    )
-    return ProduceResponse(responses=(topic,))
-
-
-def produce_request(value: bytes = b"value", acks: int = 1) -> ProduceRequest:
-    """One record for the topic's only partition, for a version with topic names."""
-    data = PartitionProduceData(index=0, records=encode_batch([Record(value=value)]))
-    topic = TopicProduceData(name=TOPIC, partition_data=(data,))
-    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=(topic,))
-
-
-METADATA = MetadataRequest(topics=None)
+ALL_METADATA = MetadataRequest(topics=None)
+ONE_RECORD = produce((0, records(1)))
 EXCHANGE: tuple[tuple[Request[Any], int], ...] = (
     (ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 3),
-    (METADATA, 12),
-    (produce_request(), 9),
+    (ALL_METADATA, 12),
+    (ONE_RECORD, 9),
 )
 """What a client says first of all, with the versions."""
 
@@ -204,11 +156,18 @@ class RawClient:
         self._next += 1
         return self._next - 1
 
+    def send(self, request: Request[Any], version: int) -> None:
+        """Send a request, and do not wait for the answer to it."""
+        self.socket.sendall(self.frame(request, version))
+
     def ask(self, request: Request[R], version: int) -> R:
         """Send a request, and the answer to it."""
-        frame = self.frame(request, version)
-        self.socket.sendall(frame)
+        self.send(request, version)
         return self.answer_to(type(request), version)
+
+    def exchange(self) -> list[Any]:
+        """The answers to what a client says first of all."""
+        return [self.ask(request, version) for request, version in EXCHANGE]
 
     def answer_to(self, request_class: type[Request[R]], version: int) -> R:
         """The next answer, which has to be that to the last frame made."""
@@ -235,3 +194,36 @@ class RawClient:
                 raise ConnectionError("the connection ended")
             parts += part
         return bytes(parts)
+
+
+class Tap:
+    """A running tap, and how many of its messages were read."""
+
+    def __init__(self, running: RunningTap) -> None:
+        self.show, self.stop, self.pid = running.show, running.stop, running.pid
+        self.bootstrap_server = running.bootstrap_server
+        self._heard = 0
+
+    def messages(self) -> tuple[str, ...]:
+        """What it had to say since it was asked last."""
+        outcome = self.show()
+        before, self._heard = self._heard, outcome.dropped
+        return outcome.messages[before:]
+
+    def complaint(self) -> str:
+        """The only line that it has to say."""
+        (line,) = self.messages()
+        assert "\n" not in line
+        return line
+
+    def still_serves(self) -> bool:
+        """A client that comes now is served, from its first word on."""
+        with RawClient(self.bootstrap_server, "another") as client:
+            return client.exchange()[-1] == produced((0, 0))
+
+
+@contextmanager
+def tapped(broker: RawBroker, directory: Path | None = None, **spec: Any) -> Iterator[Tap]:
+    """A tap before that broker."""
+    with running_tap(TapSpec(access=Access(broker.address), **spec), directory) as running:
+        yield Tap(running)

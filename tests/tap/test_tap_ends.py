@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,78 +14,78 @@ from typing import Any
 import pytest
 from raw_peers import EXCHANGE, RawBroker, RawClient
 
+from kipctl.child_process import ChildDiedError
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
+from kipctl.process import wait_until
 from kipctl.runs.repair import repair
+from kipctl.runs.tap import TapPlan, tap
+from kipctl.tap.process import RunningTap
 from kipctl.tap.recorder import COLUMNS
+from kipctl.tap.spec import TapSpec
 from kipctl.trace.columns import raw_path
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
+from kipctl.transport.access import Access
+
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RawBroker]:
+    with RawBroker() as broker:
+        yield broker
 
 
 @contextmanager
-def recorded_tap(broker: RawBroker, record: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`kipctl tap --record` at work, in a process group of its own, and where clients connect."""
+def tap_command(broker: RawBroker, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """`kipctl tap` at work, in a process group of its own."""
     with subprocess.Popen(
-        [
-            *(sys.executable, "-m", "kipctl", "tap", "--bootstrap-server", broker.address),
-            *("--record", str(record), "--output", "json"),
-        ],
+        [sys.executable, "-m", "kipctl", "tap", "--bootstrap-server", broker.address, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    ) as tap:
+    ) as process:
         try:
-            assert tap.stderr
-            yield tap, tap.stderr.readline().split()[3]
+            yield process
         finally:
-            if tap.poll() is None:
-                os.killpg(tap.pid, signal.SIGKILL)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
-def exchange(bootstrap_server: str) -> None:
-    with RawClient(bootstrap_server) as client:
-        for request, version in EXCHANGE:
-            client.ask(request, version)
+@contextmanager
+def used_tap(broker: RawBroker, record: Path) -> Iterator[tuple[subprocess.Popen[str], RawClient]]:
+    """One that records, after an exchange with the only client, which is still there."""
+    with tap_command(broker, "--record", str(record), "--output", "json") as process:
+        assert process.stderr
+        with RawClient(process.stderr.readline().split()[3]) as client:
+            client.exchange()
+            yield process, client
 
 
 def await_rows(record: Path) -> None:
     """Until all that a client asked is written down."""
-    expected, deadline = {"rpcs": len(EXCHANGE), "batches": 1}, time.monotonic() + 30
-    while any(row_count(record, dataset) < count for dataset, count in expected.items()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+
+    def rows(dataset: str) -> int:
+        path = raw_path(record / ROWS_FOLDER / "0", dataset)
+        return path.stat().st_size // 8 // len(COLUMNS[dataset]) if path.exists() else 0
+
+    assert wait_until(lambda: (rows("rpcs"), rows("batches")) == (len(EXCHANGE), 1), TIMEOUT_S)
 
 
-def row_count(record: Path, dataset: str) -> int:
-    path = raw_path(record / ROWS_FOLDER / "0", dataset)
-    return path.stat().st_size // 8 // len(COLUMNS[dataset]) if path.exists() else 0
-
-
-def command_lines_of_children(pid: int) -> list[str]:
-    lines = []
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with suppress(FileNotFoundError):
-            lines.append(Path(f"/proc/{child}/cmdline").read_text())
-    return lines
-
-
-def its_process(tap: subprocess.Popen[str]) -> int:
-    """The pid of the process that clients connect to."""
+def processes_of(tap: subprocess.Popen[str]) -> list[int]:
+    """The pid of the process that clients connect to, as soon as there is one."""
     children = Path(f"/proc/{tap.pid}/task/{tap.pid}/children").read_text().split()
-    (pid,) = (
-        int(child)
-        for child in children
-        if "resource_tracker" not in Path(f"/proc/{child}/cmdline").read_text()
-    )
-    return pid
+    pids = []
+    for child in children:
+        with suppress(FileNotFoundError):
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                pids.append(int(child))
+    return pids
 
 
 def await_end(pid: int) -> None:
-    deadline = time.monotonic() + 30
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert wait_until(lambda: not Path(f"/proc/{pid}").exists(), TIMEOUT_S)
 
 
 def assert_holds_the_exchange(record: Path) -> dict[str, Any]:
@@ -101,58 +100,61 @@ def assert_holds_the_exchange(record: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_to_all_of_its_group_ends_it_in_good_order(
-    tmp_path: Path, number: signal.Signals
+    broker: RawBroker, tmp_path: Path, number: signal.Signals
 ) -> None:
-    with RawBroker() as broker, recorded_tap(broker, tmp_path / "run") as (tap, address):
-        exchange(address)
+    with used_tap(broker, tmp_path / "run") as (tap, _):
         os.killpg(tap.pid, number)
-        printed, complaints = tap.communicate(timeout=60)
+        printed, complaints = tap.communicate(timeout=TIMEOUT_S)
     assert complaints == ""
     assert json.loads(printed)["clients"][0]["client_id"] == "raw"
     assert "failed" not in assert_holds_the_exchange(tmp_path / "run")
 
 
-def test_ctrl_c_while_its_process_starts_is_no_fault(tmp_path: Path) -> None:
-    with (
-        RawBroker() as broker,
-        subprocess.Popen(
-            [sys.executable, "-m", "kipctl", "tap", "--bootstrap-server", broker.address],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as tap,
-    ):
-        deadline = time.monotonic() + 60
-        while not any("spawn_main" in line for line in command_lines_of_children(tap.pid)):
-            assert time.monotonic() < deadline
+def test_ctrl_c_while_its_process_starts_is_no_fault(broker: RawBroker) -> None:
+    with tap_command(broker) as tap:
+        assert wait_until(lambda: processes_of(tap), TIMEOUT_S)
         os.killpg(tap.pid, signal.SIGINT)
-        _, complaints = tap.communicate(timeout=60)
+        _, complaints = tap.communicate(timeout=TIMEOUT_S)
     assert "Traceback" not in complaints
     assert tap.returncode == 0
 
 
-def test_the_record_of_a_tap_that_was_killed_is_kept(tmp_path: Path) -> None:
-    with RawBroker() as broker, recorded_tap(broker, tmp_path / "run") as (tap, address):
-        exchange(address)
+def test_the_record_of_a_tap_that_was_killed_is_kept(broker: RawBroker, tmp_path: Path) -> None:
+    with used_tap(broker, tmp_path / "run") as (tap, client):
         await_rows(tmp_path / "run")
-        time.sleep(1.5)  # the live view has been told of the client
-        os.kill(its_process(tap), signal.SIGKILL)
-        _, complaints = tap.communicate(timeout=60)
+        client.socket.sendall(b"no request")
+        assert tap.stderr
+        assert "from the client" in tap.stderr.readline()  # what it did until then was shown
+        (child,) = processes_of(tap)
+        os.kill(child, signal.SIGKILL)
+        _, complaints = tap.communicate(timeout=TIMEOUT_S)
     assert tap.returncode == 1
     assert "The tap's process ended early (exit code -9)." in complaints
     assert "Traceback" not in complaints
     description = assert_holds_the_exchange(tmp_path / "run")
     assert description["failed"] == "The tap's process ended early (exit code -9)."
-    (client,) = description["summary"]["clients"]
-    assert client["requests"]["total"] == len(EXCHANGE)
+    (seen,) = description["summary"]["clients"]
+    assert seen["requests"]["total"] == len(EXCHANGE)
 
 
-def test_a_tap_whose_starter_was_killed_closes_its_rows_and_can_be_repaired(tmp_path: Path) -> None:
+def test_a_tap_that_was_killed_before_anybody_came_is_a_run_that_failed(
+    broker: RawBroker, tmp_path: Path
+) -> None:
+    def kill(running: RunningTap) -> None:
+        assert running.pid
+        os.kill(running.pid, signal.SIGKILL)
+
+    with pytest.raises(ChildDiedError):
+        tap(TapPlan(TapSpec(access=Access(broker.address)), tmp_path / "run"), kill)
+    assert Run(tmp_path / "run").description["failed"]
+
+
+def test_a_tap_whose_starter_was_killed_closes_its_rows_and_can_be_repaired(
+    broker: RawBroker, tmp_path: Path
+) -> None:
     record = tmp_path / "run"
-    with RawBroker() as broker, recorded_tap(broker, record) as (tap, address):
-        exchange(address)
-        child = its_process(tap)
+    with used_tap(broker, record) as (tap, _):
+        (child,) = processes_of(tap)
         tap.kill()
         await_end(child)
     assert not (record / RUN_FILE).exists()
@@ -163,12 +165,11 @@ def test_a_tap_whose_starter_was_killed_closes_its_rows_and_can_be_repaired(tmp_
     assert description["summary"] == document
 
 
-def test_what_a_power_cut_left_of_a_tap_can_be_repaired(tmp_path: Path) -> None:
+def test_what_a_power_cut_left_of_a_tap_can_be_repaired(broker: RawBroker, tmp_path: Path) -> None:
     record = tmp_path / "run"
-    with RawBroker() as broker, recorded_tap(broker, record) as (tap, address):
-        exchange(address)
+    with used_tap(broker, record) as (tap, _):
         await_rows(record)
-        child = its_process(tap)
+        (child,) = processes_of(tap)
         os.killpg(tap.pid, signal.SIGKILL)
         await_end(child)
     out, err = io.StringIO(), io.StringIO()
@@ -177,11 +178,3 @@ def test_what_a_power_cut_left_of_a_tap_can_be_repaired(tmp_path: Path) -> None:
     description = assert_holds_the_exchange(record)
     assert "killed" in description["failed"]
     assert description["summary"]["clients"] == []  # counts were in its memory alone
-
-
-def test_a_tap_that_was_killed_before_anybody_came_is_a_run_that_failed(tmp_path: Path) -> None:
-    with RawBroker() as broker, recorded_tap(broker, tmp_path / "run") as (tap, _):
-        os.kill(its_process(tap), signal.SIGKILL)
-        tap.communicate(timeout=60)
-    assert tap.returncode == 1
-    assert Run(tmp_path / "run").description["failed"]

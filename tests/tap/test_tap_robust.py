@@ -5,56 +5,28 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from raw_peers import (
+    ALL_METADATA,
     EXCHANGE,
-    METADATA,
+    ONE_RECORD,
     Asked,
     HangUp,
     RawBroker,
     RawClient,
-    produce_request,
-    produced,
+    Tap,
+    tapped,
 )
+from tap_messages import METADATA, PRODUCE, framed, produce, produced, records, request_frame
 
-from kipctl.protocol.api import ApiKey
-from kipctl.tap.process import RunningTap, running_tap
-from kipctl.tap.spec import TapSpec
-from kipctl.transport.access import Access
+from kipctl.process import wait_until
+from kipctl.tap.process import ClientSeen
 
 MIB = 1 << 20
 LENGTH = struct.Struct(">i")
-
-
-class Tap:
-    """A running tap, and how many of its messages were read."""
-
-    def __init__(self, running: RunningTap) -> None:
-        self.running = running
-        self.bootstrap_server = running.bootstrap_server
-        self._heard = 0
-
-    def messages(self) -> tuple[str, ...]:
-        """What it had to say since it was asked last."""
-        outcome = self.running.show()
-        before, self._heard = self._heard, outcome.dropped
-        return outcome.messages[before:]
-
-
-@contextmanager
-def tapped(broker: RawBroker, directory: Path) -> Iterator[Tap]:
-    with running_tap(TapSpec(access=Access(broker.address)), directory) as running:
-        yield Tap(running)
-
-
-def still_serves(tap: Tap) -> bool:
-    """A client that comes now is served, from its first word on."""
-    with RawClient(tap.bootstrap_server, "another") as client:
-        answers = [client.ask(request, version) for request, version in EXCHANGE]
-    return answers[-1] == produced(9)
 
 
 def usual(asked: Asked, connection: socket.socket) -> None:
@@ -83,40 +55,38 @@ def tap(broker: RawBroker, for_all: tuple[RawBroker, Tap]) -> Tap:
     return tap
 
 
-def is_produce(asked: Asked) -> bool:
-    return asked.api_key == ApiKey.PRODUCE
+def answers_to(api_key: int, answer: Callable[[Asked], bytes]):
+    """A script of a broker that answers this one API otherwise."""
+    return lambda asked, _: answer(asked) if asked.api_key == api_key else None
 
 
-def is_metadata(asked: Asked) -> bool:
-    return asked.api_key == ApiKey.METADATA
-
-
-def complaint(tap: Tap) -> str:
-    """The only line that the tap has to say."""
-    (line,) = tap.messages()
-    assert "\n" not in line
-    return line
+def counted(tap: Tap, count: Callable[[ClientSeen], int]) -> int:
+    return sum(map(count, tap.show().clients))
 
 
 # Frames cut anywhere
 
 
-def test_an_exchange_cut_in_two_at_any_byte_is_as_if_it_were_not(tmp_path: Path) -> None:
+def test_an_exchange_cut_in_two_at_any_byte_is_as_if_it_were_not(
+    broker: RawBroker, tap: Tap
+) -> None:
     """The tap has read the first part before it gets the second: it has answered another since."""
-    with RawBroker() as broker, tapped(broker, tmp_path) as tap:
-        with RawClient(tap.bootstrap_server) as client, RawClient(tap.bootstrap_server) as other:
-            for request, version in EXCHANGE:
-                expected = client.ask(request, version)
-                for at in range(1, len(client.frame(request, version))):
-                    frame = client.frame(request, version)
-                    client.socket.sendall(frame[:at])
-                    other.ask(METADATA, 12)
-                    client.socket.sendall(frame[at:])
-                    assert client.answer_to(type(request), version) == expected
-        outcome = tap.running.stop()
-        assert outcome.messages == ()
-        passed = sum(sum(seen.counts.requests.values()) for seen in outcome.clients)
-        assert passed == len(broker.asked) - 1  # the first was the tap's own
+
+    def passed() -> int:
+        return counted(tap, lambda client: client.counts.requests.total())
+
+    before = passed() - len(broker.asked)
+    with RawClient(tap.bootstrap_server) as client, RawClient(tap.bootstrap_server) as other:
+        for request, version in EXCHANGE:
+            expected = client.ask(request, version)
+            for at in range(1, len(client.frame(request, version))):
+                frame = client.frame(request, version)
+                client.socket.sendall(frame[:at])
+                other.ask(ALL_METADATA, 12)
+                client.socket.sendall(frame[at:])
+                assert client.answer_to(type(request), version) == expected
+    assert tap.messages() == ()
+    assert passed() - len(broker.asked) == before
 
 
 def test_an_exchange_in_single_bytes_from_both_sides_is_as_if_it_were_not(
@@ -128,7 +98,7 @@ def test_an_exchange_in_single_bytes_from_both_sides_is_as_if_it_were_not(
         return b""
 
     with RawClient(tap.bootstrap_server) as client:
-        expected = [client.ask(request, version) for request, version in EXCHANGE]
+        expected = client.exchange()
     broker.script = slowly
     with RawClient(tap.bootstrap_server) as client:
         for (request, version), answer in zip(EXCHANGE, expected, strict=True):
@@ -158,32 +128,31 @@ def test_a_client_that_says_what_is_no_request_is_dropped_with_one_line(
     tap: Tap, said: bytes, told: str
 ) -> None:
     with RawClient(tap.bootstrap_server) as other, RawClient(tap.bootstrap_server) as client:
-        before = other.ask(METADATA, 12)
-        client.ask(METADATA, 12)
+        before = other.ask(ALL_METADATA, 12)
+        client.ask(ALL_METADATA, 12)
         client.socket.sendall(said)
         assert client.is_closed()
-        line = complaint(tap)
+        line = tap.complaint()
         assert "from the client: " in line
         assert told in line
-        assert other.ask(METADATA, 12) == before
-    assert still_serves(tap)
+        assert other.ask(ALL_METADATA, 12) == before
+    assert tap.still_serves()
 
 
 def garbled_body(asked: Asked) -> bytes:
-    return asked.answer(b"\xff" * 40)
+    return asked.answer(b"\0" + b"\xff" * 40)
 
 
 def other_correlation_id(asked: Asked) -> bytes:
-    return asked.answer(produced(asked.version), correlation_id=asked.correlation_id + 1)
+    return asked._replace(correlation_id=asked.correlation_id + 1).answer(produced((0, 0)))
 
 
 def twice(asked: Asked) -> bytes:
-    return asked.answer(produced(asked.version)) * 2
+    return asked.answer(produced((0, 0))) * 2
 
 
 def cut_body(asked: Asked) -> bytes:
-    whole = asked.answer(produced(asked.version))[4:]
-    return LENGTH.pack(len(whole) - 5) + whole[:-5]
+    return framed(asked.answer(produced((0, 0)))[4:-5])
 
 
 @pytest.mark.parametrize(
@@ -203,19 +172,19 @@ def test_a_broker_that_answers_garbage_loses_that_connection_with_one_line(
     broker: RawBroker, tap: Tap, answer: Callable[[Asked], bytes], told: str
 ) -> None:
     with RawClient(tap.bootstrap_server) as other, RawClient(tap.bootstrap_server) as client:
-        before = other.ask(METADATA, 12)
-        client.ask(METADATA, 12)
-        broker.script = lambda asked, _: answer(asked) if is_produce(asked) else None
-        client.socket.sendall(client.frame(produce_request(), 10))
+        before = other.ask(ALL_METADATA, 12)
+        client.ask(ALL_METADATA, 12)
+        broker.script = answers_to(PRODUCE, answer)
+        client.send(ONE_RECORD, 10)
         while not client.is_closed():  # an answer may have come before what is wrong
             pass
-        line = complaint(tap)
+        line = tap.complaint()
         assert "from the broker: " in line
         assert told in line
         assert "'raw'" in line
-        assert other.ask(METADATA, 12) == before
+        assert other.ask(ALL_METADATA, 12) == before
     broker.script = usual
-    assert still_serves(tap)
+    assert tap.still_serves()
 
 
 @pytest.mark.parametrize("answer", [garbled_body, cut_body])
@@ -224,11 +193,11 @@ def test_an_answer_that_cannot_be_read_and_names_no_broker_passes(
 ) -> None:
     """Produce 9 has no hints: a gateway's own form of its answer leads nobody around the tap."""
     with RawClient(tap.bootstrap_server) as client:
-        client.ask(METADATA, 12)
-        broker.script = lambda asked, _: answer(asked) if is_produce(asked) else None
-        client.socket.sendall(client.frame(produce_request(), 9))
+        client.ask(ALL_METADATA, 12)
+        broker.script = answers_to(PRODUCE, answer)
+        client.send(ONE_RECORD, 9)
         assert client.read()
-        seen = tap.running.show().clients
+        seen = tap.show().clients
         assert any(client.counts.not_decoded for client in seen)
         assert tap.messages() == ()
 
@@ -237,40 +206,35 @@ def test_a_broker_whose_metadata_cannot_be_read_is_not_passed_on(
     broker: RawBroker, tap: Tap
 ) -> None:
     """Its endpoints would lead clients around the tap."""
-    broker.script = lambda asked, _: garbled_body(asked) if is_metadata(asked) else None
+    broker.script = answers_to(METADATA, garbled_body)
     with RawClient(tap.bootstrap_server) as client:
-        client.socket.sendall(client.frame(METADATA, 12))
+        client.send(ALL_METADATA, 12)
         assert client.is_closed()
-    assert "MetadataResponse v12" in complaint(tap)
+    assert "MetadataResponse v12" in tap.complaint()
     broker.script = usual
-    assert still_serves(tap)
+    assert tap.still_serves()
 
 
 def test_a_broker_that_speaks_without_being_asked_is_dropped(broker: RawBroker, tap: Tap) -> None:
     with RawClient(tap.bootstrap_server) as client:
-        client.ask(METADATA, 12)
+        client.ask(ALL_METADATA, 12)
         broker.send(broker.asked[-1].connection, LENGTH.pack(8) + b"\0" * 8)
         assert client.is_closed()
-    assert "an answer that nobody asked for" in complaint(tap)
-    assert still_serves(tap)
+    assert "an answer that nobody asked for" in tap.complaint()
+    assert tap.still_serves()
 
 
 # Connections that end in the middle
 
 
-def test_a_client_that_goes_in_the_middle_of_a_request_leaves_nothing_behind(
-    tmp_path: Path,
-) -> None:
-    with RawBroker() as broker, tapped(broker, tmp_path) as tap:
-        for at in (0, 3, 4, 11, 40):
-            with RawClient(tap.bootstrap_server) as client:
-                client.ask(METADATA, 12)
-                client.socket.sendall(client.frame(produce_request(), 9)[:at])
-        for _ in range(6):  # the tap's own look at the broker was one
-            assert broker.ended.acquire(timeout=30)
-        assert tap.messages() == ()
-        assert [one.connections for one in tap.running.show().clients] == [0]
-        assert still_serves(tap)
+def test_a_client_that_goes_in_the_middle_of_a_request_leaves_nothing_behind(tap: Tap) -> None:
+    for at in (0, 3, 4, 11, 40):
+        with RawClient(tap.bootstrap_server) as client:
+            client.ask(ALL_METADATA, 12)
+            client.socket.sendall(client.frame(ONE_RECORD, 9)[:at])
+    assert wait_until(lambda: counted(tap, lambda client: client.connections) == 0, 30)
+    assert tap.messages() == ()
+    assert tap.still_serves()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.99])
@@ -278,25 +242,24 @@ def test_a_broker_that_goes_in_the_middle_of_an_answer_ends_the_clients_connecti
     broker: RawBroker, tap: Tap, share: float
 ) -> None:
     def script(asked: Asked, connection: socket.socket) -> bytes | None:
-        if not is_produce(asked):
+        if asked.api_key != PRODUCE:
             return None
         answer = broker.usual(asked)
         connection.sendall(answer[: int(len(answer) * share)])
         raise HangUp
 
-    lost = times_lost(tap)
+    def times_lost() -> int:
+        return counted(tap, lambda client: client.counts.lost)
+
+    before = times_lost()
     broker.script = script
     with RawClient(tap.bootstrap_server) as client:
-        client.ask(METADATA, 12)
-        client.socket.sendall(client.frame(produce_request(), 9))
+        client.ask(ALL_METADATA, 12)
+        client.send(ONE_RECORD, 9)
         assert client.is_closed()  # and not a byte of the cut answer came
     broker.script = usual
-    assert still_serves(tap)
-    assert times_lost(tap) == lost + 1
-
-
-def times_lost(tap: Tap) -> int:
-    return sum(one.counts.lost for one in tap.running.show().clients)
+    assert tap.still_serves()
+    assert times_lost() == before + 1
 
 
 # Those who do not read
@@ -304,7 +267,7 @@ def times_lost(tap: Tap) -> int:
 
 def resident(tap: Tap) -> int:
     """Bytes of memory that the tap's process has now."""
-    pages = int(Path(f"/proc/{tap.running.pid}/statm").read_text().split()[1])
+    pages = int(Path(f"/proc/{tap.pid}/statm").read_text().split()[1])
     return pages * resource.getpagesize()
 
 
@@ -314,20 +277,19 @@ def settled(counted: Callable[[], int], tap: Tap) -> int:
         while True:
             before = counted()
             for _ in range(100):
-                other.ask(METADATA, 12)
+                other.ask(ALL_METADATA, 12)
             if counted() == before:
                 return before
 
 
 SOMETHING = 77
 """An API that the tap passes on unread."""
-ANSWERS = 250
+ANSWERS = 80
 """Of 1 MiB: far more than the tap may take, so it stops reading long before."""
 
 
 def something(client: RawClient) -> bytes:
-    frame = struct.pack(">hhih", SOMETHING, 0, client.next_id(), 3) + b"raw"
-    return LENGTH.pack(len(frame)) + frame
+    return request_frame(SOMETHING, 0, b"", client.next_id())
 
 
 def test_a_client_that_never_reads_costs_no_memory_and_slows_nobody(
@@ -345,7 +307,7 @@ def test_a_client_that_never_reads_costs_no_memory_and_slows_nobody(
             sent += 1 << 14
         return b""
 
-    assert still_serves(tap)
+    assert tap.still_serves()
     before = resident(tap)
     broker.script = script
     with RawClient(tap.bootstrap_server) as client:
@@ -369,13 +331,13 @@ def test_a_broker_that_never_reads_costs_no_memory_and_slows_nobody(
         over.wait()
         return b""
 
-    assert still_serves(tap)
+    assert tap.still_serves()
     before = resident(tap)
     broker.script = script
     with RawClient(tap.bootstrap_server) as client:
         client.socket.sendall(something(client))
         client.socket.setblocking(False)
-        frame = memoryview(client.frame(produce_request(b"x" * MIB), 9))
+        frame = memoryview(client.frame(produce((0, records(1, b"x" * MIB))), 9))
         sent = 0
 
         def push() -> int:
@@ -389,4 +351,4 @@ def test_a_broker_that_never_reads_costs_no_memory_and_slows_nobody(
         assert resident(tap) - before < 40 * MIB
     assert tap.messages() == ()
     over.set()
-    assert still_serves(tap)
+    assert tap.still_serves()

@@ -4,15 +4,14 @@ import io
 import re
 import socket
 import ssl
-import struct
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from raw_peers import EXCHANGE, METADATA, Asked, RawBroker, RawClient
+from raw_peers import ALL_METADATA, Asked, RawBroker, RawClient, Tap, tapped
+from tap_messages import framed
 
 from kipctl import java_properties
 from kipctl.cli.app import run
@@ -20,16 +19,20 @@ from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.errors import UnreachableError
 from kipctl.lab.cluster import Lab
+from kipctl.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from kipctl.tap.export import record_batches
-from kipctl.tap.process import RunningTap, running_tap
+from kipctl.tap.process import running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, TlsFiles
-from kipctl.transport.access import Access, access_of
+from kipctl.transport.access import access_of
 from kipctl.transport.request import Cluster
 
-SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 SECRET = "hunter2-is-my-secret"
-LENGTH = struct.Struct(">i")
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +50,37 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
     return TlsFiles(certificate=str(certificate), key=str(key))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def broker() -> Iterator[RawBroker]:
-    with RawBroker() as broker:
+    """It knows one mechanism, and takes any password."""
+
+    def answer(asked: Asked, connection: socket.socket) -> bytes | None:
+        match asked.api_key:
+            case 17:
+                return asked.answer(SaslHandshakeResponse(mechanisms=("PLAIN",)))
+            case 36:
+                return asked.answer(SaslAuthenticateResponse(session_lifetime_ms=60_000))
+        return None
+
+    with RawBroker(answer) as broker:
         yield broker
 
 
-@contextmanager
-def outside(broker: RawBroker, tls: TlsFiles, directory: Path | None) -> Iterator[RunningTap]:
+@pytest.fixture(scope="module")
+def tls_tap(broker: RawBroker, tls: TlsFiles) -> Iterator[Tap]:
     """A tap that speaks TLS with clients, and plainly with the broker."""
-    with running_tap(TapSpec(access=Access(broker.address), tls=tls), directory) as tap:
+    with tapped(broker, tls=tls) as tap:
         yield tap
 
 
-def in_tls(tap: RunningTap, tls: TlsFiles) -> RawClient:
+@pytest.fixture
+def direct(broker: RawBroker) -> list[object]:
+    """What the broker answers without a tap."""
+    with RawClient(broker.address) as client:
+        return client.exchange()
+
+
+def in_tls(tap: Tap, tls: TlsFiles) -> RawClient:
     """A client that trusts the tap's certificate, and no other."""
     client = RawClient(tap.bootstrap_server)
     context = ssl.create_default_context(cafile=tls.certificate)
@@ -68,87 +88,69 @@ def in_tls(tap: RunningTap, tls: TlsFiles) -> RawClient:
     return client
 
 
-def exchanged(client: RawClient) -> list[object]:
-    return [client.ask(request, version) for request, version in EXCHANGE]
-
-
 # TLS
 
 
 def test_clients_speak_tls_with_the_tap_and_the_broker_stays_plain(
-    broker: RawBroker, tls: TlsFiles, tmp_path: Path
+    direct: list[object], tls_tap: Tap, tls: TlsFiles
 ) -> None:
-    with RawClient(broker.address) as client:
-        direct = exchanged(client)
-    with outside(broker, tls, tmp_path) as tap:
-        with in_tls(tap, tls) as client:
-            versions, metadata, produced = exchanged(client)
-        assert (versions, produced) == (direct[0], direct[2])
-        (node,) = metadata.brokers
-        with in_tls(tap, tls) as client:
-            assert client.socket.version() == "TLSv1.3"
-        with RawClient(f"{node.host}:{node.port}") as client:  # the broker's own port is TLS too
-            client.socket.sendall(client.frame(METADATA, 12))
-            assert client.is_closed()
+    with in_tls(tls_tap, tls) as client:
+        versions, metadata, produced = client.exchange()
+        assert client.socket.version() == "TLSv1.3"
+    assert (versions, produced) == (direct[0], direct[2])
+    (node,) = metadata.brokers
+    with RawClient(f"{node.host}:{node.port}") as client:  # the broker's own port is TLS too
+        client.send(ALL_METADATA, 12)
+        assert client.is_closed()
+    assert "TLS" in tls_tap.complaint()
 
 
 def test_two_taps_in_a_row_speak_tls_with_each_other(
-    broker: RawBroker, tls: TlsFiles, tmp_path: Path
+    direct: list[object], tls_tap: Tap, tls: TlsFiles
 ) -> None:
     trusting = {"security.protocol": "SSL", "ssl.truststore.location": tls.certificate}
-    with outside(broker, tls, None) as inner:
-        spec = TapSpec(access=access_of(inner.bootstrap_server, trusting))
-        with running_tap(spec, tmp_path) as outer:
-            with RawClient(broker.address) as client:
-                direct = exchanged(client)
-            with RawClient(outer.bootstrap_server) as client:
-                through = exchanged(client)
-                (node,) = through[1].brokers
-            assert [through[0], through[2]] == [direct[0], direct[2]]
-            with RawClient(f"{node.host}:{node.port}") as client:  # the leader, through both
-                assert exchanged(client) == through
-            (port,) = outer.show().ports.values()
-            assert port == node.port
-            assert outer.show().messages == inner.show().messages == ()
+    spec = TapSpec(access=access_of(tls_tap.bootstrap_server, trusting))
+    with running_tap(spec, None) as outer:
+        with RawClient(outer.bootstrap_server) as client:
+            through = client.exchange()
+            (node,) = through[1].brokers
+        assert [through[0], through[2]] == [direct[0], direct[2]]
+        with RawClient(f"{node.host}:{node.port}") as client:  # the leader, through both
+            assert client.exchange() == through
+        shown = outer.show()
+    assert [*shown.ports.values()] == [node.port]
+    assert shown.messages == tls_tap.messages() == ()
 
 
 def test_a_plain_client_of_a_tls_tap_loses_its_connection_and_nobody_else_does(
-    broker: RawBroker, tls: TlsFiles, tmp_path: Path
+    tls_tap: Tap, tls: TlsFiles
 ) -> None:
-    with outside(broker, tls, tmp_path) as tap, in_tls(tap, tls) as other:
-        before = exchanged(other)
-        with RawClient(tap.bootstrap_server) as client:
-            client.socket.sendall(client.frame(METADATA, 12))
+    with in_tls(tls_tap, tls) as other:
+        before = other.exchange()
+        with RawClient(tls_tap.bootstrap_server) as client:
+            client.send(ALL_METADATA, 12)
             assert client.is_closed()
-        assert exchanged(other) == before
-        (line,) = tap.show().messages
-        assert "TLS" in line
-        assert "\n" not in line
+        assert other.exchange() == before
+    assert "TLS" in tls_tap.complaint()
 
 
-def test_a_tls_client_of_a_plain_tap_is_told_apart(broker: RawBroker, tmp_path: Path) -> None:
-    with (
-        running_tap(TapSpec(access=Access(broker.address)), tmp_path) as tap,
-        RawClient(tap.bootstrap_server) as client,
-    ):
+def test_a_tls_client_of_a_plain_tap_is_told_apart(broker: RawBroker) -> None:
+    with tapped(broker) as tap, RawClient(tap.bootstrap_server) as client:
         context = ssl.create_default_context()
         with pytest.raises((ssl.SSLError, ConnectionError)):
             context.wrap_socket(client.socket, server_hostname="127.0.0.1")
-        (line,) = tap.show().messages
-        assert "dropped: from the client: it speaks TLS, and this side of the tap is plain" in line
-        assert line.endswith(": set its security.protocol to PLAINTEXT or SASL_PLAINTEXT.")
+        line = tap.complaint()
+    assert "dropped: from the client: it speaks TLS, and this side of the tap is plain" in line
+    assert line.endswith(": set its security.protocol to PLAINTEXT or SASL_PLAINTEXT.")
 
 
-def test_a_broker_whose_certificate_nobody_vouches_for_is_not_spoken_to(
-    broker: RawBroker, tls: TlsFiles, tmp_path: Path
-) -> None:
-    with outside(broker, tls, None) as inner:
-        spec = TapSpec(access=access_of(inner.bootstrap_server, {"security.protocol": "SSL"}))
-        with (
-            pytest.raises(UnreachableError, match="of an authority that is not trusted"),
-            running_tap(spec, tmp_path),
-        ):
-            pass
+def test_a_broker_whose_certificate_nobody_vouches_for_is_not_spoken_to(tls_tap: Tap) -> None:
+    spec = TapSpec(access=access_of(tls_tap.bootstrap_server, {"security.protocol": "SSL"}))
+    with (
+        pytest.raises(UnreachableError, match="of an authority that is not trusted"),
+        running_tap(spec, None),
+    ):
+        pass
 
 
 LOGIN = {
@@ -159,18 +161,17 @@ LOGIN = {
 
 
 def test_tls_to_brokers_leaves_a_login_and_clients_are_told_the_advertised_address(
-    broker: RawBroker, tls: TlsFiles, tmp_path: Path
+    tls_tap: Tap, tls: TlsFiles, tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text(java_properties.text(LOGIN))
     err = io.StringIO()
-    with outside(broker, tls, None) as inner:
-        words = (
-            *("tap", "--bootstrap-server", inner.bootstrap_server, "--command-config", str(file)),
-            *("--tls-to-brokers", "--ca", tls.certificate, "--advertise", "kafka.example"),
-            *("--for", "1s"),
-        )
-        status = run([*words], Environment(io.StringIO(), io.StringIO(), err, {}))
+    words = (
+        *("tap", "--bootstrap-server", tls_tap.bootstrap_server, "--command-config", str(file)),
+        *("--tls-to-brokers", "--ca", tls.certificate, "--advertise", "kafka.example"),
+        *("--for", "100ms"),
+    )
+    status = run([*words], Environment(io.StringIO(), io.StringIO(), err, {}))
     said = err.getvalue()
     assert status == 0, said
     told = re.search(
@@ -183,39 +184,10 @@ def test_tls_to_brokers_leaves_a_login_and_clients_are_told_the_advertised_addre
 
 # SASL
 
-
-def sasl_frame(api_key: int, version: int, correlation_id: int, body: bytes) -> bytes:
-    flexible = api_key == SASL_AUTHENTICATE and version >= 2
-    head = struct.pack(">hhih", api_key, version, correlation_id, 3) + b"raw" + b"\0" * flexible
-    return LENGTH.pack(len(head) + len(body)) + head + body
-
-
-def handshake(version: int, correlation_id: int) -> bytes:
-    return sasl_frame(SASL_HANDSHAKE, version, correlation_id, struct.pack(">h", 5) + b"PLAIN")
-
-
-def authenticate(version: int, correlation_id: int, token: bytes) -> bytes:
-    size = bytes([len(token) + 1]) if version >= 2 else LENGTH.pack(len(token))
-    tags = b"\0" if version >= 2 else b""
-    return sasl_frame(SASL_AUTHENTICATE, version, correlation_id, size + token + tags)
-
-
-def sasl_broker(asked: Asked, connection: socket.socket) -> bytes | None:
-    """Knows one mechanism, and takes any password."""
-    match asked.api_key:
-        case 17:
-            return asked.answer(struct.pack(">hih", 0, 1, 5) + b"PLAIN")
-        case 36 if asked.version >= 2:
-            return asked.answer(struct.pack(">hBB", 0, 0, 1) + struct.pack(">q", 60_000) + b"\0")
-        case 36:
-            return asked.answer(struct.pack(">hhi", 0, -1, 0) + bytes(8 * asked.version))
-    return None
-
-
 TOKEN = f"\0user\0{SECRET}".encode()
 
 
-def said_of(tap: RunningTap, directory: Path) -> str:
+def said_of(tap: Tap, directory: Path) -> str:
     """All that the tap has to say, and what it wrote: its rows as they are and as they export."""
     outcome = tap.stop()
     files = [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
@@ -229,58 +201,46 @@ def said_of(tap: RunningTap, directory: Path) -> str:
     return repr(outcome) + repr(files) + "".join(exported)
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
-def test_sasl_is_passed_on_as_it_is_and_not_kept(
-    broker: RawBroker, tmp_path: Path, version: int
-) -> None:
-    broker.script = sasl_broker
-    spec = TapSpec(access=Access(broker.address))
-    with running_tap(spec, tmp_path) as tap:
-        with RawClient(tap.bootstrap_server) as client:
-            frames = [
-                handshake(1, client.next_id()),
-                authenticate(version, client.next_id(), TOKEN),
-            ]
-            for frame in frames:
-                client.socket.sendall(frame)
-                error_at = 5 if version >= 2 and frame is frames[1] else 4
-                assert client.read()[error_at : error_at + 2] == b"\0\0"
-            assert [LENGTH.pack(len(a.frame)) + a.frame for a in broker.asked[-2:]] == frames
-            exchanged(client)
+def test_sasl_is_passed_on_as_it_is_and_not_kept(broker: RawBroker, tmp_path: Path) -> None:
+    with tapped(broker, tmp_path) as tap:
+        for version in (0, 1, 2):
+            with RawClient(tap.bootstrap_server) as client:
+                for request, of in (
+                    (SaslHandshakeRequest(mechanism="PLAIN"), 1),
+                    (SaslAuthenticateRequest(auth_bytes=TOKEN), version),
+                ):
+                    frame = client.frame(request, of)
+                    client.socket.sendall(frame)
+                    assert client.answer_to(type(request), of).error_code == 0
+                    assert framed(broker.asked[-1].frame) == frame
+                client.exchange()
         said = said_of(tap, tmp_path)
     assert "SASL" not in said
     assert SECRET not in said
     assert SECRET.encode().hex() not in said
 
 
-def test_a_token_without_a_request_around_it_is_refused_before_it_is_sent(
+def test_a_token_without_a_request_around_it_is_refused_and_not_told(
     broker: RawBroker, tmp_path: Path
 ) -> None:
-    """After SaslHandshake 0 tokens come bare: their first bytes would be taken for a request."""
-    broker.script = sasl_broker
-    with running_tap(TapSpec(access=Access(broker.address)), tmp_path) as tap:
+    before = len(broker.asked)
+    with tapped(broker, tmp_path) as tap:
+        # After SaslHandshake 0 tokens come bare: their first bytes would be taken for a request.
         with RawClient(tap.bootstrap_server) as client:
-            client.ask(METADATA, 12)
-            client.socket.sendall(handshake(0, client.next_id()) + LENGTH.pack(len(TOKEN)) + TOKEN)
+            client.ask(ALL_METADATA, 12)
+            handshake = client.frame(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+            client.socket.sendall(handshake + framed(TOKEN))
             assert client.is_closed()
-            (line,) = tap.show().messages
-            assert "SaslHandshake 0" in line
+        assert "SaslHandshake 0" in tap.complaint()
+        # As from a client that has lost count: a token where a request should begin.
+        for cut in (9, 20, 30):
+            with RawClient(tap.bootstrap_server) as client:
+                client.ask(ALL_METADATA, 12)
+                client.socket.sendall(framed(TOKEN)[: 4 + cut])
+                client.socket.shutdown(socket.SHUT_WR)
+                client.is_closed()
         assert SECRET not in said_of(tap, tmp_path)
-    assert not any(SECRET.encode() in asked.frame for asked in broker.asked)
-
-
-@pytest.mark.parametrize("cut", [9, 20, 30])
-def test_a_password_in_a_request_that_cannot_be_read_is_not_told(
-    broker: RawBroker, tmp_path: Path, cut: int
-) -> None:
-    with running_tap(TapSpec(access=Access(broker.address)), tmp_path) as tap:
-        with RawClient(tap.bootstrap_server) as client:
-            client.ask(METADATA, 12)
-            # As from a client that has lost count: a token where a request should begin.
-            client.socket.sendall(LENGTH.pack(len(TOKEN)) + TOKEN[:cut])
-            client.socket.shutdown(socket.SHUT_WR)
-            client.is_closed()
-        assert SECRET not in said_of(tap, tmp_path)
+    assert not any(SECRET.encode() in asked.frame for asked in broker.asked[before:])
 
 
 # A real client of real brokers
