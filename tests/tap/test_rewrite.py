@@ -1,15 +1,17 @@
 """Answers as clients get them: on random messages of every version, and by table."""
 
-import random
 from dataclasses import replace
 
 import pytest
+from campaigns import as_many, campaign, chance
+from looped import looped
 from protocol_oracles import ALL_VERSIONS, random_message
+from tap_messages import answer_frame
 
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import NEWEST_API, ApiVersion, ApiVersionsResponse
 from kipctl.protocol.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from kipctl.protocol.message import Response, encode
+from kipctl.protocol.message import Response
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
@@ -29,25 +31,12 @@ from kipctl.tap.rewrite import (
 )
 from kipctl.tap.version_caps import capped
 
-CASES = 20
+CASES = as_many(3, 200)
 ANSWERS = [
     (cls, version)
     for cls, version in ALL_VERSIONS
     if issubclass(cls, Response) and cls.api.key in REQUESTS
 ]
-
-
-def of_each(answers):
-    """A test of every one of these answers, by class and version."""
-    names = [f"{cls.__name__}-{version}" for cls, version in answers]
-    return pytest.mark.parametrize(("cls", "version"), answers, ids=names)
-
-
-def framed(body, version):
-    """The frame of an answer: its length, correlation id 7, and tags where there are some."""
-    flexible = version >= body.api.flexible_since and body.api.key != ApiKey.API_VERSIONS
-    content = b"\0\0\0\7" + (b"\1\5\2hi" if flexible else b"") + encode(body, version)
-    return len(content).to_bytes(4, "big") + content
 
 
 def endpoints(value):
@@ -66,23 +55,25 @@ def endpoints(value):
 
 
 def messages(cls, version):
-    choose = random.Random(f"tap {cls.__name__} {version}")
+    choose = chance(f"tap {cls.__name__} {version}")
     found = [random_message(cls, version, choose) for _ in range(CASES)]
     if cls is ApiVersionsResponse:  # 35 says that the body is in version 0
         found = [replace(body, error_code=0) for body in found]
     return found
 
 
-@of_each(ANSWERS)
+@campaign
+@looped("cls, version", ANSWERS)
 def test_what_is_not_changed_keeps_every_byte(cls, version):
     for body in messages(cls, version):
-        frame = framed(body, version)
+        frame = answer_frame(body, version, 7, tags=b"\1\5\2hi")
         read = read_answer(cls.api.key, version, frame)
         assert read == body
         assert with_body(cls.api.key, version, frame, read) == frame
 
 
-@of_each([answer for answer in ANSWERS if answer[0].api.key in WITH_ENDPOINTS])
+@campaign
+@looped("cls, version", [answer for answer in ANSWERS if answer[0].api.key in WITH_ENDPOINTS])
 def test_every_endpoint_is_replaced_and_nothing_else(cls, version):
     only_named = cls.__name__ == "FindCoordinatorResponse"  # without one it names no host
 
@@ -112,28 +103,22 @@ def test_garbage_is_told_from_an_answer():
         read_answer(ApiKey.METADATA, 13, b"\0\0\0\6\0\0\0\7\0\xff")
 
 
-def version_of(body, key):
-    return next(one.max_version for one in body.api_keys if one.api_key == key)
-
-
 def test_versions_are_capped_by_what_is_asked_and_by_what_is_known():
-    body = ApiVersionsResponse(
-        api_keys=(
-            ApiVersion(api_key=ApiKey.PRODUCE, min_version=0, max_version=99),
-            ApiVersion(api_key=ApiKey.FETCH, min_version=4, max_version=18),
-            ApiVersion(api_key=ApiKey.METADATA, min_version=9, max_version=13),
-            ApiVersion(api_key=NEWEST_API, min_version=0, max_version=99),
-            ApiVersion(api_key=NEWEST_API + 1, min_version=0, max_version=0),
-        )
-    )
-    seen = capped(body, {ApiKey.FETCH: 15, ApiKey.METADATA: 2, NEWEST_API: 5})
-    assert version_of(seen, ApiKey.PRODUCE) == 13  # newer ones may carry what is not known here
-    assert version_of(seen, ApiKey.FETCH) == 15
-    assert version_of(seen, ApiKey.METADATA) == 9  # the broker speaks no lower one
-    assert version_of(seen, NEWEST_API) == 5
-    assert version_of(capped(body, {}), NEWEST_API) == 99
-    # Answers of newer APIs may carry endpoints: clients are not told of them.
-    assert max(key.api_key for key in seen.api_keys) == NEWEST_API
+    spoken = {ApiKey.PRODUCE: (0, 99), ApiKey.FETCH: (4, 18), ApiKey.METADATA: (9, 13)}
+    spoken |= {NEWEST_API: (0, 99), NEWEST_API + 1: (0, 0)}
+    body = ApiVersionsResponse(api_keys=tuple(ApiVersion(key, *of) for key, of in spoken.items()))
+
+    def seen(caps):
+        return {api.api_key: api.max_version for api in capped(body, caps).api_keys}
+
+    assert seen({ApiKey.FETCH: 15, ApiKey.METADATA: 2, NEWEST_API: 5}) == {
+        ApiKey.PRODUCE: 13,  # newer ones may carry what is not known here
+        ApiKey.FETCH: 15,
+        ApiKey.METADATA: 9,  # the broker speaks no lower one
+        NEWEST_API: 5,
+        # Answers of newer APIs may carry endpoints: clients are not told of them.
+    }
+    assert seen({})[NEWEST_API] == 99
 
 
 LEADER = LeaderIdAndEpoch(leader_id=2, leader_epoch=5)

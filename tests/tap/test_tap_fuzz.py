@@ -2,11 +2,14 @@
 
 import random
 import struct
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
-import pytest
-from record_batches import Record, encode_batch
+from campaigns import as_many, campaign, chance
+from looped import looped
+from one_connection import Wire
+from tap_messages import answer_frame, metadata, records
 
 from kipctl.protocol.api import encode_request
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -34,14 +37,8 @@ from kipctl.protocol.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from kipctl.protocol.message import Request, Response, encode
-from kipctl.protocol.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from kipctl.protocol.message import Request, Response
+from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.primitives import EncodeError, MalformedFrame
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
@@ -59,117 +56,82 @@ from kipctl.protocol.share_groups import (
     ShareFetchResponse,
     SharePartitionData,
 )
-from kipctl.tap.addresses import Addresses
-from kipctl.tap.exchange import Exchange
-from kipctl.tap.observer import Observer
-from kipctl.tap.spec import TapSpec
-from kipctl.transport.access import Access
 
-TRIES = 1000
+TRIES = as_many(100, 10_000)
 TOPIC_ID = UUID(int=7)
-BATCH = encode_batch([Record(value=b"value"), Record(key=b"k", value=b"")])
-CLUSTER_ANSWER = MetadataResponse(
-    brokers=(MetadataResponseBroker(1, "h1", 9092), MetadataResponseBroker(2, "h2", 9092)),
-    cluster_id="c",
-    topics=(
-        MetadataResponseTopic(
-            0, "t", TOPIC_ID, partitions=(MetadataResponsePartition(0, 0, 1, 5, (1, 2), (1, 2)),)
-        ),
-    ),
-)
+BATCH = records(2, b"value")
+LEADER, AT = LeaderIdAndEpoch(2, 6), NodeEndpoint(2, "h2", 9092, "r")
+CLUSTER = metadata((1, 5), topic_id=TOPIC_ID)
+Exchanged = tuple[Request[Any], Response, int]
 
 
-def produce(version: int) -> tuple[Request, Response, int]:
-    by_id = version >= 13
-    named = {"topic_id": TOPIC_ID} if by_id else {"name": "t"}
+def produce(version: int) -> Exchanged:
+    named = {"topic_id": TOPIC_ID} if version >= 13 else {"name": "t"}
     data = tuple(PartitionProduceData(index=n, records=BATCH) for n in range(3))
-    refused = LeaderIdAndEpoch(2, 6) if version >= 10 else LeaderIdAndEpoch()
+    hint = {"current_leader": LEADER} if version >= 10 else {}
     answers = (
         PartitionProduceResponse(index=0, base_offset=4),
-        PartitionProduceResponse(index=1, error_code=6, base_offset=-1, current_leader=refused),
+        PartitionProduceResponse(index=1, error_code=6, base_offset=-1, **hint),
         PartitionProduceResponse(index=2, error_code=2, base_offset=-1),
     )
-    return (
-        ProduceRequest(acks=1, topic_data=(TopicProduceData(**named, partition_data=data),)),
-        ProduceResponse(
-            responses=(TopicProduceResponse(**named, partition_responses=answers),),
-            node_endpoints=(NodeEndpoint(2, "h2", 9092, "r"),) if version >= 10 else (),
-        ),
-        version,
+    answer = ProduceResponse(
+        responses=(TopicProduceResponse(**named, partition_responses=answers),),
+        node_endpoints=(AT,) if hint else (),
     )
+    asked = TopicProduceData(**named, partition_data=data)
+    return ProduceRequest(acks=1, topic_data=(asked,)), answer, version
 
 
-def fetch(version: int) -> tuple[Request, Response, int]:
+def fetch(version: int) -> Exchanged:
     named = {"topic_id": TOPIC_ID} if version >= 13 else {"topic": "t"}
     wanted = tuple(FetchPartition(partition=n, partition_max_bytes=100) for n in range(2))
-    leader = LeaderIdAndEpoch(2, 6) if version >= 12 else LeaderIdAndEpoch()
+    hint = {"current_leader": LEADER} if version >= 12 else {}
     found = (
         PartitionData(partition_index=0, high_watermark=2, records=BATCH),
-        PartitionData(partition_index=1, error_code=6, current_leader=leader),
+        PartitionData(partition_index=1, error_code=6, **hint),
     )
-    return (
-        FetchRequest(topics=(FetchTopic(**named, partitions=wanted),)),
-        FetchResponse(
-            responses=(FetchableTopicResponse(**named, partitions=found),),
-            node_endpoints=(NodeEndpoint(2, "h2", 9092),) if version >= 16 else (),
-        ),
-        version,
+    answer = FetchResponse(
+        responses=(FetchableTopicResponse(**named, partitions=found),),
+        node_endpoints=(AT,) if version >= 16 else (),
     )
+    return FetchRequest(topics=(FetchTopic(**named, partitions=wanted),)), answer, version
 
 
-EXCHANGES: dict[str, tuple[Request, Response, int]] = {
-    **{f"Produce-{version}": produce(version) for version in (3, 8, 9, 10, 13)},
-    **{f"Fetch-{version}": fetch(version) for version in (4, 11, 12, 15, 16, 18)},
-    **{f"Metadata-{version}": (MetadataRequest(), CLUSTER_ANSWER, version) for version in (10, 13)},
-    "ApiVersions": (
+EXCHANGES: list[Exchanged] = [
+    *map(produce, (3, 8, 9, 10, 13)),
+    *map(fetch, (4, 11, 12, 15, 16, 18)),
+    *((MetadataRequest(), CLUSTER, version) for version in (10, 13)),
+    (
         ApiVersionsRequest(client_software_name="fuzz", client_software_version="1"),
         ApiVersionsResponse(api_keys=(ApiVersion(0, 0, 13), ApiVersion(3, 0, 13))),
         3,
     ),
-    "FindCoordinator": (
+    (
         FindCoordinatorRequest(coordinator_keys=("g",)),
         FindCoordinatorResponse(coordinators=(Coordinator("g", 1, "h1", 9092),)),
         4,
     ),
-    "DescribeCluster": (
+    (
         DescribeClusterRequest(),
         DescribeClusterResponse(brokers=(DescribeClusterBroker(1, "h1", 9092),)),
         1,
     ),
-    "DescribeQuorum": (
+    (
         DescribeQuorumRequest(),
         DescribeQuorumResponse(
             nodes=(QuorumNode(101, (QuorumListener("CONTROLLER", "h9", 9093),)),)
         ),
         2,
     ),
-    "ShareFetch": (
+    (
         ShareFetchRequest(),
         ShareFetchResponse(
             responses=(ShareFetchableTopicResponse(TOPIC_ID, (SharePartitionData(error_code=6),)),),
-            node_endpoints=(NodeEndpoint(2, "h2", 9092),),
+            node_endpoints=(AT,),
         ),
         2,
     ),
-}
-
-
-def an_observer(directory: Path) -> Observer:
-    directory.mkdir()
-    spec = TapSpec(access=Access("127.0.0.1:1"), stale_metadata_us=1000)
-    observer = Observer(spec, directory, Addresses(lambda address: 19092), 0)
-    observer.leaders.apply_metadata(CLUSTER_ANSWER)
-    return observer
-
-
-def an_exchange(observer: Observer) -> Exchange:
-    return Exchange(observer, 1, ("h1", 9092), "127.0.0.1", 0)
-
-
-def answer_frame(request: Request, response: Response, version: int) -> bytes:
-    flexible = version >= response.api.flexible_since and response.api.key != 18
-    content = struct.pack(">i", 1) + b"\0" * flexible + encode(response, version)
-    return struct.pack(">i", len(content)) + content
+]
 
 
 def changed(frame: bytes, choose: random.Random) -> bytes:
@@ -188,36 +150,37 @@ def changed(frame: bytes, choose: random.Random) -> bytes:
     return bytes(content)
 
 
-@pytest.mark.parametrize("name", EXCHANGES)
+@campaign
+@looped("request_, response, version", EXCHANGES)
 def test_whatever_a_request_or_an_answer_holds_it_is_read_or_refused(
-    name: str, tmp_path: Path
+    make_wire: Callable[..., Wire], request_: Request[Any], response: Response, version: int
 ) -> None:
-    request, response, version = EXCHANGES[name]
-    choose = random.Random(name)
-    asked = encode_request(request, version, 1, "fuzz")
-    said = answer_frame(request, response, version)
-    observer = an_observer(tmp_path / "rows")
-    sound = an_exchange(observer)
-    sound.request(asked, 1000)
-    sound.answer(said, 2000)
-    assert sound.in_flight == 0
+    choose = chance(f"fuzz {type(request_).__name__} {version}")
+    asked = encode_request(request_, version, 1, "fuzz")
+    said = answer_frame(response, version, 1)
+    wire = make_wire(stale_metadata_us=1000)
+    wire.observer.leaders.apply_metadata(CLUSTER)
+    sound = wire.connect(1)
+    sound.send(asked)
+    sound.get(said)
+    assert sound.exchange.in_flight == 0
     refused = read = 0
     for _ in range(TRIES):
-        exchange = an_exchange(observer)
+        peer = wire.connect(1)
         try:
-            exchange.request(changed(asked, choose), 1000)
+            peer.send(changed(asked, choose))
         except MalformedFrame:
             refused += 1
-        exchange.lost(2000)
-        exchange = an_exchange(observer)
-        exchange.request(asked, 3000)
+        peer.exchange.lost(wire.now)
+        peer = wire.connect(1)
+        peer.send(asked)
         try:
-            exchange.answer(changed(said, choose), 4000)
+            peer.get(changed(said, choose))
             read += 1
         except (MalformedFrame, EncodeError):
             refused += 1
-        exchange.lost(5000)
-    observer.close()
-    passed = sum(client.counts.not_decoded for client in observer.clients.values())
-    assert refused + passed > TRIES / 20
-    assert read > TRIES / 20
+        peer.exchange.lost(wire.now)
+    wire.observer.close()
+    passed = sum(client.counts.not_decoded for client in wire.observer.clients.values())
+    assert refused + passed > 0
+    assert read > 0
