@@ -1,10 +1,18 @@
 """Refuses whatever a command would begin: processes, connections, files. Used by tests."""
 
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 
 _BEGINNINGS = frozenset(
     {
@@ -42,7 +50,7 @@ class _Watch:
         self.begun: list[str] | None = None
         sys.addaudithook(self.saw)
 
-    def saw(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def saw(self, event: str, arguments: tuple[Any, ...], *_: object) -> None:
         if self.begun is None:
             return
         writes = event == "open" and bool(arguments[2] & _WRITING) and arguments[0] != os.devnull
@@ -62,9 +70,40 @@ def nothing_begins() -> Iterator[list[str]]:
         _watch.append(_Watch())
     begun: list[str] = []
     _watch[0].begun = begun
-    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        yield begun
-    finally:
-        _watch[0].begun = None
-        sys.dont_write_bytecode = writes_bytecode
+    # Of a child process of `multiprocessing` Python tells its hooks nothing.
+    with (
+        mock.patch.object(sys, "dont_write_bytecode", True),
+        mock.patch("multiprocessing.util.spawnv_passfds", partial(_watch[0].saw, "os.posix_spawn")),
+    ):
+        try:
+            yield begun
+        finally:
+            _watch[0].begun = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A command's exit status, what it wrote, and what was about to begin."""
+
+    status: int
+    out: str
+    err: str
+    begun: list[str]
+
+    @property
+    def is_wrong_usage(self) -> bool:
+        """Told in three lines at most, before anything began."""
+        return (self.status, self.out, self.begun) == (2, "", []) and self.err.count("\n") <= 3
+
+
+def outcome(words: list[str], folder: Path, servers: str = "127.0.0.1:1") -> Outcome:
+    """Of a command in this process, which is kept from beginning anything."""
+    out, err = io.StringIO(), io.StringIO()
+    variables = {
+        "KIPCTL_BOOTSTRAP_SERVER": servers,
+        "KIPCTL_RUNS": str(folder / "runs"),
+        "XDG_STATE_HOME": str(folder / "state"),
+    }
+    with nothing_begins() as begun:
+        status = run(words, Environment(io.StringIO(), out, err, variables))
+    return Outcome(status, out.getvalue(), err.getvalue(), begun)

@@ -5,10 +5,9 @@ import io
 import socket
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,24 +43,26 @@ def told(where: Environment) -> str:
     return where.stderr.getvalue()
 
 
-@pytest.mark.parametrize("answer", ["y\n", "yes\n", " YES \n", "y"])
-def test_yes_goes_on(answer: str) -> None:
+@pytest.mark.parametrize(
+    ("typed", "answer", "goes_on"),
+    [
+        *(("", answer, True) for answer in ("y\n", "yes\n", " YES \n", "y")),
+        *(("", answer, False) for answer in ("\n", "n\n", "no\n", "ye\n", "maybe\n", "")),
+        # What cannot be undone takes more than a y.
+        ("312", "312\n", True),
+        *(("312", answer, False) for answer in ("y\n", "yes\n", "31\n", "\n")),
+    ],
+)
+def test_only_what_was_asked_for_goes_on(typed: str, answer: str, goes_on: bool) -> None:
     where = environment(typed=answer)
-    where.confirm("Move 100 leaders?", yes=False)
-    assert told(where).startswith("Move 100 leaders? [y/N] ")
-
-
-@pytest.mark.parametrize("answer", ["\n", "n\n", "no\n", "ye\n", "maybe\n", ""])
-def test_any_other_answer_is_no(answer: str) -> None:
-    with pytest.raises(RefusedError, match="Nothing was changed"):
-        environment(typed=answer).confirm("Move 100 leaders?", yes=False)
-
-
-def test_control_d_ends_the_line_of_the_question() -> None:
-    where = environment(typed="")
-    with pytest.raises(RefusedError):
-        where.confirm("Move?", yes=False)
-    assert told(where) == "Move? [y/N] \n"
+    if goes_on:
+        where.confirm("Move 100 leaders?", yes=False, typed=typed)
+    else:
+        with pytest.raises(RefusedError, match="Nothing was changed"):
+            where.confirm("Move 100 leaders?", yes=False, typed=typed)
+    # A line that ends without Enter, as by Control-D, is ended.
+    asked = f"Move 100 leaders? {f'Type {typed}:' if typed else '[y/N]'} "
+    assert told(where) == asked + ("" if answer.endswith("\n") else "\n")
 
 
 def test_ctrl_c_at_a_question_says_that_nothing_was_changed() -> None:
@@ -77,19 +78,10 @@ def test_ctrl_c_at_a_question_says_that_nothing_was_changed() -> None:
     assert interrupted.value.__notes__ == ["Nothing was changed."]
 
 
-def test_what_cannot_be_undone_takes_more_than_a_y() -> None:
-    where = environment(typed="312\n")
-    where.confirm("312 partitions have no leader. Elect them?", yes=False, typed="312")
-    assert told(where) == "312 partitions have no leader. Elect them? Type 312: "
-    for answer in ("y\n", "yes\n", "31\n", "\n"):
-        with pytest.raises(RefusedError):
-            environment(typed=answer).confirm("Elect them?", yes=False, typed="312")
-    environment().confirm("Elect them?", yes=True, typed="312")
-
-
-def test_yes_beforehand_asks_nothing() -> None:
+@pytest.mark.parametrize("typed", ["", "312"])
+def test_yes_beforehand_asks_nothing(typed: str) -> None:
     where = environment()
-    where.confirm("Move 100 leaders?", yes=True)
+    where.confirm("Move 100 leaders?", yes=True, typed=typed)
     assert told(where) == ""
 
 
@@ -98,55 +90,55 @@ def test_without_a_terminal_there_is_nobody_to_ask() -> None:
         environment().confirm("Move 100 leaders?", yes=False)
 
 
-def labs(monkeypatch: pytest.MonkeyPatch, *running: tuple[str, str]) -> None:
-    found = [
-        SimpleNamespace(
-            name=name, bootstrap_server=server, properties={}, owner=None, is_orphan=False
-        )
-        for name, server in running
-    ]
-    monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: found)
+@dataclass
+class RunningLab:
+    """What is asked of a lab that runs."""
+
+    name: str = "lab"
+    bootstrap_server: str = "127.0.0.1:1"
+    properties: dict[str, str] = field(default_factory=dict)
+    owner: Process | None = None
+    is_orphan: bool = False
 
 
-def test_the_option_wins_over_the_variable_and_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    labs(monkeypatch, ("lab", "127.0.0.1:1"))
+@pytest.fixture
+def labs(monkeypatch: pytest.MonkeyPatch) -> list[RunningLab]:
+    """The labs that run: one, unless the test says otherwise."""
+    running = [RunningLab()]
+    monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: running)
+    return running
+
+
+def test_the_option_wins_over_the_variable_and_the_lab(labs: list[RunningLab]) -> None:
     where = environment(variables={"KIPCTL_BOOTSTRAP_SERVER": "variable:2"})
     assert where.access("option:3") == Access("option:3")
     assert where.access(None) == Access("variable:2")
     assert told(where) == ""
 
 
-def test_the_one_running_lab_is_used_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    labs(monkeypatch, ("lab", "127.0.0.1:1"))
+def test_the_one_running_lab_is_used_and_that_is_said(labs: list[RunningLab]) -> None:
     where = environment()
     assert where.access(None) == Access("127.0.0.1:1")
     assert told(where) == "Using the running lab 'lab' at 127.0.0.1:1.\n"
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("127.0.0.1:2", "Labs that run here: 'lab' at 127.0.0.1:1.\n"),
-        ("localhost:2", "Labs that run here: 'lab' at 127.0.0.1:1.\n"),
-        ("127.0.0.1:1", ""),
-        ("kafka1:9092", ""),
-    ],
+    ("asked", "is_named"),
+    [("127.0.0.1:2", True), ("localhost:2", True), ("127.0.0.1:1", False), ("kafka1:9092", False)],
 )
 def test_after_a_wrong_port_of_this_machine_the_running_lab_is_named(
-    asked: str, said: str, monkeypatch: pytest.MonkeyPatch
+    asked: str, is_named: bool, labs: list[RunningLab]
 ) -> None:
-    labs(monkeypatch, ("lab", "127.0.0.1:1"))
     where = environment()
     where.access(asked)
     where.report_running_labs()
-    assert told(where) == said
+    assert told(where) == ("Labs that run here: 'lab' at 127.0.0.1:1.\n" if is_named else "")
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["refused", "closed at once"])
 def test_the_running_lab_is_named_where_nothing_listens(
-    listens: bool, monkeypatch: pytest.MonkeyPatch
+    listens: bool, labs: list[RunningLab]
 ) -> None:
-    labs(monkeypatch, ("lab", "127.0.0.1:1"))
     where = environment()
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -180,37 +172,44 @@ def test_a_lab_is_reached_with_its_own_login_unless_an_option_gives_another(
     variables: dict[str, str],
     principal: str,
     clusters: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    labs: list[RunningLab],
 ) -> None:
-    login = {
+    labs[0].properties = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": 'x required username="admin" password="p";',
     }
-    lab = SimpleNamespace(
-        name="lab", bootstrap_server="127.0.0.1:1", properties=login, owner=None, is_orphan=False
-    )
-    monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: [lab])
     where = environment(variables=clusters | {n: clusters.get(v, v) for n, v in variables.items()})
     where.connecting |= {n: clusters.get(v, v) for n, v in connecting.items()}
     assert where.access(None).security.principal == principal
 
 
-def test_several_labs_are_named_and_none_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    labs(monkeypatch, ("one", "127.0.0.1:1"), ("two", "127.0.0.1:2"))
-    with pytest.raises(UsageError, match=r"one \(127.0.0.1:1\), two \(127.0.0.1:2\)"):
+@pytest.mark.parametrize(
+    ("running", "refusal"),
+    [
+        (
+            [RunningLab("one"), RunningLab("two", "127.0.0.1:2")],
+            r"one \(127.0.0.1:1\), two \(127.0.0.1:2\)",
+        ),
+        ([], "kipctl lab up"),
+    ],
+)
+def test_without_a_lab_or_with_several_none_is_chosen(
+    running: list[RunningLab], refusal: str, labs: list[RunningLab]
+) -> None:
+    labs[:] = running
+    with pytest.raises(UsageError, match=refusal):
         environment().access(None)
 
 
 def test_the_lab_of_a_run_is_never_the_default_and_named_when_its_run_is_gone(
-    monkeypatch: pytest.MonkeyPatch,
+    labs: list[RunningLab],
 ) -> None:
-    alive, gone = current_process(), Process(2**22 + 1, "0")
-    found = [
-        SimpleNamespace(name=name, owner=owner, is_orphan=owner is gone)
-        for name, owner in [("experiment-1", alive), ("experiment-2", gone)]
+    gone = Process(2**22 + 1, "0")
+    labs[:] = [
+        RunningLab("experiment-1", owner=current_process()),
+        RunningLab("experiment-2", owner=gone, is_orphan=True),
     ]
-    monkeypatch.setattr("kipctl.lab.cluster.running_labs", lambda: found)
     where = environment()
     with pytest.raises(UsageError, match="No cluster was named, and no lab runs"):
         where.access(None)
@@ -218,12 +217,6 @@ def test_the_lab_of_a_run_is_never_the_default_and_named_when_its_run_is_gone(
         "The run that made lab 'experiment-2' is gone. Remove it:"
         " kipctl lab down --name experiment-2\n"
     )
-
-
-def test_no_cluster_at_all_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    labs(monkeypatch)
-    with pytest.raises(UsageError, match="kipctl lab up"):
-        environment().access(None)
 
 
 def test_progress_off_a_terminal_is_plain_lines_on_stderr() -> None:
@@ -348,63 +341,48 @@ def test_what_does_not_go_together_is_refused(
         where.access(servers)
 
 
-def test_what_a_file_says_without_effect_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text("secuirty.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.provider=x\n")
-    where = environment()
-    where.connecting["command_config"] = str(file)
-    where.access("a:1")
-    assert "nothing of how to connect: secuirty.protocol." in told(where)
-    assert "With security.protocol=PLAINTEXT these do nothing: sasl.mechanism" in told(where)
-    assert "Not used by kipctl: ssl.provider." in told(where)
-
-
 @pytest.mark.parametrize(
-    ("text", "is_warned"),
-    [("# Schlüssel\nssl.provider=x\n", True), ("ssl.provider=\\u00fc\n", False)],
-)
-def test_a_file_that_java_would_read_otherwise_is_named(
-    text: str, is_warned: bool, tmp_path: Path
-) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text(text, encoding="utf-8")
-    where = environment()
-    where.connecting["command_config"] = str(file)
-    where.access("a:1")
-    assert ("is read as UTF-8, and by Java as ISO 8859-1" in told(where)) is is_warned
-
-
-def test_what_javas_clients_would_refuse_is_named(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_bytes(Authority().pem)
-    file = tmp_path / "client.properties"
-    file.write_text(f"security.protocol=SSL\nssl.truststore.location={tmp_path}/ca.pem\n")
-    where = environment()
-    where.connecting["command_config"] = str(file)
-    where.access("a:1")
-    assert "Java's clients take PEM only with ssl.truststore.type=PEM." in told(where)
-
-
-@pytest.mark.parametrize(
-    ("line", "meant"),
+    ("text", "warnings"),
     [
-        ("security.protocl=SASL_SSL", "security.protocl (security.protocol?)"),
-        ("sasl.jass.config=x", "sasl.jass.config (sasl.jaas.config?)"),
-        ("sasl.mechanisms=PLAIN", "sasl.mechanisms (sasl.mechanism?)"),
-        ("ssl.protocol=TLSv1.3", "ssl.protocol."),
-        ("ssl.provider=x", "ssl.provider."),
-        ("sasl.client.callback.handler.class=x", "sasl.client.callback.handler.class."),
-        ("sasl.login.refresh.window.factor=1", "sasl.login.refresh.window.factor."),
+        (
+            "secuirty.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.provider=x\n",
+            [
+                "nothing of how to connect: secuirty.protocol.",
+                "With security.protocol=PLAINTEXT these do nothing: sasl.mechanism",
+                "Not used by kipctl: ssl.provider.",
+            ],
+        ),
+        ("# Schlüssel\nssl.provider=x\n", ["is read as UTF-8, and by Java as ISO 8859-1"]),
+        (
+            "security.protocol=SSL\nssl.truststore.location={ca}\n",
+            ["Java's clients take PEM only with ssl.truststore.type=PEM."],
+        ),
+        *(
+            (f"{line}\n", [f"Not used by kipctl: {line.partition('=')[0]}{meant}"])
+            for line, meant in (
+                ("security.protocl=SASL_SSL", " (security.protocol?)"),
+                ("sasl.jass.config=x", " (sasl.jaas.config?)"),
+                ("sasl.mechanisms=PLAIN", " (sasl.mechanism?)"),
+                ("ssl.protocol=TLSv1.3", "."),
+                ("ssl.provider=x", "."),
+                ("ssl.provider=\\u00fc", "."),
+                ("sasl.client.callback.handler.class=x", "."),
+                ("sasl.login.refresh.window.factor=1", "."),
+            )
+        ),
     ],
 )
-def test_a_misspelt_property_is_named_with_the_one_that_is_meant(
-    line: str, meant: str, tmp_path: Path
+def test_what_a_file_says_without_effect_or_otherwise_for_java_is_named(
+    text: str, warnings: list[str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "client.properties"
-    file.write_text(f"{line}\n")
+    ca, file = tmp_path / "ca.pem", tmp_path / "client.properties"
+    ca.write_bytes(Authority().pem)
+    file.write_text(text.format(ca=ca), encoding="utf-8")
     where = environment()
     where.connecting["command_config"] = str(file)
     where.access("a:1")
-    assert f"Not used by kipctl: {meant}" in told(where)
+    assert [one for one in warnings if one not in told(where)] == []
+    assert ("ISO 8859-1" in told(where)) is not text.isascii()
 
 
 @pytest.mark.parametrize(("yes", "step"), [(False, "--yes --expect-cluster ID"), (True, "ID as")])

@@ -1,11 +1,10 @@
-"""What the experiments refuse before anything is started, and where they record their runs."""
+"""Where experiments record their runs, and what they take as lists."""
 
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import (
     ExperimentOptions,
@@ -13,38 +12,10 @@ from kipctl.cli.experiment_options import (
     run_folders,
     whole_numbers,
 )
-from kipctl.errors import ExitStatus, UsageError
+from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("roll --acks 1,2", "--acks '2': it must be all, 1, or all,1."),
-        ("roll --partitions 100;6", "--partitions '100;6' is no list of numbers."),
-        ("roll --partitions 6,0", "--partitions is 0; it must be at least 1."),
-        ("roll --runs 0", "--runs is 0; it must be at least 1."),
-        ("roll --restarts -1", "--restarts is -1; it must be at least 0."),
-        ("roll --throughput 0", "--throughput must be above 0."),
-        ("roll --arms probe", "'probe' is no arm."),
-        ("closest-replica --arms kafka-python", "'kafka-python' is no arm."),
-        ("closest-replica --for 0", "more than 0"),
-        ("batch --batches 1,some", "--batches '1,some' are no batch sizes."),
-        ("batch --rotations 0", "--rotations is 0; it must be at least 1."),
-        ("batch --acks 2", "--acks is 2; it is one of all, 1."),
-        ("batch --throughput 0", "--throughput must be above 0."),
-        ("metadata --arms probe-kip951", "'probe-kip951' is no client of this experiment."),
-        ("metadata --phase startup --phase never", "Invalid value for '--phase'"),
-    ],
-)
-def test_wrong_options_are_told_before_a_cluster_is_made(words: str, said: str) -> None:
-    err = StringIO()
-    arguments = ["experiment", *words.split()]
-    assert run(arguments, Environment(stdin=StringIO(), stderr=err)) == ExitStatus.USAGE
-    assert said in err.getvalue()
-    assert "Starting Kafka" not in err.getvalue()
 
 
 def test_runs_are_recorded_by_name_or_in_a_folder(tmp_path: Path) -> None:

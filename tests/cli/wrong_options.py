@@ -1,110 +1,68 @@
 """For each command a command line that is right, and for each option values that are wrong."""
 
+EXPERIMENTS = ("redirect", "roll", "closest-replica", "batch", "metadata")
+INSPECTED = ("brokers", "replica-selection", "metadata", "leaders", "hints")
+WITH_A_LAB = tuple(
+    f"lab {verb}" for verb in ("stop", "start", "restart", "pause", "resume", "logs")
+)
+
 VALID = {
+    **dict.fromkeys(("tap", "demo", "lab up", "lab status", "lab down", *WITH_A_LAB), ""),
+    **{f"inspect {what}": "" for what in INSPECTED},
+    **{f"experiment {name}": "" for name in EXPERIMENTS},
+    **{f"spark {verb}": "" for verb in ("start", "status", "stop")},
+    **dict.fromkeys(("request-log off", "request-log status", "runs list"), ""),
+    **dict.fromkeys(("clusters list", "clusters test"), ""),
     "reassign": "--rotate --all-topics --yes",
-    "tap": "",
-    "demo": "",
-    "lab up": "",
-    "lab status": "",
-    "lab down": "",
-    "lab stop": "",
-    "lab start": "",
-    "lab restart": "",
-    "lab pause": "",
-    "lab resume": "",
-    "lab logs": "",
     "elect preferred": "--all",
     "elect unclean": "--all --yes",
     "wait": "--until in-sync",
     "roll": "--exec 'restart {{broker}}' --yes",
-    "clusters list": "",
     "clusters show": "never",
     "clusters add": "new --bootstrap-server 127.0.0.1:1",
-    "clusters test": "",
-    "inspect brokers": "",
-    "inspect replica-selection": "",
-    "inspect metadata": "",
-    "inspect leaders": "",
-    "inspect hints": "",
     "perf consume": "--topic t --num-records 10",
     "perf e2e": "--num-records 10",
     "perf metadata": "--yes",
     "perf produce": "--num-records 10 --throughput 5 --record-size 10",
-    "experiment redirect": "",
-    "experiment roll": "",
-    "experiment closest-replica": "",
-    "experiment batch": "",
-    "experiment metadata": "",
     "request-log on": "--all-brokers --until-off --yes",
-    "request-log off": "",
-    "request-log status": "",
     "analyze runs": "{run}",
     "analyze request-log": "{log}",
     "report": "{run} --html={new}",
-    "runs list": "",
     "runs show": "{run}",
     "runs repair": "{run}",
     "runs compare": "{run} {other}",
     "runs export": "{run} {new}",
     "runs remove": "{run} --yes",
-    "spark start": "",
     "explain": "few-moves",
-    "spark status": "",
-    "spark stop": "",
 }
 """`{run}` and `{other}` are runs, `{log}` a request log; nothing is at `{new}` and `{none}`."""
 
-QUIET = frozenset(
-    {
-        "clusters add",
-        "clusters list",
-        "lab status",
-        "lab down",
-        "explain",
-        "runs list",
-        "runs show",
-        "runs repair",
-        "spark status",
-        "spark stop",
-    }
-)
+QUIET = {
+    *("clusters add", "clusters list", "lab status", "lab down", "explain", "runs list"),
+    *("runs show", "runs repair", "spark status", "spark stop"),
+}
 """These only look at what is on this machine, and `lab down` at what there is not."""
 
-NEEDS_LAB = frozenset(
-    ["clusters show"]
-    + [f"lab {verb}" for verb in ("stop", "start", "restart", "pause", "resume", "logs")]
-)
+NEEDS_LAB = {"clusters show", *WITH_A_LAB}
 """Without a lab of that name their right command line is wrong usage too."""
 
+_PLANS = ("--plan", "--drain", "--leader", "--balance", "--add", "--replace")
 ALONE = {
-    ("perf e2e", "--keep"): "--forever",
-    ("reassign", "--entry"): "--rollback --yes",
-    ("reassign", "--plan"): "--yes",
-    ("reassign", "--drain"): "--yes",
-    ("reassign", "--throttle"): "--drain 1 --yes",
-    ("reassign", "--concurrent-moves"): "--drain 1 --yes",
-    ("reassign", "--leader"): "--yes",
-    ("reassign", "--balance"): "--yes",
-    ("reassign", "--add"): "--yes",
-    ("reassign", "--replace"): "--yes",
-    ("reassign", "--replication-factor"): "--yes",
+    **{("reassign", option): "--yes" for option in (*_PLANS, "--replication-factor")},
+    **{("reassign", option): "--rollback --yes" for option in ("--entry", "--journal")},
+    **{("reassign", o): "--drain 1 --yes" for o in ("--throttle", "--concurrent-moves")},
     ("reassign", "--verify"): "",
-    ("reassign", "--journal"): "--rollback --yes",
     ("roll", "--exec"): "--yes",
     ("roll", "--was-restarted"): "--resume --yes",
-    ("elect preferred", "--json-file"): "",
-    ("elect preferred", "--topic"): "",
-    ("elect preferred", "--broker"): "",
-    ("elect preferred", "--partition"): "",
-    ("elect unclean", "--json-file"): "--yes",
-    ("elect unclean", "--topic"): "--yes",
-    ("elect unclean", "--partition"): "--yes",
+    **{("elect preferred", o): "" for o in ("--json-file", "--topic", "--broker", "--partition")},
+    **{("elect unclean", o): "--yes" for o in ("--json-file", "--topic", "--partition")},
     ("tap", "--ca"): "--tls-to-brokers",
     ("inspect replica-selection", "--for"): "--watch",
+    ("inspect replica-selection", "--price-per-gb"): "--rate-over 5s",
     ("request-log on", "--broker"): "--until-off --yes",
     ("request-log on", "--for"): "--all-brokers --yes",
-    ("inspect replica-selection", "--price-per-gb"): "--rate-over 5s",
     ("experiment redirect", "--curve"): "--predict",
+    ("perf e2e", "--keep"): "--forever",
     ("perf produce", "--payload-file"): "--num-records 10 --throughput 5",
     ("perf produce", "--payload-delimiter"): (
         "--num-records 10 --throughput 5 --payload-file {run}/run.json"
@@ -240,13 +198,9 @@ WRONG: dict[str, tuple[str, ...]] = {
 }
 """By an option's name, wherever it is."""
 
-EXPERIMENTS = ("redirect", "roll", "closest-replica", "batch", "metadata")
 PATTERNS = (
-    "clusters test",
-    "reassign",
-    "wait",
-    *(f"elect {which}" for which in ("preferred", "unclean")),
-    *(f"inspect {what}" for what in ("replica-selection", "metadata", "leaders", "hints")),
+    *("clusters test", "reassign", "wait", "elect preferred", "elect unclean"),
+    *(f"inspect {what}" for what in INSPECTED if what != "brokers"),
 )
 """Whether a pattern matches a topic is for the cluster to say."""
 
@@ -274,12 +228,7 @@ ANY = frozenset({"--client-rack", "--expect-cluster", "--group", "--leaders-off"
 """Options that take every text."""
 
 ARGUMENTS = {
-    "lab stop": ("x",),
-    "lab start": ("x",),
-    "lab restart": ("x",),
-    "lab pause": ("x",),
-    "lab resume": ("x",),
-    "lab logs": ("x",),
+    **dict.fromkeys(WITH_A_LAB, ("x",)),
     "clusters add": ("' ' --bootstrap-server 127.0.0.1:1",),
     "clusters show": ("never",),
     "clusters test": ("never", "one --cluster other", "one --bootstrap-server 127.0.0.1:1"),

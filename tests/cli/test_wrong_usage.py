@@ -1,0 +1,158 @@
+"""Options that do not go together, or mean nothing: what is said of them before anything begins."""
+
+import io
+import shlex
+import socket
+from pathlib import Path
+
+import pytest
+from nothing_begun import outcome
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+
+REFUSED = {
+    "reassign": [
+        ("", "Nothing to do was given"),
+        ("--topic t", "Nothing to do was given"),
+        ("--rotate --rollback", "--rotate and --rollback exclude one another"),
+        ("--list --verify f --cancel", "--list and --verify and --cancel exclude"),
+        ("--rotate --yes", "--rotate with --yes needs --topic or --all-topics"),
+        ("--rotate --topic t --all-topics", "--all-topics exclude one another"),
+        ("--rollback --all-topics", "--all-topics does not go with --rollback"),
+        ("--plan f --topic t", "--topic does not go with --plan"),
+        ("--list --dry-run", "--dry-run does not go with --list"),
+        ("--history --rotate", "--rotate and --history exclude one another"),
+        ("--rotate --topic t --all", "--all does not go with --rotate, only"),
+        ("--plan f --rollback", "--plan and --rollback exclude one another"),
+        ("--cancel --plan f --all", "takes one of --topic, --plan, --entry and --all"),
+        ("--cancel --force", "--force does not go with --cancel"),
+        ("--list --additional", "--additional does not go with --list"),
+        ("--list --entry 2026", "--entry does not go with --list"),
+        ("--rollback --entry=", "--entry is empty"),
+        ("--rotate --topic t --measure --dry-run", "--measure does not go with --dry-run"),
+        ("--rotate --topic t --batch 0", ": 0 is too small: 1 is the least."),
+        ("--rotate --topic t --batch 10001", ": 10001 is too large: 10000 is the most."),
+        ("--rotate --topic t --batch ten", ": 'ten' is not a whole number."),
+        ("--list --output xml", "': 'xml' is not one of 'auto', 'table', 'wide',"),
+        ("--rotate --topic t --between soon", "not a duration"),
+        ("--rotate --topic t --timeout 0", "more than 0"),
+        ("--rotate --topic t --timeout -3", "not a duration"),
+        ("--plan {broken} --yes", "{broken}: line 1 column 17: this is not JSON"),
+        ("--verify {broken} --yes", "{broken}: line 1 column 17: this is not JSON"),
+    ],
+    "elect preferred": [("--broker one", ": 'one' is not a whole number.")],
+    "inspect replica-selection": [
+        ("--price-per-gb free", ": 'free' is not a number."),
+        ("--explain t:0 --watch", "--explain and --watch exclude one another"),
+        ("--explain t:0 --require-local 95%", "--require-local does not go with --explain"),
+        ("--watch --client librdkafka", "--client does not go with --watch"),
+        ("--watch --rate-over 5", "--rate-over does not go with --watch"),
+        ("--for 5", "--for does not go without --watch"),
+        ("--price-per-gb 0.02", "--price-per-gb needs --rate-over"),
+        ("--price-per-gb -1 --rate-over 5", "Invalid value for '--price-per-gb'"),
+        ("--rate-over soon", "'soon' is not a duration"),
+        ("--rate-over 0", "more than 0"),
+        ("--watch --for 5y", "'5y' is not a duration"),
+        ("--require-local most", "'most' is no percentage"),
+        ("--client kafka-python", "kafka-python"),
+        ("--explain t", "'t' is not a partition"),
+        ("--explain t:0 --topic u", "--topic does not go with --explain"),
+    ],
+    "request-log on": [
+        ("--for 5s", "Give --broker (repeatable) or --all-brokers"),
+        ("--for 5s --broker 1 --all-brokers", "Give --broker (repeatable) or --all-brokers"),
+        ("--all-brokers", "Give --for TIME"),
+        ("--all-brokers --for 5s --until-off", "Give --for TIME"),
+        ("--all-brokers --for soon", "'soon' is not a duration"),
+    ],
+    "experiment redirect": [
+        ("--scale large", "--scale is large; it is default or kip"),
+        ("--quick --scale kip", "--quick and --scale kip cannot both be"),
+        ("--curve a", "--curve is for --predict"),
+        ("--gain-curve --stale-metadata 1s", "A gain curve has its own staleness"),
+        ("--stale-metadata 1x", "'1x' is not a duration"),
+        ("--arms java", "'java' is no arm"),
+        ("--acks 0", "--acks is 0; it is one of 1, all"),
+        ("--every 20 --num-records 1000", "no rotation is due within them"),
+        ("--brokers 0", "A lab has 1 to 100 brokers, not 0"),
+        ("--predict --curve never --bootstrap-server 127.0.0.1:1", "There is no run 'never-*'"),
+        ("--predict --curve ./never --bootstrap-server 127.0.0.1:1", "No whole run is recorded"),
+    ],
+    "experiment roll": [
+        ("--acks 1,2", "--acks '2': it must be all, 1, or all,1."),
+        ("--partitions '100;6'", "--partitions '100;6' is no list of numbers."),
+        ("--partitions 6,0", "--partitions is 0; it must be at least 1."),
+        ("--runs 0", "--runs is 0; it must be at least 1."),
+        ("--restarts -1", "--restarts is -1; it must be at least 0."),
+        ("--throughput 0", "--throughput must be above 0."),
+        ("--arms probe", "'probe' is no arm."),
+    ],
+    "experiment closest-replica": [
+        ("--arms kafka-python", "'kafka-python' is no arm."),
+        ("--for 0", "more than 0"),
+    ],
+    "experiment batch": [
+        ("--batches 1,some", "--batches '1,some' are no batch sizes."),
+        ("--rotations 0", "--rotations is 0; it must be at least 1."),
+        ("--acks 2", "--acks is 2; it is one of all, 1."),
+        ("--throughput 0", "--throughput must be above 0."),
+    ],
+    "experiment metadata": [
+        ("--arms probe-kip951", "'probe-kip951' is no client of this experiment."),
+        ("--phase startup --phase never", "Invalid value for '--phase'"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "says"),
+    [(command, *row) for command, rows in REFUSED.items() for row in rows],
+)
+def test_wrong_usage_is_told_in_plain_words(
+    command: str, options: str, says: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / "plan.json"
+    broken.write_text('{"partitions": [}')
+    words = [*command.split(), *shlex.split(options.replace("{broken}", str(broken)))]
+    ended = outcome(words, tmp_path)
+    assert ended.is_wrong_usage, ended
+    assert says.replace("{broken}", str(broken)) in ended.err
+
+
+def test_a_bootstrap_server_that_is_none(tmp_path: Path) -> None:
+    """By the variable; by the option it is refused by each command: see wrong_options.py."""
+    ended = outcome(["inspect", "leaders"], tmp_path, servers="localhost")
+    assert ended.is_wrong_usage, ended
+    assert "localhost" in ended.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "reassign --rotate --all-topics --yes",
+        "reassign --list",
+        "reassign --rollback --yes",
+        "reassign --cancel --yes",
+        "elect preferred --all",
+        "elect unclean --all --yes",
+        "inspect leaders",
+        "inspect hints",
+        "inspect replica-selection",
+        "request-log status",
+        "request-log off",
+        "request-log on --all-brokers --until-off --yes",
+        "request-log on --all-brokers --for 5s --yes",
+    ],
+)
+def test_an_unreachable_cluster(command: str) -> None:
+    out, err = io.StringIO(), io.StringIO()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound but not listening: it refuses connections
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        variables = {"KIPCTL_BOOTSTRAP_SERVER": address}
+        status = run(command.split(), Environment(io.StringIO(), out, err, variables))
+    assert (status, out.getvalue()) == (3, "")
+    assert len(err.getvalue().splitlines()) <= 3
+    assert address in err.getvalue()
+    assert "Check --bootstrap-server" in err.getvalue()
