@@ -34,7 +34,7 @@ REFUSED = {
         ("--rotate --topic t --batch 0", ": 0 is too small: 1 is the least."),
         ("--rotate --topic t --batch 10001", ": 10001 is too large: 10000 is the most."),
         ("--rotate --topic t --batch ten", ": 'ten' is not a whole number."),
-        ("--list --output xml", "': 'xml' is not one of 'auto', 'table', 'wide',"),
+        ("--list --output xml", "'--output' / '-o': 'xml' is not one of 'auto', 'table', 'wide',"),
         ("--rotate --topic t --between soon", "not a duration"),
         ("--rotate --topic t --timeout 0", "more than 0"),
         ("--rotate --topic t --timeout -3", "not a duration"),
