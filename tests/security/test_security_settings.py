@@ -3,16 +3,29 @@
 import json
 import os
 import pickle
-import re
 import select
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from credentials import (
+    ALICE,
+    AUTHORITY,
+    CA,
+    CHAIN,
+    INLINE,
+    KEY,
+    PLAIN_MODULE,
+    SECRETS,
+    SSL,
+    Properties,
+    refusal,
+)
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -22,8 +35,6 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kipctl.errors import UsageError
-from kipctl.lab.certificates import Authority
 from kipctl.security.jaas import jaas_options
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import (
@@ -38,25 +49,18 @@ from kipctl.security.tokens import ClientCredentials, FileToken, UnsignedToken
 from kipctl.transport.access import Access, access_of
 
 STORE_PASSWORD, KEY_PASSWORD = "store-hunter2", "key-hunter2"
-AUTHORITY = Authority()
-ALICE = AUTHORITY.for_user("alice")
-CA = AUTHORITY.pem.decode()
-CHAIN = "".join(
-    one.public_bytes(Encoding.PEM).decode() for one in (ALICE.certificate, ALICE.issuer)
-)
-KEY = ALICE.pem.decode().partition("-----BEGIN CERTIFICATE")[0]
 ENCRYPTED_KEY = ALICE.key.private_bytes(
     Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(KEY_PASSWORD.encode())
 ).decode()
+ENCRYPTED = INLINE | {"ssl.keystore.key": ENCRYPTED_KEY}
 OTHER_KEY = AUTHORITY.for_user("bob").pem.decode().partition("-----BEGIN CERTIFICATE")[0]
 
-PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+PLAIN = f"{PLAIN_MODULE} required"
 OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+JAAS = "sasl.jaas.config"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
-SSL = {"security.protocol": "SSL"}
 OAUTH = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
-
-Properties = Mapping[str, str]
+HTTPS = OAUTH | {TOKEN_URL: "https://idp.example/token"}
 
 
 class Stores(NamedTuple):
@@ -79,16 +83,8 @@ def run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
 
 
-def keytool(*arguments: str) -> None:
-    run("keytool", "-noprompt", *arguments, "-storepass", STORE_PASSWORD)
-
-
 def sasl(mechanism: str, jaas: str) -> dict[str, str]:
-    return {
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": jaas,
-    }
+    return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, JAAS: jaas}
 
 
 def tls_of(properties: Properties) -> Tls:
@@ -103,18 +99,15 @@ def subjects(pem: str) -> list[str]:
     return [one.subject.rfc4514_string().removeprefix("CN=") for one in found]
 
 
-def refusal(properties: Properties) -> str:
-    """What the user reads: short, and without any secret."""
-    with pytest.raises(UsageError) as refused:
-        security_of(properties)
-    text = str(refused.value)
-    assert 1 <= len(text.splitlines()) <= 3
-    for shown in (text, repr(refused.value), repr(refused.value.__cause__)):
-        assert not re.search(r"hunter2|BEGIN|MIG|MII", shown)
-    return text
-
-
 # --- which security ---
+
+
+def by_token(token: object, **extensions: str) -> Security:
+    return Security(None, Sasl("OAUTHBEARER", token=token, extensions=(*extensions.items(),)))
+
+
+IDP = ClientCredentials("https://idp.example/token", "me", "s", "kafka", Tls())
+CREDENTIALS = "sasl.oauthbearer.client.credentials.client"
 
 
 @pytest.mark.parametrize(
@@ -126,7 +119,7 @@ def refusal(properties: Properties) -> str:
         (SSL, Security(Tls())),
         ({"security.protocol": "ssl"}, Security(Tls())),
         (
-            sasl("PLAIN", f'{PLAIN_MODULE} username="alice" password="hunter2";'),
+            sasl("PLAIN", f'{PLAIN} username="alice" password="hunter2";'),
             Security(None, Sasl("PLAIN", "alice", "hunter2")),
         ),
         (
@@ -136,54 +129,34 @@ def refusal(properties: Properties) -> str:
         ),
         (
             OAUTH | {TOKEN_URL: "file:///some/a%20token"},
-            Security(None, Sasl("OAUTHBEARER", token=FileToken(Path("/some/a token")))),
+            by_token(FileToken(Path("/some/a token"))),
         ),
         (
             OAUTH
             | {
-                "sasl.jaas.config": f'{OAUTH_MODULE} unsecuredLoginStringClaim_sub="alice"'
+                JAAS: f'{OAUTH_MODULE} unsecuredLoginStringClaim_sub="alice"'
                 ' unsecuredLoginStringClaim_my_claim="x" unsecuredLoginNumberClaim_level="3"'
                 ' extension_logicalCluster="lkc-1";'
             },
-            Security(
-                None,
-                Sasl(
-                    "OAUTHBEARER",
-                    token=UnsignedToken((("sub", "alice"), ("my_claim", "x"), ("level", 3.0))),
-                    extensions=(("logicalCluster", "lkc-1"),),
-                ),
+            by_token(
+                UnsignedToken((("sub", "alice"), ("my_claim", "x"), ("level", 3.0))),
+                logicalCluster="lkc-1",
             ),
         ),
         (
-            OAUTH
-            | {
-                TOKEN_URL: "https://idp.example/token",
-                "sasl.jaas.config": f'{OAUTH_MODULE} clientId="me" clientSecret="s" scope="kafka";',
-            },
-            Security(
-                None,
-                Sasl(
-                    "OAUTHBEARER",
-                    token=ClientCredentials("https://idp.example/token", "me", "s", "kafka", Tls()),
-                ),
-            ),
+            HTTPS | {JAAS: f'{OAUTH_MODULE} clientId="me" clientSecret="s" scope="kafka";'},
+            by_token(IDP),
         ),
         (
             OAUTH
             | {
                 TOKEN_URL: "http://[::1]:80/token",
-                "sasl.oauthbearer.client.credentials.client.id": "me",
-                "sasl.oauthbearer.client.credentials.client.secret": "s",
+                f"{CREDENTIALS}.id": "me",
+                f"{CREDENTIALS}.secret": "s",
                 "sasl.oauthbearer.scope": "kafka",
-                "sasl.jaas.config": f'{OAUTH_MODULE} clientId="old" clientSecret="o" scope="o";',
+                JAAS: f'{OAUTH_MODULE} clientId="old" clientSecret="o" scope="o";',
             },
-            Security(
-                None,
-                Sasl(
-                    "OAUTHBEARER",
-                    token=ClientCredentials("http://[::1]:80/token", "me", "s", "kafka", Tls()),
-                ),
-            ),
+            by_token(replace(IDP, url="http://[::1]:80/token")),
         ),
     ],
 )
@@ -204,22 +177,15 @@ def test_properties_say_how_a_connection_is_secured(
         (sasl("GSSAPI", ""), "sasl.mechanism=GSSAPI (Kerberos) is not spoken"),
         (sasl("AWS_MSK_IAM", ""), "sasl.mechanism=AWS_MSK_IAM (IAM of Amazon MSK) is not spoken"),
         (sasl("SCRAM-SHA-1", ""), "It speaks PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
-        (sasl("PLAIN", ""), "sasl.jaas.config has no username and no password"),
-        (sasl("PLAIN", f"{PLAIN_MODULE};"), "has no username and no password"),
-        (sasl("PLAIN", f'{PLAIN_MODULE} username="a";'), "sasl.jaas.config has no password."),
-        (
-            sasl("SCRAM-SHA-256", f'{PLAIN_MODULE} password="hunter2";'),
-            "sasl.jaas.config has no username.",
-        ),
+        (sasl("PLAIN", ""), f"{JAAS} has no username and no password"),
+        (sasl("PLAIN", f"{PLAIN};"), "has no username and no password"),
+        (sasl("PLAIN", f'{PLAIN} username="a";'), f"{JAAS} has no password."),
+        (sasl("SCRAM-SHA-256", f'{PLAIN} password="hunter2";'), f"{JAAS} has no username."),
         (OAUTH, f"OAUTHBEARER needs {TOKEN_URL}"),
-        (OAUTH | {TOKEN_URL: "https://idp.example"}, "has no clientId and no clientSecret for"),
+        (HTTPS, "has no clientId and no clientSecret for"),
         (
-            OAUTH
-            | {
-                TOKEN_URL: "https://idp.example",
-                "sasl.jaas.config": f'{OAUTH_MODULE} clientSecret="hunter2";',
-            },
-            "sasl.jaas.config has no clientId for https://idp.example",
+            HTTPS | {JAAS: f'{OAUTH_MODULE} clientSecret="hunter2";'},
+            f"{JAAS} has no clientId for https://idp.example",
         ),
         (OAUTH | {TOKEN_URL: "idp.example/token"}, f"{TOKEN_URL}=idp.example/token is not spoken"),
         (OAUTH | {TOKEN_URL: "ftp://idp.example"}, "is not spoken"),
@@ -227,7 +193,7 @@ def test_properties_say_how_a_connection_is_secured(
         (
             OAUTH
             | {
-                "sasl.jaas.config": f'{OAUTH_MODULE} unsecuredLoginStringClaim_sub="a"'
+                JAAS: f'{OAUTH_MODULE} unsecuredLoginStringClaim_sub="a"'
                 ' unsecuredLoginNumberClaim_level="high";'
             },
             "is not a number",
@@ -255,19 +221,14 @@ def test_enabled_protocols_are_all_that_is_spoken(enabled: str, versions: tuple[
 
 
 @pytest.mark.parametrize(
-    ("properties", "checks"),
-    [
-        ({}, True),
-        ({"ssl.endpoint.identification.algorithm": "https"}, True),
-        ({"ssl.endpoint.identification.algorithm": "HTTPS"}, True),
-        ({"ssl.endpoint.identification.algorithm": ""}, False),
-        ({"ssl.endpoint.identification.algorithm": " "}, False),
-    ],
+    ("algorithm", "checks"),
+    [(None, True), ("https", True), ("HTTPS", True), ("", False), (" ", False)],
 )
 def test_names_are_checked_unless_the_algorithm_is_empty(
-    properties: Properties, checks: bool
+    algorithm: str | None, checks: bool
 ) -> None:
-    context = tls_of(properties).context()
+    name = "ssl.endpoint.identification.algorithm"
+    context = tls_of({} if algorithm is None else {name: algorithm}).context()
     assert context.check_hostname is checks
     assert context.verify_mode.name == "CERT_REQUIRED"  # in either case
 
@@ -318,105 +279,18 @@ def test_any_value_survives_being_quoted(options: dict[str, str]) -> None:
     signs = {"\\": r"\\", '"': r"\"", "\n": r"\n", "\r": r"\r"}
     escaped = {name: text.translate(str.maketrans(signs)) for name, text in options.items()}
     told = " ".join(f'{name}="{text}"' for name, text in escaped.items())
-    assert jaas_options(f"{PLAIN_MODULE} {told};") == options
+    assert jaas_options(f"{PLAIN} {told};") == options
 
 
 # --- truststores and keystores ---
 
 
-def test_pem_stores_are_read(stores: Stores) -> None:
-    tls = tls_of(
-        {
-            "ssl.truststore.location": stores.write("ca.pem", "The CA:\n" + CA),
-            "ssl.keystore.location": stores.write("alice.pem", CHAIN + KEY),
-        }
-    )
-    assert subjects(tls.authorities) == ["kipctl lab CA"]
+def assert_alices(properties: Properties) -> None:
+    """Her key, with its certificate and the authority's; and the authority is trusted."""
+    tls = tls_of(properties)
+    assert subjects(tls.authorities)[:1] == ["kipctl lab CA"]
     assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
     assert tls.key == KEY
-
-
-def test_pkcs12_stores_are_read(stores: Stores) -> None:
-    tls = tls_of(
-        {
-            "ssl.truststore.location": stores.write(
-                "trust.p12", AUTHORITY.truststore(STORE_PASSWORD)
-            ),
-            "ssl.truststore.password": STORE_PASSWORD,
-            "ssl.keystore.location": stores.write("alice.p12", ALICE.keystore(STORE_PASSWORD)),
-            "ssl.keystore.password": STORE_PASSWORD,
-        }
-    )
-    assert subjects(tls.authorities) == ["kipctl lab CA"]
-    assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
-    assert tls.key == KEY
-
-
-def test_pkcs12_stores_that_openssl_made_are_read(stores: Stores) -> None:
-    pem, p12 = stores.write("alice.pem", KEY + CHAIN), stores.folder / "alice.p12"
-    run("openssl", "pkcs12", "-export", "-in", pem, "-out", f"{p12}", "-passout", "pass:store")
-    tls = tls_of({"ssl.keystore.location": f"{p12}", "ssl.keystore.password": "store"})
-    assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
-    assert tls.key == KEY
-
-
-@pytest.mark.parametrize("extra", [(), ("-nomaciter", "-keypbe", "NONE", "-certpbe", "NONE")])
-def test_pkcs12_without_a_password_is_read(stores: Stores, extra: tuple[str, ...]) -> None:
-    pem, p12 = stores.write("alice.pem", KEY + CHAIN), stores.folder / "alice.p12"
-    run("openssl", "pkcs12", "-export", "-in", pem, "-out", f"{p12}", "-passout", "pass:", *extra)
-    assert subjects(tls_of({"ssl.keystore.location": f"{p12}"}).chain)[0] == "alice"
-
-
-@pytest.fixture(scope="module")
-def keytools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with stores that Java's keytool made of both kinds."""
-    folder = tmp_path_factory.mktemp("keytool")
-    (folder / "ca.pem").write_text(CA)
-    (folder / "old ones").mkdir()
-    for kind, path in (("PKCS12", "{}.p12"), ("JKS", "old ones/{}.jks")):
-        keystore, truststore = (f"{folder / path.format(name)}" for name in ("key", "trust"))
-        keytool(
-            *("-genkeypair", "-alias", "me", "-dname", "CN=duke", "-keyalg", "EC"),
-            *("-keypass", STORE_PASSWORD, "-storetype", kind, "-keystore", keystore),
-        )
-        keytool(
-            *("-importcert", "-alias", "ca", "-file", f"{folder}/ca.pem"),
-            *("-storetype", kind, "-keystore", truststore),
-        )
-    return folder
-
-
-def test_pkcs12_stores_that_keytool_made_are_read(keytools: Path) -> None:
-    tls = tls_of(
-        {
-            "ssl.truststore.location": f"{keytools}/trust.p12",
-            "ssl.truststore.password": STORE_PASSWORD,
-            "ssl.truststore.type": "PKCS12",
-            "ssl.keystore.location": f"{keytools}/key.p12",
-            "ssl.keystore.password": STORE_PASSWORD,
-            "ssl.key.password": STORE_PASSWORD,
-        }
-    )
-    assert subjects(tls.authorities) == ["kipctl lab CA"]
-    assert subjects(tls.chain) == ["duke"]
-
-
-@pytest.mark.parametrize("store", ["trust", "key"])
-def test_a_jks_store_is_refused_with_the_command_that_converts_it(
-    keytools: Path, store: str
-) -> None:
-    """And the command does: what it makes is read."""
-    path = keytools / "old ones" / f"{store}.jks"
-    location = f"ssl.{store}store.location"
-    command = refusal(SSL | {location: f"{path}"}).splitlines()[-1]
-    assert command == (
-        f"keytool -importkeystore -srckeystore '{path}' -srcstoretype JKS"
-        f" -destkeystore '{path.with_suffix('.p12')}' -deststoretype PKCS12"
-    )
-    passwords = ("-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
-    run(*shlex.split(command), "-noprompt", *passwords)
-    converted = {location: f"{path.with_suffix('.p12')}"}
-    assert tls_of({**converted, f"ssl.{store}store.password": STORE_PASSWORD})
 
 
 def one_line(pem: str) -> str:
@@ -427,30 +301,86 @@ def one_line(pem: str) -> str:
 @pytest.mark.parametrize("written", [str, one_line, lambda pem: one_line(pem).replace("- -", "--")])
 def test_inline_pem_is_read_on_one_line_or_several(written: Callable[[str], str]) -> None:
     """KIP-651."""
-    tls = tls_of(
+    inline = {**INLINE, "ssl.truststore.certificates": CA + CHAIN}
+    given = {name: written(text) for name, text in inline.items()}
+    assert_alices(given)
+    assert subjects(tls_of(given).authorities)[1:] == ["alice", "kipctl lab CA"]
+
+
+def test_pem_stores_are_read(stores: Stores) -> None:
+    assert_alices(
         {
-            "ssl.truststore.certificates": written(CA + CHAIN),
-            "ssl.keystore.certificate.chain": written(CHAIN),
-            "ssl.keystore.key": written(KEY),
+            "ssl.truststore.location": stores.write("ca.pem", "The CA:\n" + CA),
+            "ssl.keystore.location": stores.write("alice.pem", CHAIN + KEY),
         }
     )
-    assert subjects(tls.authorities) == ["kipctl lab CA", "alice", "kipctl lab CA"]
-    assert subjects(tls.chain) == ["alice", "kipctl lab CA"]
-    assert tls.key == KEY
+
+
+@pytest.mark.parametrize("is_of_openssl", [False, True])
+def test_pkcs12_stores_are_read(stores: Stores, is_of_openssl: bool) -> None:
+    trust, own = AUTHORITY.truststore(STORE_PASSWORD), ALICE.keystore(STORE_PASSWORD)
+    properties = {
+        "ssl.truststore.location": stores.write("trust.p12", trust),
+        "ssl.truststore.password": STORE_PASSWORD,
+        "ssl.keystore.location": stores.write("alice.p12", own),
+        "ssl.keystore.password": STORE_PASSWORD,
+    }
+    if is_of_openssl:
+        with_openssl(stores, f"pass:{STORE_PASSWORD}")
+    assert_alices(properties)
+
+
+def with_openssl(stores: Stores, password: str, *extra: str) -> str:
+    """Make alice.p12."""
+    pem, p12 = stores.write("alice.pem", KEY + CHAIN), f"{stores.folder / 'alice.p12'}"
+    run("openssl", "pkcs12", "-export", "-in", pem, "-out", p12, "-passout", password, *extra)
+    return p12
+
+
+@pytest.mark.parametrize("extra", [(), ("-nomaciter", "-keypbe", "NONE", "-certpbe", "NONE")])
+def test_pkcs12_without_a_password_is_read(stores: Stores, extra: tuple[str, ...]) -> None:
+    p12 = with_openssl(stores, "pass:", *extra)
+    assert subjects(tls_of({"ssl.keystore.location": p12}).chain)[0] == "alice"
+
+
+def test_a_jks_store_is_refused_with_the_command_that_makes_pkcs12_of_it_which_is_read(
+    tmp_path: Path,
+) -> None:
+    """As is what else Java's keytool makes."""
+    folder, passwords = tmp_path / "old ones", ("-storetype", "JKS", "-storepass", STORE_PASSWORD)
+    folder.mkdir()
+    (folder / "ca.pem").write_text(CA)
+    made = {
+        "key": ("-genkeypair", "-dname", "CN=duke", "-keyalg", "EC", "-keypass", STORE_PASSWORD),
+        "trust": ("-importcert", "-file", f"{folder / 'ca.pem'}"),
+    }
+    properties = {"ssl.key.password": STORE_PASSWORD, "ssl.truststore.type": "PKCS12"}
+    for store, how in made.items():
+        jks, p12 = (f"{folder / store}.{kind}" for kind in ("jks", "p12"))
+        run("keytool", "-noprompt", *how, "-alias", "me", "-keystore", jks, *passwords)
+        command = refusal(SSL | {f"ssl.{store}store.location": jks}).splitlines()[-1]
+        assert command == (
+            f"keytool -importkeystore -srckeystore '{jks}' -srcstoretype JKS"
+            f" -destkeystore '{p12}' -deststoretype PKCS12"
+        )
+        both = ("-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
+        run(*shlex.split(command), "-noprompt", *both)
+        properties |= {f"ssl.{store}store.location": p12}
+        properties |= {f"ssl.{store}store.password": STORE_PASSWORD}
+    tls = tls_of(properties)
+    assert subjects(tls.authorities) == ["kipctl lab CA"]
+    assert subjects(tls.chain) == ["duke"]
 
 
 @pytest.mark.parametrize("is_inline", [True, False])
 def test_an_encrypted_key_is_read_with_its_password(stores: Stores, is_inline: bool) -> None:
     properties = (
-        {"ssl.keystore.certificate.chain": CHAIN, "ssl.keystore.key": one_line(ENCRYPTED_KEY)}
+        ENCRYPTED | {"ssl.keystore.key": one_line(ENCRYPTED_KEY)}
         if is_inline
         else {"ssl.keystore.location": stores.write("alice.pem", ENCRYPTED_KEY + CHAIN)}
     )
     tls = tls_of({**properties, "ssl.key.password": KEY_PASSWORD})
     assert tls.key == ENCRYPTED_KEY  # in memory it stays as it was
-
-
-ENCRYPTED = {"ssl.keystore.certificate.chain": CHAIN, "ssl.keystore.key": ENCRYPTED_KEY}
 
 
 @pytest.mark.parametrize("password", ["", "guess-hunter2", "x" * 2000])
@@ -492,26 +422,20 @@ def test_nobody_is_asked_for_the_password_of_a_key() -> None:
     [
         ({"ssl.keystore.key": KEY}, "ssl.keystore.certificate.chain holds no certificate"),
         (
-            {"ssl.keystore.key": KEY, "ssl.keystore.certificate.chain": KEY},
+            INLINE | {"ssl.keystore.certificate.chain": KEY},
             "ssl.keystore.certificate.chain holds no certificate",
         ),
+        (INLINE | {"ssl.keystore.key": CHAIN}, "ssl.keystore.key holds no private key"),
         (
-            {"ssl.keystore.key": CHAIN, "ssl.keystore.certificate.chain": CHAIN},
-            "ssl.keystore.key holds no private key",
-        ),
-        (
-            {"ssl.keystore.key": OTHER_KEY, "ssl.keystore.certificate.chain": CHAIN},
+            INLINE | {"ssl.keystore.key": OTHER_KEY},
             "The key in ssl.keystore.* does not fit its certificate",
         ),
         (
-            {"ssl.keystore.key": KEY, "ssl.keystore.certificate.chain": CA + CHAIN},
+            INLINE | {"ssl.keystore.certificate.chain": CA + CHAIN},
             "does not fit its certificate",
         ),
         (
-            {
-                "ssl.keystore.key": KEY.replace("MIG", "\xe9AA"),
-                "ssl.keystore.certificate.chain": CHAIN,
-            },
+            INLINE | {"ssl.keystore.key": KEY.replace("MIG", "\xe9AA")},
             "does not fit its certificate, or is damaged",
         ),
         ({"ssl.truststore.certificates": "hunter2"}, "ssl.truststore.certificates holds no cert"),
@@ -568,11 +492,9 @@ def test_a_store_that_cannot_be_used_is_named(
 
 # --- what is made of them ---
 
-SECRETS = {
+SECRET = ENCRYPTED | {
     "security.protocol": "SASL_SSL",
     "ssl.truststore.certificates": CA,
-    "ssl.keystore.certificate.chain": CHAIN,
-    "ssl.keystore.key": ENCRYPTED_KEY,
     "ssl.key.password": KEY_PASSWORD,
 }
 
@@ -580,30 +502,22 @@ SECRETS = {
 @pytest.mark.parametrize(
     "login",
     [
-        {
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": f'{PLAIN_MODULE} username="alice" password="hunter2";',
-        },
-        {
-            "sasl.mechanism": "OAUTHBEARER",
-            TOKEN_URL: "https://idp.example/token",
-            "sasl.jaas.config": f'{OAUTH_MODULE} clientId="me" clientSecret="hunter2"'
-            ' extension_a="b";',
-        },
-        {"sasl.mechanism": "OAUTHBEARER", TOKEN_URL: "file:///token"},
+        sasl("SCRAM-SHA-512", f'{PLAIN} username="alice" password="hunter2";'),
+        HTTPS | {JAAS: f'{OAUTH_MODULE} clientId="me" clientSecret="hunter2" extension_a="b";'},
+        OAUTH | {TOKEN_URL: "file:///token"},
     ],
 )
 def test_security_goes_to_other_processes_whole_and_is_shown_without_secrets(
     login: Properties,
 ) -> None:
-    access = access_of("kafka1:9092", {**SECRETS, **login})
+    access = access_of("kafka1:9092", {**login, **SECRET})
     again = pickle.loads(pickle.dumps(access))
     assert again == access
     assert isinstance(again, Access)
     assert again.security.tls
     assert again.security.tls.context().check_hostname
     for shown in (repr(again), str(again), repr(again.security), repr(again.security.sasl)):
-        assert not re.search(r"hunter2|BEGIN|MIG|MII", shown)
+        assert not SECRETS.search(shown)
 
 
 TRUSTING = {"ssl.truststore.certificates": "-----BEGIN", "ssl.truststore.type": "PEM"}

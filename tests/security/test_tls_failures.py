@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from functools import partial
 
 import pytest
 from scripted_broker import ScriptedBroker
@@ -18,6 +17,7 @@ from secure_peers import AUTHORITY, TLS, access, loopback, server_context, wrapp
 from kipctl.errors import TimedOutError, UnreachableError
 from kipctl.lab.certificates import EXPIRED, Authority, Identity, Validity
 from kipctl.protocol.address import Address
+from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.security.tls import Tls
 from kipctl.transport.access import Access
 from kipctl.transport.blocking_connection import BlockingConnection
@@ -30,8 +30,12 @@ PATIENCE_S = 20.0
 """Nothing here comes near it, but a server that hangs."""
 
 
+def connection_to(port: int, access: Access, timeout_s: float = PATIENCE_S) -> BrokerConnection:
+    return BrokerConnection("127.0.0.1", port, "test", timeout_s, access)
+
+
 def api_versions(port: int, access: Access, timeout_s: float = PATIENCE_S) -> dict[int, object]:
-    with BrokerConnection("127.0.0.1", port, "test", timeout_s, access) as connection:
+    with connection_to(port, access, timeout_s) as connection:
         return dict(connection.api_versions)
 
 
@@ -69,10 +73,7 @@ def serving(script: Callable[[socket.socket], object]) -> Iterator[int]:
 
 
 def test_a_right_certificate_lets_requests_through_again_and_again() -> None:
-    with (
-        showing(loopback()) as broker,
-        BrokerConnection("127.0.0.1", broker.port, "test", PATIENCE_S, access()) as connection,
-    ):
+    with showing(loopback()) as broker, connection_to(broker.port, access()) as connection:
         assert connection.api_versions[18] == (0, 4)
         first = connection.api_versions
         assert connection.api_versions is first  # the session tickets of TLS 1.3 are no end of it
@@ -95,17 +96,12 @@ def test_each_enabled_version_is_spoken_alone(version: str) -> None:
 @pytest.mark.parametrize(
     ("shown", "sentence"),
     [
-        pytest.param(loopback(validity=EXPIRED), "its certificate has expired", id="expired"),
-        pytest.param(
-            loopback(validity=NOT_YET), "its certificate is not valid yet", id="not yet valid"
-        ),
-        pytest.param(OTHER_NAME, "its certificate is of another name", id="other name"),
-        pytest.param(
-            loopback(STRANGERS),
-            "its certificate is of an authority that is not trusted",
-            id="unknown authority",
-        ),
+        (loopback(validity=EXPIRED), "its certificate has expired"),
+        (loopback(validity=NOT_YET), "its certificate is not valid yet"),
+        (OTHER_NAME, "its certificate is of another name"),
+        (loopback(STRANGERS), "its certificate is of an authority that is not trusted"),
     ],
+    ids=["expired", "not yet valid", "other name", "unknown authority"],
 )
 def test_a_certificate_that_is_wrong_is_said_to_be(shown: Identity, sentence: str) -> None:
     with showing(shown) as broker:
@@ -139,12 +135,6 @@ def test_a_broker_whose_own_certificate_is_in_the_truststore_is_trusted() -> Non
         assert api_versions(broker.port, access(Tls(authorities=own)))
 
 
-def test_a_plain_client_is_told_that_the_listener_speaks_tls() -> None:
-    alert = b"\x15\x03\x03\x00\x02\x02\x0a"
-    with serving(lambda peer: (peer.recv(65536), peer.sendall(alert))) as port:
-        assert "it speaks TLS: set security.protocol to SSL" in failure(port, Access(""))
-
-
 def test_a_plain_client_of_a_listener_that_hangs_up_is_told_to_think_of_tls() -> None:
     with (
         showing(loopback()) as broker,
@@ -153,55 +143,45 @@ def test_a_plain_client_of_a_listener_that_hangs_up_is_told_to_think_of_tls() ->
         api_versions(broker.port, Access(""))
 
 
-def linger(peer: socket.socket) -> None:
-    """As Kafka takes TLS: a frame's length that is too much, and it hangs up."""
-    peer.recv(4)
+def answering(content: bytes, taking: int = 65536) -> Callable[[socket.socket], object]:
+    return lambda peer: (peer.recv(taking), peer.sendall(content))
 
 
 @pytest.mark.parametrize(
-    ("script", "sentence"),
+    ("script", "client", "sentence"),
     [
-        pytest.param(linger, "as a listener without TLS does", id="hangs up at once"),
-        pytest.param(
-            lambda peer: peer.recv(65536), "as a listener without TLS does", id="hangs up"
+        (
+            *(answering(b"\x15\x03\x03\x00\x02\x02\x0a"), Access("")),
+            "it speaks TLS: set security.protocol to SSL",
         ),
-        pytest.param(
-            lambda peer: (peer.recv(65536), peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")),
-            "it does not answer in TLS",
-            id="answers in text",
-        ),
-        pytest.param(
-            lambda peer: (peer.recv(65536), peer.sendall(b"\0\0\0\x0a" + bytes(10))),
-            "it does not answer in TLS",
-            id="answers in Kafka's frames",
-        ),
+        # As Kafka takes TLS: a frame's length that is too much, and it hangs up.
+        (answering(b"", taking=4), access(), "as a listener without TLS does"),
+        (answering(b""), access(), "as a listener without TLS does"),
+        (answering(b"HTTP/1.1 400 Bad Request\r\n\r\n"), access(), "it does not answer in TLS"),
+        (answering(b"\0\0\0\x0a" + bytes(10)), access(), "it does not answer in TLS"),
     ],
+    ids=["TLS to plain text", "hangs up at once", "hangs up", "in text", "in Kafka's frames"],
 )
-def test_a_listener_without_tls_is_known_for_one(
-    script: Callable[[socket.socket], object], sentence: str
+def test_a_listener_that_speaks_otherwise_is_known_for_one(
+    script: Callable[[socket.socket], object], client: Access, sentence: str
 ) -> None:
     with serving(script) as port:
-        assert sentence in failure(port, access())
+        assert sentence in failure(port, client)
 
 
-def test_a_server_that_never_answers_is_given_up_at_the_deadline() -> None:
-    over = threading.Event()
-    with serving(lambda peer: over.wait(60)) as port:
-        with pytest.raises(UnreachableError, match="no answer to the TLS handshake"):
-            api_versions(port, access(), timeout_s=1.0)
-        over.set()
-
-
-def test_a_server_that_answers_drop_by_drop_is_given_up_at_the_deadline() -> None:
+@pytest.mark.parametrize("drops", [b"", b"\x16\x03\x03\x40\x00" + bytes(0x4000)])
+def test_a_server_that_never_answers_or_drop_by_drop_is_given_up_at_the_deadline(
+    drops: bytes,
+) -> None:
     """Each drop comes in time; the whole does not."""
     over = threading.Event()
 
     def drip(peer: socket.socket) -> None:
-        record = b"\x16\x03\x03\x40\x00" + bytes(0x4000)
-        for byte in record:
+        for byte in drops:
             if over.wait(0.05):
-                break
+                return
             peer.sendall(bytes([byte]))
+        over.wait(60)
 
     with serving(drip) as port:
         with pytest.raises(UnreachableError, match="no answer to the TLS handshake"):
@@ -210,16 +190,11 @@ def test_a_server_that_answers_drop_by_drop_is_given_up_at_the_deadline() -> Non
 
 
 def test_a_server_that_shakes_hands_and_answers_no_request_is_given_up() -> None:
-    over = threading.Event()
-
-    def silent(peer: socket.socket) -> None:
-        with server_context(loopback()).wrap_socket(peer, server_side=True):
-            over.wait(60)
-
-    with serving(silent) as port:
-        with pytest.raises(TimedOutError, match=r"did not answer ApiVersions in 3 s"):
-            api_versions(port, access(), timeout_s=3.0)
-        over.set()
+    with showing(loopback()) as broker, connection_to(broker.port, access()) as connection:
+        assert connection.api_versions
+        connection.timeout_s = 0.2
+        with pytest.raises(TimedOutError, match=r"did not answer DescribeCluster in 0.2 s"):
+            connection.request(DescribeClusterRequest())
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
@@ -262,6 +237,6 @@ def test_a_clients_certificate_lets_it_in() -> None:
 def test_versions_that_do_not_meet_are_said_to_fail() -> None:
     context = server_context(loopback())
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    only = partial(Tls, authorities=TLS.authorities)
+    only = Tls(authorities=TLS.authorities, versions=("TLSv1.3",))
     with ScriptedBroker(secure=wrapped(context)) as broker:
-        assert "protocol version" in failure(broker.port, access(only(versions=("TLSv1.3",))))
+        assert "protocol version" in failure(broker.port, access(only))

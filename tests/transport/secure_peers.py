@@ -22,11 +22,14 @@ from kipctl.protocol.sasl import (
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import Security
 from kipctl.security.tls import Tls
+from kipctl.security.tokens import UnsignedToken
 from kipctl.transport.access import Access
 
 AUTHORITY = Authority()
 TLS = Tls(authorities=AUTHORITY.pem.decode())
 USER, PASSWORD = "alice", "wonder, land="
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PLAIN = Sasl("PLAIN", USER, PASSWORD)
 
 
 def loopback(authority: Authority = AUTHORITY, validity: Validity | None = None) -> Identity:
@@ -139,3 +142,54 @@ class Logins:
         if verdict is None:
             return refusal("Wrong name or password.")
         return SaslAuthenticateResponse(auth_bytes=verdict, session_lifetime_ms=self.session_ms)
+
+
+def in_turn(*answers: Response) -> Answers:
+    """A script that answers so, whatever it is asked; then it is silent."""
+    left = [*answers]
+    return lambda asked: left.pop(0) if left else None
+
+
+def an_impostor() -> Answers:
+    """A broker that does not know the password, and lets everybody in."""
+    logins = Logins()
+
+    def answers(asked: Asked) -> Response | bytes | None:
+        answer = logins(asked)
+        if isinstance(answer, SaslAuthenticateResponse) and answer.auth_bytes.startswith(b"v="):
+            return SaslAuthenticateResponse(auth_bytes=b"v=AAAA")
+        return answer
+
+    return answers
+
+
+REFUSED = r"User 'alice' is refused by broker 127\.0\.0\.1:\d+"
+LETS_BEGIN = SaslHandshakeResponse()
+FAILING_LOGINS: list[tuple[Callable[[], Answers], Sasl, str]] = [
+    *(
+        (Logins, Sasl(name, USER, "guess"), rf"{REFUSED} \({name}\): Wrong name or password\.")
+        for name in PASSWORD_MECHANISMS
+    ),
+    # A broker that gives no words is given those of its error.
+    (
+        lambda: in_turn(LETS_BEGIN, SaslAuthenticateResponse(58)),
+        *(PLAIN, rf"{REFUSED} \(PLAIN\): SASL authentication failed\."),
+    ),
+    (
+        lambda: in_turn(SaslHandshakeResponse(33, ("GSSAPI", "SCRAM-SHA-256"))),
+        *(PLAIN, "does not offer PLAIN; it offers GSSAPI, SCRAM-SHA-256"),
+    ),
+    (lambda: in_turn(SaslHandshakeResponse(34)), PLAIN, "takes no login over SASL"),
+    # First there is a challenge that says why, as RFC 7628 wants it; the client lets go.
+    (
+        lambda: in_turn(
+            LETS_BEGIN,
+            SaslAuthenticateResponse(auth_bytes=b'{"status":"invalid_token"}'),
+            SaslAuthenticateResponse(58, "The token is of another realm"),
+        ),
+        Sasl("OAUTHBEARER", token=UnsignedToken((("sub", "alice"),))),
+        r"\(OAUTHBEARER\): The token is of another realm",
+    ),
+    (an_impostor, Sasl("SCRAM-SHA-256", USER, PASSWORD), "does not prove that it knows the passw"),
+]
+"""Scripts, who logs in, and the reason that both kinds of connections give."""

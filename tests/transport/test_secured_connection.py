@@ -9,17 +9,22 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from campaigns import SEED, as_many, campaign
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
-from scripted_broker import Asked, ScriptedBroker
+from loop_client import LoopClient
+from scripted_broker import Answers, Asked, ScriptedBroker
 from secure_peers import (
     AUTHORITY,
+    FAILING_LOGINS,
     PASSWORD,
+    PASSWORD_MECHANISMS,
+    PLAIN,
     TLS,
     USER,
     Logins,
@@ -29,9 +34,8 @@ from secure_peers import (
     wrapped,
 )
 
-from kipctl.lab.certificates import EXPIRED
+from kipctl.lab.certificates import EXPIRED, Authority, Identity
 from kipctl.protocol.address import Address
-from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kipctl.protocol.message import Response
 from kipctl.protocol.sasl import (
@@ -45,12 +49,13 @@ from kipctl.security.tokens import Token
 from kipctl.transport.login import renewal_window_s
 from kipctl.transport.loop_connection import ConnectionLostError, InFlight, LoopConnection
 from kipctl.transport.secured_connection import SecuredConnection
-from kipctl.transport.sockets import SystemSockets
 from kipctl.transport.tls_socket import ROOM, TlsSocket
 
 SERVER = server_context(loopback())
 BROKER = Address("localhost", 9092)
-PLAIN = Sasl("PLAIN", USER, PASSWORD)
+STRANGERS = Authority("strangers")
+OTHER_NAME = AUTHORITY.for_hosts("broker", ("kafka1.example",))
+MECHANISMS = pytest.mark.parametrize("mechanism", PASSWORD_MECHANISMS)
 VERSIONS = pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 """TLS 1.2 has no tickets after the handshake, and another order of flights."""
 
@@ -151,6 +156,15 @@ def shake_hands(connection: LoopConnection, peer: Peer, at_once: int = 1 << 20) 
     return pieces
 
 
+def half_shake_hands(connection: LoopConnection, peer: Peer) -> None:
+    """Until the client has nothing more to say; with TLS 1.3 the server is not done yet."""
+    connection.establish()
+    peer.take()
+    peer.put()
+    connection.establish()
+    assert connection.connected
+
+
 def framed(content: bytes) -> bytes:
     return len(content).to_bytes(4, "big") + content
 
@@ -179,12 +193,22 @@ def test_while_the_server_thinks_nobody_is_woken_to_write() -> None:
         assert not connection.connected
 
 
-def test_a_certificate_that_is_wrong_ends_the_connection_and_the_server_is_told_why() -> None:
-    context = server_context(loopback(validity=EXPIRED))
-    with pair(context=context) as (connection, peer):
-        with pytest.raises(ConnectionLostError, match="its certificate has expired"):
+@pytest.mark.parametrize(
+    ("shown", "why", "told"),
+    [
+        (loopback(validity=EXPIRED), "its certificate has expired", "CERTIFICATE_EXPIRED"),
+        (loopback(STRANGERS), "its certificate is of an authority that is not tr", "UNKNOWN_CA"),
+        (OTHER_NAME, "its certificate is of another name", "BAD_CERTIFICATE"),
+    ],
+    ids=["expired", "of another authority", "of another name"],
+)
+def test_a_certificate_that_is_wrong_ends_the_connection_and_the_server_is_told_why(
+    shown: Identity, why: str, told: str
+) -> None:
+    with pair(context=server_context(shown)) as (connection, peer):
+        with pytest.raises(ConnectionLostError, match=why):
             shake_hands(connection, peer)
-        with pytest.raises(ssl.SSLError, match="CERTIFICATE_EXPIRED"):
+        with pytest.raises(ssl.SSLError, match=told):
             peer.take()
 
 
@@ -201,11 +225,7 @@ def test_a_server_that_hangs_up_in_the_handshake_ends_the_connection(sent: bytes
 def test_a_client_without_the_certificate_that_is_asked_for_is_told_so() -> None:
     """With TLS 1.3 only after it is connected."""
     with pair(context=server_context(loopback(), AUTHORITY)) as (connection, peer):
-        connection.establish()
-        peer.take()
-        peer.put()
-        connection.establish()
-        assert connection.connected
+        half_shake_hands(connection, peer)
         with pytest.raises(ssl.SSLError):
             peer.take()
         peer.put()
@@ -280,19 +300,21 @@ def test_all_that_was_received_is_handed_out_also_into_the_least_room() -> None:
 sizes = st.lists(st.integers(4, 60_000) | st.sampled_from([4, 16_384, 262_140]), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@campaign
+@seed(SEED)
+@settings(max_examples=as_many(25, 3000))
 @given(
     ours=st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=5), max_size=6),
     theirs=sizes,
     buffers=st.sampled_from([0, 1, 5000, 40_000]),
     pieces=st.lists(st.sampled_from([1, 5, 1000, 16_408, 1 << 20]), min_size=1, max_size=5),
-    seed=st.integers(0, 1 << 30),
+    content=st.integers(0, 1 << 30),
 )
 def test_every_byte_comes_out_as_it_went_in_both_ways_at_once(
-    ours: list[list[int]], theirs: list[int], buffers: int, pieces: list[int], seed: int
+    ours: list[list[int]], theirs: list[int], buffers: int, pieces: list[int], content: int
 ) -> None:
     """However little the sockets hold, and however few bytes come at a time."""
-    chance = random.Random(seed)
+    chance = random.Random(content)
     to_send = [[chance.randbytes(size) for size in frame] for frame in ours]
     to_say = [chance.randbytes(size) for size in theirs]
     everything = b"".join(map(b"".join, to_send))
@@ -320,7 +342,7 @@ def test_a_burst_of_frames_is_read_whole_by_as_many_polls_as_tell_of_it(
     size: int, version: str
 ) -> None:
     """All of it is in the socket before the first is read, where it fits."""
-    contents = [bytes([n % 256]) * size for n in range(max(2, min(3000, 10_000_000 // size)))]
+    contents = [bytes([n % 256]) * size for n in range(max(2, min(600, 2_000_000 // size)))]
     with pair(buffers=4_000_000, tls=Tls(TLS.authorities, versions=(version,))) as (
         connection,
         peer,
@@ -355,11 +377,7 @@ def test_a_large_request_is_written_in_partial_writes() -> None:
 def test_records_that_carry_no_data_are_no_frame_and_no_end() -> None:
     """The session tickets that come after the handshake of TLS 1.3."""
     with pair() as (connection, peer):
-        connection.establish()
-        peer.take()
-        peer.put()
-        connection.establish()
-        assert connection.connected
+        half_shake_hands(connection, peer)
         peer.take()
         assert peer.put() > 0
         assert connection.read() == []
@@ -414,124 +432,48 @@ def test_writing_to_a_broker_that_is_gone_ends_the_connection() -> None:
 # --- logins ---
 
 
-class Clock:
-    """Time goes on when a test says so."""
-
-    def __init__(self) -> None:
-        self.us = 1_000_000
-
-    def __call__(self) -> int:
-        return self.us
-
-
-class Client:
-    """An event loop's owner of one connection; pytest's own timeout is the limit."""
-
-    def __init__(self, port: int, sasl: Sasl, tls: Tls | None = None) -> None:
-        self.clock = Clock()
-        self._sockets = SystemSockets(self.clock, access(tls, sasl))
-        connection = self._sockets.connect("127.0.0.1", port, number=1)
-        assert connection
-        self.connection = connection
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.connection.close()
-        self._sockets.close()
-
-    def wait(self) -> None:
-        writing = [self.connection] if self.connection.wants_write else []
-        select.select([self.connection], writing, [])
-
-    def connect(self) -> "Client":
-        while not self.connection.connected:
-            self.wait()
-            self.connection.establish()
-        return self
-
-    def turn(self) -> list[memoryview]:
-        self.wait()
-        self.connection.write()
-        return self.connection.read()
-
-    def ask(self) -> int:
-        """Send a request; its correlation id."""
-        number = self.connection.next_correlation_id()
-        self.connection.send([encode_request(ListOffsetsRequest(), 6, number, "owner")])
-        return number
-
-    def answers(self, count: int) -> list[int]:
-        """The correlation ids of the next answers that the owner sees; there are no more."""
-        seen: list[int] = []
-        while len(seen) < count:
-            for frame in self.turn():
-                number, response = decode_response(ListOffsetsRequest, 6, frame)
-                assert response == ListOffsetsResponse()
-                seen.append(number)
-        assert len(seen) == count
-        return seen
-
-    def finish_login(self) -> None:
-        while not self.connection.takes_requests:
-            assert self.turn() == []
-
-
 def answer_offsets(asked: Asked) -> Response:
     assert isinstance(asked.request, ListOffsetsRequest)
     return ListOffsetsResponse()
 
 
-MECHANISMS = pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+@contextmanager
+def client_of(
+    script: Any, sasl: Sasl = PLAIN, tls: Tls | None = None, connects: bool = True
+) -> Iterator[LoopClient]:
+    """A client of a broker that answers so."""
+    secure = wrapped(SERVER) if tls else lambda accepted: accepted
+    with ScriptedBroker(script, secure=secure) as broker:
+        address = Address("127.0.0.1", broker.port)
+        with LoopClient(address, access(tls, sasl)) as client:
+            yield client.connect() if connects else client
 
 
 @MECHANISMS
 @pytest.mark.parametrize("tls", [None, TLS], ids=["plaintext", "tls"])
 def test_a_login_comes_before_everything_else(mechanism: str, tls: Tls | None) -> None:
     logins = Logins(answer_offsets)
-    secure = wrapped(SERVER) if tls else lambda accepted: accepted
-    with (
-        ScriptedBroker(logins, secure=secure) as broker,
-        Client(broker.port, Sasl(mechanism, USER, PASSWORD), tls) as client,
-    ):
-        client.connect()
+    with client_of(logins, Sasl(mechanism, USER, PASSWORD), tls) as client:
         assert client.connection.takes_requests
         number = client.ask()
         assert client.answers(1) == [number]
         assert logins.count == 1
 
 
-@MECHANISMS
-def test_a_refused_login_ends_the_connection_with_the_brokers_words(mechanism: str) -> None:
+def answers_another(asked: Asked) -> bytes:
+    return asked._replace(correlation_id=7).answer(SaslHandshakeRequest.response())
+
+
+@pytest.mark.parametrize(
+    ("script", "sasl", "words"),
+    [*FAILING_LOGINS, (lambda: answers_another, PLAIN, "an answer to no request")],
+)
+def test_a_login_that_fails_ends_the_connection_with_the_reason(
+    script: Callable[[], Answers], sasl: Sasl, words: str
+) -> None:
     with (
-        ScriptedBroker(Logins()) as broker,
-        Client(broker.port, Sasl(mechanism, USER, "guess")) as client,
-        pytest.raises(ConnectionLostError, match=r"User 'alice' is refused.*Wrong name or passw"),
-    ):
-        client.connect()
-
-
-def test_a_mechanism_that_the_broker_does_not_offer_ends_the_connection() -> None:
-    def offers_another(asked: Asked) -> Response:
-        return SaslHandshakeRequest.response(33, ("GSSAPI",))
-
-    with (
-        ScriptedBroker(offers_another) as broker,
-        Client(broker.port, PLAIN) as client,
-        pytest.raises(ConnectionLostError, match="does not offer PLAIN; it offers GSSAPI"),
-    ):
-        client.connect()
-
-
-def test_an_answer_to_no_request_of_a_login_ends_the_connection() -> None:
-    def answers_another(asked: Asked) -> bytes:
-        return asked._replace(correlation_id=7).answer(SaslHandshakeRequest.response())
-
-    with (
-        ScriptedBroker(answers_another) as broker,
-        Client(broker.port, PLAIN) as client,
-        pytest.raises(ConnectionLostError, match="an answer to no request"),
+        client_of(script(), sasl, connects=False) as client,
+        pytest.raises(ConnectionLostError, match=words),
     ):
         client.connect()
 
@@ -555,12 +497,10 @@ class InOrder:
             if len(self.waiting) < 4:
                 return None
             last = b""
-        elif isinstance(asked.request, SaslHandshakeRequest | SaslAuthenticateRequest):
+        else:
             answer = self.logins(asked)
             assert isinstance(answer, Response)
             last = asked.answer(answer)
-        else:
-            raise AssertionError(asked)
         answered, self.waiting = self.waiting, []
         return b"".join(one.answer(ListOffsetsResponse()) for one in answered) + last
 
@@ -570,32 +510,16 @@ def test_while_requests_are_in_flight_a_session_is_renewed_and_their_answers_com
     mechanism: str,
 ) -> None:
     script = InOrder()
-    with (
-        ScriptedBroker(script, secure=wrapped(SERVER)) as broker,
-        Client(broker.port, Sasl(mechanism, USER, PASSWORD), TLS).connect() as client,
-    ):
+    with client_of(script, Sasl(mechanism, USER, PASSWORD), TLS) as client:
         for renewals in range(1, 4):
             numbers = [client.ask() for _ in range(3)]
-            client.clock.us += LATEST_US
-            client.connection.keep_authenticated(client.clock.us)
+            client.pass_time(LATEST_US)
             assert client.connection.connected
             assert not client.connection.takes_requests
             assert client.answers(3) == numbers
             client.finish_login()
             assert script.logins.count == 1 + renewals
         assert [client.ask() for _ in range(4)] == client.answers(4)
-
-
-def test_a_session_is_renewed_in_its_last_part_and_not_before() -> None:
-    script = InOrder()
-    with ScriptedBroker(script) as broker, Client(broker.port, PLAIN).connect() as client:
-        client.clock.us += round(SESSION_MS * 1000 * 0.75) - 1
-        client.connection.keep_authenticated(client.clock.us)
-        assert client.connection.takes_requests
-        client.clock.us += LATEST_US - round(SESSION_MS * 1000 * 0.75) + 1
-        client.connection.keep_authenticated(client.clock.us)
-        assert not client.connection.takes_requests
-        client.finish_login()
 
 
 class CountedToken:
@@ -617,11 +541,9 @@ class CountedToken:
 def test_a_token_is_replaced_before_the_session_is_to_be_renewed() -> None:
     """Else the login would be with the old one, and of a session as short as what is left of it."""
     token = CountedToken()
-    sasl = Sasl(OAUTHBEARER, token=token)
-    with ScriptedBroker(InOrder()) as broker, Client(broker.port, sasl).connect() as client:
+    with client_of(InOrder(), Sasl(OAUTHBEARER, token=token)) as client:
         at_login = token.asked
-        client.clock.us += SESSION_MS * 100
-        client.connection.keep_authenticated(client.clock.us)
+        client.pass_time(SESSION_MS * 100)
         assert client.connection.takes_requests  # its session is not over for long
         assert token.asked > at_login
 
@@ -631,40 +553,45 @@ def in_flight(number: int) -> InFlight:
     return InFlight(number, ListOffsetsRequest.api.key, 6, 0, 0, 0, None)
 
 
-@pytest.mark.parametrize("others_log_in", [False, True])
-def test_a_session_is_renewed_at_a_moment_at_which_that_holds_nobody_up(
-    others_log_in: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("share", "is_asked", "others_log_in", "logs_in"),
+    [
+        (0.79, False, False, False),
+        # For 5 % of it, here from 80 % on, at a moment at which that holds nobody up.
+        (0.82, False, False, True),
+        (0.82, False, True, False),
+        (0.82, True, False, False),
+        (0.82, True, True, False),
+        # At last whatever else goes on.
+        (0.9, True, False, True),
+        (0.9, True, True, True),
+        (0.9, False, True, True),
+    ],
+)
+def test_a_session_is_renewed_in_its_last_part(
+    share: float,
+    is_asked: bool,
+    others_log_in: bool,
+    logs_in: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As long as there is time: for 5 % of it, here from 80 % on."""
     monkeypatch.setattr(random, "random", lambda: 0.5)
-    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+    with client_of(InOrder()) as client:
         connection = client.connection
-        client.clock.us += round(SESSION_MS * 1000 * 0.82)
-        connection.in_flight.append(in_flight(client.ask()))
-        connection.keep_authenticated(client.clock.us, others_log_in)
-        assert not connection.is_logging_in
-        connection.in_flight.clear()
-        connection.keep_authenticated(client.clock.us, others_log_in)
-        assert connection.is_logging_in is not others_log_in
-
-
-@pytest.mark.parametrize("others_log_in", [False, True])
-def test_at_last_a_session_is_renewed_whatever_else_goes_on(others_log_in: bool) -> None:
-    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
-        connection = client.connection
-        connection.in_flight.append(in_flight(client.ask()))
-        client.clock.us += LATEST_US
-        connection.keep_authenticated(client.clock.us, others_log_in)
-        assert connection.is_logging_in
-        assert client.answers(1) == [1]
-        client.finish_login()
+        numbers = [client.ask()] if is_asked else []
+        connection.in_flight += [in_flight(number) for number in numbers]
+        client.pass_time(round(SESSION_MS * 1000 * share), others_log_in)
+        assert connection.is_logging_in is logs_in
+        assert connection.takes_requests is not logs_in
+        if logs_in:
+            assert client.answers(len(numbers)) == numbers
+            client.finish_login()
 
 
 def test_a_login_is_not_charged_with_what_the_broker_answers_before_it() -> None:
-    with ScriptedBroker(InOrder()) as broker, Client(broker.port, PLAIN).connect() as client:
+    with client_of(InOrder()) as client:
         numbers = [client.ask() for _ in range(3)]
-        client.clock.us += LATEST_US
-        client.connection.keep_authenticated(client.clock.us)
+        client.pass_time(LATEST_US)
         client.clock.us += 400_000  # as a Fetch that has no records to answer with
         assert client.answers(3) == numbers
         client.clock.us += 10_000
@@ -683,7 +610,7 @@ def test_a_session_is_renewed_so_early_that_what_is_in_flight_is_answered_within
 
 
 def test_a_session_without_an_end_is_never_renewed() -> None:
-    with ScriptedBroker(Logins()) as broker, Client(broker.port, PLAIN).connect() as client:
+    with client_of(Logins()) as client:
         client.connection.keep_authenticated(1 << 62)
         assert client.connection.takes_requests
 
@@ -700,17 +627,16 @@ def test_a_broker_that_does_not_answer_a_login_is_given_up_in_time(answered: int
             silent.set()
         return first(asked) if left[0] >= 0 else None
 
-    with ScriptedBroker(falls_silent) as broker, Client(broker.port, PLAIN).connect() as client:
-        client.clock.us += LATEST_US
-        client.connection.keep_authenticated(client.clock.us)
+    with client_of(falls_silent) as client:
+        client.pass_time(LATEST_US)
         while not silent.wait(0.01):  # an answer may come in pieces
             if select.select([client.connection], [], [], 0)[0]:
                 assert client.connection.read() == []
             client.connection.write()
-        client.connection.keep_authenticated(client.clock.us + 30_000_000)
+        client.pass_time(30_000_000)
         assert not client.connection.takes_requests
         with pytest.raises(ConnectionLostError, match="does not answer a login"):
-            client.connection.keep_authenticated(client.clock.us + 30_000_001)
+            client.pass_time(1)
 
 
 def test_a_user_who_is_no_longer_known_is_refused_when_the_session_is_renewed() -> None:
@@ -722,8 +648,7 @@ def test_a_user_who_is_no_longer_known_is_refused_when_the_session_is_renewed() 
             return SaslAuthenticateResponse(58, "User alice is gone")
         return answer
 
-    with ScriptedBroker(forgets) as broker, Client(broker.port, PLAIN).connect() as client:
-        client.clock.us += LATEST_US
-        client.connection.keep_authenticated(client.clock.us)
+    with client_of(forgets) as client:
+        client.pass_time(LATEST_US)
         with pytest.raises(ConnectionLostError, match="User alice is gone"):
             client.finish_login()
