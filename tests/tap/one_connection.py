@@ -32,7 +32,7 @@ class Wire:
         self.observer = Observer(
             TapSpec(access=Access("b:1"), **spec),
             folder,
-            Addresses(lambda broker: broker[1] + TAP_PORTS),
+            Addresses(lambda broker: (broker[1] + TAP_PORTS) % (1 << 16)),
             wall_offset_us=0,
         )
         self.now = START_US

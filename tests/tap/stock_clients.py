@@ -3,10 +3,10 @@
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Producer
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
@@ -37,23 +37,21 @@ _POLL_S = 0.2
 _PATIENCE_S = 90
 
 
-class Writer(Protocol):
+class Writer(NamedTuple):
     """An idempotent producer."""
 
-    def send(self, values: Sequence[bytes]) -> None:
-        """Hand them over; what becomes of them is known when it is closed."""
+    send: Callable[[Sequence[bytes]], None]
+    """Hands them over; what becomes of them is known when it is closed."""
+    close: Callable[[], None]
+    """Waits until all are delivered. What was not is among the client's errors."""
 
-    def close(self) -> None:
-        """Wait until all are delivered. What was not is among the client's errors."""
 
-
-class Reader(Protocol):
+class Reader(NamedTuple):
     """A member of a group, which reads from the beginning."""
 
-    def poll(self) -> list[bytes]:
-        """What has come after a moment."""
-
-    def close(self) -> None: ...
+    poll: Callable[[], list[bytes]]
+    """What has come after a moment."""
+    close: Callable[[], None]
 
 
 class StockClient:
@@ -77,9 +75,8 @@ class StockClient:
         taken, self.errors = self.errors, []
         return taken
 
-    # What Java's clients and librdkafka call alike.
-
     def producing(self, server: str, codec: str) -> dict[str, str]:
+        """What Java's producer and librdkafka's call alike."""
         return {
             "bootstrap.servers": server,
             "client.id": f"{self.name}-{codec}",
@@ -89,6 +86,7 @@ class StockClient:
         }
 
     def reading(self, server: str, group: str) -> dict[str, str]:
+        """What their consumers call alike."""
         return {
             "bootstrap.servers": server,
             "client.id": f"{self.name}-reader",
@@ -117,7 +115,28 @@ class Java(StockClient):
         if codec == TRANSACTIONS:
             settings |= {"transactional.id": topic, "compression.type": "lz4"}
         room = {"max.request.size": str(MOST_BYTES), "buffer.memory": str(64 * 1024 * 1024)}
-        return _JavaWriter(self._jvm, topic, settings | room, self.errors)
+        clients = self._jvm.org.apache.kafka.clients.producer
+        producer = clients.KafkaProducer(self._properties(settings | room, "Serializer"))
+        sent: list[Any] = []
+
+        def send(values: Sequence[bytes]) -> None:
+            if codec == TRANSACTIONS:
+                producer.beginTransaction()
+            sent.extend(producer.send(clients.ProducerRecord(topic, value)) for value in values)
+            if codec == TRANSACTIONS:
+                producer.commitTransaction()
+
+        def close() -> None:
+            producer.close()
+            for record in sent:
+                try:
+                    record.get()
+                except Py4JJavaError as error:
+                    self.errors.append(str(error.java_exception))
+
+        if codec == TRANSACTIONS:
+            producer.initTransactions()
+        return Writer(send, close)
 
     def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
         settings = self.reading(server, f"{topic}-{group}")
@@ -126,12 +145,29 @@ class Java(StockClient):
             settings["group.protocol"] = group
         # No transaction here is aborted: both kinds of members read the same.
         settings["isolation.level"] = "read_committed" if member else "read_uncommitted"
-        return _JavaReader(self._jvm, topic, settings)
+        java, clients = self._jvm.java, self._jvm.org.apache.kafka.clients.consumer
+        consumer = clients.KafkaConsumer(self._properties(settings, "Deserializer"))
+        consumer.subscribe(java.util.Collections.singletonList(topic))
+        moment = java.time.Duration.ofMillis(round(_POLL_S * 1000))
+
+        def poll() -> list[bytes]:
+            return [bytes(record.value()) for record in consumer.poll(moment).iterator()]
+
+        return Reader(poll, consumer.close)
 
     def take_errors(self) -> list[str]:
         lines = self._log.read_text().splitlines()[self._lines_read :]
         self._lines_read += len(lines)
         return super().take_errors() + list(filter(_COMPLAINT.search, lines))
+
+    def _properties(self, settings: Mapping[str, str], form: str) -> Any:
+        """For keys and values that are bytes; `form` is Serializer or Deserializer."""
+        properties = self._jvm.java.util.Properties()
+        as_bytes = f"org.apache.kafka.common.serialization.ByteArray{form}"
+        forms = dict.fromkeys((f"key.{form.lower()}", f"value.{form.lower()}"), as_bytes)
+        for name, value in {**settings, **forms}.items():
+            properties.setProperty(name, value)
+        return properties
 
 
 @contextmanager
@@ -162,59 +198,6 @@ def java(jars: KafkaJars, folder: Path) -> Iterator[Java]:
             process.kill()
 
 
-def _properties(jvm: Any, settings: Mapping[str, str], form: str) -> Any:
-    """For keys and values that are bytes; `form` is Serializer or Deserializer."""
-    properties = jvm.java.util.Properties()
-    as_bytes = f"org.apache.kafka.common.serialization.ByteArray{form}"
-    forms = dict.fromkeys((f"key.{form.lower()}", f"value.{form.lower()}"), as_bytes)
-    for name, value in {**settings, **forms}.items():
-        properties.setProperty(name, value)
-    return properties
-
-
-class _JavaWriter:
-    def __init__(
-        self, jvm: Any, topic: str, settings: Mapping[str, str], errors: list[str]
-    ) -> None:
-        clients = jvm.org.apache.kafka.clients.producer
-        self._producer = clients.KafkaProducer(_properties(jvm, settings, "Serializer"))
-        self._record, self._topic, self._errors = clients.ProducerRecord, topic, errors
-        self._is_transactional = "transactional.id" in settings
-        self._sent: list[Any] = []
-        if self._is_transactional:
-            self._producer.initTransactions()
-
-    def send(self, values: Sequence[bytes]) -> None:
-        if self._is_transactional:
-            self._producer.beginTransaction()
-        self._sent += [self._producer.send(self._record(self._topic, value)) for value in values]
-        if self._is_transactional:
-            self._producer.commitTransaction()
-
-    def close(self) -> None:
-        self._producer.close()
-        for sent in self._sent:
-            try:
-                sent.get()
-            except Py4JJavaError as error:
-                self._errors.append(str(error.java_exception))
-
-
-class _JavaReader:
-    def __init__(self, jvm: Any, topic: str, settings: Mapping[str, str]) -> None:
-        consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer
-        self._consumer = consumer(_properties(jvm, settings, "Deserializer"))
-        self._consumer.subscribe(jvm.java.util.Collections.singletonList(topic))
-        self._moment = jvm.java.time.Duration.ofMillis(round(_POLL_S * 1000))
-
-    def poll(self) -> list[bytes]:
-        records = self._consumer.poll(self._moment)
-        return [bytes(record.value()) for record in records.iterator()]
-
-    def close(self) -> None:
-        self._consumer.close()
-
-
 # --- confluent-kafka ---
 
 
@@ -225,43 +208,34 @@ class Confluent(StockClient):
 
     def writer(self, server: str, topic: str, codec: str) -> Writer:
         room = {"message.max.bytes": str(MOST_BYTES), "log_level": "0"}
-        return _ConfluentWriter(topic, self.producing(server, codec) | room, self.errors)
+        producer = Producer(self.producing(server, codec) | room)
+
+        def delivered(error: KafkaError | None, _: object) -> None:
+            if error:
+                self.errors.append(error.str())
+
+        def send(values: Sequence[bytes]) -> None:
+            for value in values:
+                producer.produce(topic, value, on_delivery=delivered)
+            producer.poll(0)
+
+        def close() -> None:
+            if left := producer.flush(_PATIENCE_S):
+                self.errors.append(f"{left} were not delivered")
+
+        return Writer(send, close)
 
     def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
         room = {"fetch.message.max.bytes": str(MOST_BYTES), "log_level": "0"}
-        return _ConfluentReader(topic, self.reading(server, f"{topic}-{group}") | room, self.errors)
+        consumer = Consumer(self.reading(server, f"{topic}-{group}") | room)
+        consumer.subscribe([topic])
 
+        def poll() -> list[bytes]:
+            messages = consumer.consume(100, _POLL_S)
+            self.errors += [error.str() for message in messages if (error := message.error())]
+            return [message.value() for message in messages if not message.error()]
 
-class _ConfluentWriter:
-    def __init__(self, topic: str, settings: Mapping[str, str], errors: list[str]) -> None:
-        self._producer, self._topic, self._errors = Producer(settings), topic, errors
-
-    def send(self, values: Sequence[bytes]) -> None:
-        for value in values:
-            self._producer.produce(self._topic, value, on_delivery=self._delivered)
-        self._producer.poll(0)
-
-    def close(self) -> None:
-        if left := self._producer.flush(_PATIENCE_S):
-            self._errors.append(f"{left} were not delivered")
-
-    def _delivered(self, error: KafkaError | None, _: object) -> None:
-        if error:
-            self._errors.append(error.str())
-
-
-class _ConfluentReader:
-    def __init__(self, topic: str, settings: Mapping[str, str], errors: list[str]) -> None:
-        self._consumer, self._errors = Consumer(settings), errors
-        self._consumer.subscribe([topic])
-
-    def poll(self) -> list[bytes]:
-        messages = self._consumer.consume(100, _POLL_S)
-        self._errors += [error.str() for message in messages if (error := message.error())]
-        return [message.value() for message in messages if not message.error()]
-
-    def close(self) -> None:
-        self._consumer.close()
+        return Reader(poll, consumer.close)
 
 
 # --- kafka-python ---
@@ -287,7 +261,17 @@ class KafkaPython(StockClient):
             acks="all",
             max_request_size=MOST_BYTES,
         )
-        return _KafkaPythonWriter(topic, producer, self.errors)
+        sent: list[Any] = []
+
+        def send(values: Sequence[bytes]) -> None:
+            sent.extend(producer.send(topic, value) for value in values)
+
+        def close() -> None:
+            producer.close(timeout=_PATIENCE_S)
+            failed = (record.exception for record in sent if not record.succeeded())
+            self.errors += [f"{type(error).__name__}: {error}" for error in failed]
+
+        return Writer(send, close)
 
     def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
         consumer = KafkaConsumer(
@@ -299,7 +283,12 @@ class KafkaPython(StockClient):
             session_timeout_ms=30_000,
             max_partition_fetch_bytes=MOST_BYTES,
         )
-        return _KafkaPythonReader(consumer)
+
+        def poll() -> list[bytes]:
+            came = consumer.poll(timeout_ms=round(_POLL_S * 1000))
+            return [record.value for records in came.values() for record in records]
+
+        return Reader(poll, consumer.close)
 
     @contextmanager
     def listening(self) -> Iterator["KafkaPython"]:
@@ -322,29 +311,3 @@ class KafkaPython(StockClient):
             yield self
         finally:
             logging.getLogger("kafka").removeHandler(listener)
-
-
-class _KafkaPythonWriter:
-    def __init__(self, topic: str, producer: KafkaProducer, errors: list[str]) -> None:
-        self._producer, self._topic, self._errors = producer, topic, errors
-        self._sent: list[Any] = []
-
-    def send(self, values: Sequence[bytes]) -> None:
-        self._sent += [self._producer.send(self._topic, value) for value in values]
-
-    def close(self) -> None:
-        self._producer.close(timeout=_PATIENCE_S)
-        failed = (sent.exception for sent in self._sent if not sent.succeeded())
-        self._errors += [f"{type(error).__name__}: {error}" for error in failed]
-
-
-class _KafkaPythonReader:
-    def __init__(self, consumer: KafkaConsumer) -> None:
-        self._consumer = consumer
-
-    def poll(self) -> list[bytes]:
-        came = self._consumer.poll(timeout_ms=round(_POLL_S * 1000))
-        return [record.value for records in came.values() for record in records]
-
-    def close(self) -> None:
-        self._consumer.close()
