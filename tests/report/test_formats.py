@@ -6,7 +6,9 @@ import json
 import pytest
 
 from kipctl import __version__
+from kipctl.cli.environment import Environment
 from kipctl.report.formats import OutputFormat, write
+from kipctl.report.printable import printable
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 
 LATENCY = Table(
@@ -21,6 +23,12 @@ REPORT = Report(
     (LATENCY, Table("Redirects", ("partition",), (), ("There were none.",))),
     ("1000007 records sent,  5.0 records/sec",),
 )
+
+
+@pytest.fixture(autouse=True)
+def of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal."""
+    monkeypatch.setenv("COLUMNS", "80")
 
 
 def text(output: OutputFormat, report: Report = REPORT, is_terminal: bool = False) -> str:
@@ -78,8 +86,7 @@ def test_table() -> None:
     ]
 
 
-def test_a_terminal_has_a_line_under_the_headings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_a_terminal_has_a_line_under_the_headings() -> None:
     assert text(OutputFormat.TABLE, is_terminal=True).splitlines()[1:4] == [
         "topic     p99 ms    records  idempotent",
         "──────  ────────  ─────────  ──────────",
@@ -89,9 +96,8 @@ def test_a_terminal_has_a_line_under_the_headings(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("output", [OutputFormat.TABLE, OutputFormat.WIDE, OutputFormat.CSV])
 def test_a_terminal_is_shown_a_screen_of_rows_and_how_to_see_the_others(
-    monkeypatch: pytest.MonkeyPatch, output: OutputFormat
+    output: OutputFormat,
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
     long = Report("x", {}, (Table("", ("row",), tuple((f"row {n}",) for n in range(25))),))
     drawn = text(output, long, is_terminal=True)
     assert ("row 24" in drawn) is (output is not OutputFormat.TABLE)
@@ -100,9 +106,8 @@ def test_a_terminal_is_shown_a_screen_of_rows_and_how_to_see_the_others(
 
 @pytest.mark.parametrize("output", OutputFormat)
 def test_what_is_to_fit_a_screen_names_the_tables_that_wide_has_besides(
-    monkeypatch: pytest.MonkeyPatch, output: OutputFormat
+    output: OutputFormat,
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
     tables = tuple(
         Table(f"Table {n}: of ten rows, no more", ("row",), tuple((f"{n}/{i}",) for i in range(10)))
         for n in range(5)
@@ -115,8 +120,7 @@ def test_what_is_to_fit_a_screen_names_the_tables_that_wide_has_besides(
     assert "More with" not in text(output, Report("x", {}, tables), is_terminal=True)
 
 
-def test_the_first_table_is_shown_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_the_first_table_is_shown_however_long_it_is() -> None:
     opening = tuple(Paragraph(f"Sentence {n}.") for n in range(45))
     report = Report("x", {}, (LATENCY, LATENCY), (), opening, fits_screen=True)
     drawn = text(OutputFormat.TABLE, report, is_terminal=True)
@@ -134,26 +138,39 @@ def test_off_a_terminal_a_row_stays_on_one_line(output: OutputFormat) -> None:
     assert any("n" * 150 in line and "v" * 150 in line for line in text(output, WIDE).splitlines())
 
 
-def test_on_a_terminal_of_80_columns_a_table_fits_and_loses_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    *table, _ = text(OutputFormat.TABLE, WIDE, is_terminal=True).splitlines()
+def test_on_a_terminal_a_table_fits_and_loses_nothing_and_closing_lines_are_never_broken() -> None:
+    *table, closing = text(OutputFormat.TABLE, WIDE, is_terminal=True).splitlines()
     assert all(len(line) <= 80 for line in table)
     drawn = "".join(table)
     # 150 of each, and one more of each letter in the titles ("name", "value").
     assert (drawn.count("n"), drawn.count("v")) == (151, 151)
+    assert closing == "c" * 200
 
 
-def test_closing_lines_are_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    assert text(OutputFormat.TABLE, WIDE, is_terminal=True).splitlines()[-1] == "c" * 200
-
-
-def test_auto_is_table_on_a_terminal_and_plain_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def test_auto_is_table_on_a_terminal_and_plain_elsewhere() -> None:
     for is_terminal, same in ((True, OutputFormat.TABLE), (False, OutputFormat.PLAIN)):
         assert text(OutputFormat.AUTO, REPORT, is_terminal) == text(same, REPORT, is_terminal)
+
+
+EVIL = "\x1b[2Jgone\x07\x9b31m\r"
+SHOWN = r"\x1b[2Jgone\x07\x9b31m\x0d"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"), [(EVIL, SHOWN), ("two\nlines\tand é 中😀", "two\nlines\tand é 中😀")]
+)
+def test_control_characters_are_shown(said: str, shown: str) -> None:
+    """What comes from a broker or a client does not command the terminal."""
+    assert printable(said) == shown
+    stderr = io.StringIO()
+    Environment(stderr=stderr).message(f"Broker said: {said}")
+    assert stderr.getvalue() == f"Broker said: {shown}\n"
+
+
+@pytest.mark.parametrize("output", [one for one in OutputFormat if one is not OutputFormat.CSV])
+def test_no_report_but_csv_sends_control_characters(output: OutputFormat) -> None:
+    report = Report("x", {"who": EVIL}, (Table(EVIL, ("who",), ((EVIL,),), (EVIL,)),), (EVIL,))
+    assert not set(text(output, report)) & set("\x1b\x07\x9b\r")
 
 
 def test_markup_in_values_is_printed_as_it_is() -> None:

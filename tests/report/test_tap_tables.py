@@ -46,96 +46,84 @@ def document(*clients: dict[str, Any]) -> dict[str, Any]:
     return {"conditions": {}, "clients": list(clients), "listeners": [], "dropped": []}
 
 
+WAITS = "shop (librdkafka 2.16) gets hints, but waits: p50 {} moved leaders (its backoff, Metadata,"
+WAITS += (
+    " or batches ahead in its own queue). What to set: kipctl explain clients-ready-for-kip-951"
+)
+UNTOLD = "shop (librdkafka 2.16) gets hints with 12 leader errors{}; whether it follows them cannot"
+UNTOLD += " be told.{} Run again with --drop-hints, on a machine with nothing else to do: a wait as"
+UNTOLD += " long as this one means no gain."
+
+
 @pytest.mark.parametrize(
     ("seen", "said"),
     [
-        (
+        pytest.param(
             client(followed=10, known=2),
             "shop (librdkafka 2.16) follows hints: waits p50 0.5 ms for 12 moved leaders.",
+            id="follows",
         ),
-        (
+        pytest.param(
             client(met=20, followed=2, known=9, p50_ms=362.0),
-            "shop (librdkafka 2.16) gets hints, but waits: p50 362.0 ms for 20 moved leaders (its"
-            " backoff, Metadata, or batches ahead in its own queue). What to set: kipctl explain"
-            " clients-ready-for-kip-951",
+            WAITS.format("362.0 ms for 20"),
+            id="waits",
         ),
-        (
+        pytest.param(
             client(errors=225, met=41, followed=7, known=74, ignored=25, p50_ms=114.6),
-            "shop (librdkafka 2.16) gets hints, but waits: p50 114.6 ms for 41 moved leaders (its"
-            " backoff, Metadata, or batches ahead in its own queue). What to set: kipctl explain"
-            " clients-ready-for-kip-951",
+            WAITS.format("114.6 ms for 41"),
+            id="waits, and ignores some",
         ),
-        (
+        pytest.param(
             client(errors=191, met=108, followed=1, known=101, ignored=89, p50_ms=112.3),
-            "shop (librdkafka 2.16) gets hints, but waits: p50 112.3 ms for 108 moved leaders (its"
-            " backoff, Metadata, or batches ahead in its own queue). What to set: kipctl explain"
-            " clients-ready-for-kip-951",
+            WAITS.format("112.3 ms for 108"),
+            id="waits, and ignores all",
         ),
-        (
+        pytest.param(
             client(followed=6, stale=6, met=6, p50_ms=100.0),
-            "shop (librdkafka 2.16) gets hints with 12 leader errors (6 followed, 6 older than what"
-            " the client knew); whether it follows them cannot be told. It waits p50 100.0 ms for"
-            " 6 moved leaders. Run again with --drop-hints, on a machine with"
-            " nothing else to do: a wait as long as this one"
-            " means no gain.",
+            UNTOLD.format(
+                " (6 followed, 6 older than what the client knew)",
+                " It waits p50 100.0 ms for 6 moved leaders.",
+            ),
+            id="not ready",
         ),
-        (
+        pytest.param(
             client(met=20, ignored=20, p50_ms=2.0),
-            "shop (librdkafka 2.16) gets hints with 12 leader errors (20 ignored); whether it"
-            " follows them cannot be told. It waits p50 2.0 ms for 20 moved leaders. Run again with"
-            " --drop-hints, on a machine with nothing else to do: a wait as long as this one"
-            " means no gain.",
+            UNTOLD.format(" (20 ignored)", " It waits p50 2.0 ms for 20 moved leaders."),
+            id="ignored",
         ),
-        (
+        pytest.param(
             client(known=10, followed=3, ignored=17, p50_ms=130.0),
-            "shop (librdkafka 2.16) gets hints with 12 leader errors (3 followed, 10 known already,"
-            " 17 ignored); whether it follows them cannot be told. It waits p50 130.0 ms for 12"
-            " moved leaders. Run again with --drop-hints, on a machine with"
-            " nothing else to do: a wait as long as this one"
-            " means no gain.",
+            UNTOLD.format(
+                " (3 followed, 10 known already, 17 ignored)",
+                " It waits p50 130.0 ms for 12 moved leaders.",
+            ),
+            id="some followed",
         ),
-        (
+        pytest.param(
             client(known=10, ignored=2, p50_ms=229.4),
-            "shop (librdkafka 2.16) gets hints with 12 leader errors (10 known already, 2 ignored);"
-            " whether it follows them cannot be told. It waits p50 229.4 ms for 12 moved leaders."
-            " Run again with --drop-hints, on a machine with"
-            " nothing else to do: a wait as long as this one"
-            " means no gain.",
+            UNTOLD.format(
+                " (10 known already, 2 ignored)", " It waits p50 229.4 ms for 12 moved leaders."
+            ),
+            id="known",
         ),
-        (
-            client(met=0, p50_ms=0.0),
-            "shop (librdkafka 2.16) gets hints with 12 leader errors; whether it follows them"
-            " cannot be told. Run again with --drop-hints, on a machine with"
-            " nothing else to do: a wait as long as this one"
-            " means no gain.",
-        ),
-        (
+        pytest.param(client(met=0, p50_ms=0.0), UNTOLD.format("", ""), id="never found"),
+        pytest.param(
             client("old", None, None, sent=0, met=1, p50_ms=104.0, absent=12),
             "old is sent no hints with 12 leader errors: waits p50 104.0 ms for 1 moved leader.",
+            id="old",
         ),
-        (
+        pytest.param(
             client(sent=12, dropped=12, p50_ms=107.6, absent=12),
             "shop (librdkafka 2.16) had to do without hints (12 dropped by the tap): it waited p50"
             " 107.6 ms for 12 moved leaders.",
+            id="dropped",
         ),
-        (
+        pytest.param(
             client(sent=0, draft=12, met=0, absent=12),
             "shop (librdkafka 2.16) is sent no hints that it could read (12 in the draft's form)"
             " with 12 leader errors.",
+            id="draft",
         ),
-    ],
-    ids=[
-        *(
-            "follows",
-            "waits",
-            "waits, and ignores some",
-            "waits, and ignores all",
-            "not ready",
-            "ignored",
-            "some followed",
-            "known",
-        ),
-        *("never found", "old", "dropped", "draft"),
     ],
 )
 def test_what_a_client_makes_of_hints(seen: dict[str, Any], said: str) -> None:

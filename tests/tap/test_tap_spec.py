@@ -1,5 +1,7 @@
 """What the options of `kipctl tap` mean."""
 
+from functools import partial
+
 import pytest
 
 from kipctl.errors import UsageError
@@ -14,57 +16,47 @@ from kipctl.tap.spec import (
 )
 from kipctl.transport.access import Access, parse_address
 
-
-def test_caps_and_delays_are_by_api():
-    assert parse_caps("Produce=9,Fetch=15") == ((0, 9), (1, 15))
-    assert parse_caps(" metadata = 12 ") == ((3, 12),)
-    assert parse_delays("Metadata=300ms,FindCoordinator=1.5s") == ((3, 300_000), (10, 1_500_000))
+_parse_listen = partial(parse_address, least_port=0)
 
 
 @pytest.mark.parametrize(
-    ("text", "per_s"), [("2/s", 2.0), ("30/min", 0.5), ("30/m", 0.5), ("36/h", 0.01)]
-)
-def test_rates(text, per_s):
-    assert parse_rate(text) == pytest.approx(per_s)
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
+    ("parse", "text", "parsed"),
     [
-        ("127.0.0.1:9092", ("127.0.0.1", 9092)),
-        ("[::1]:9092", ("::1", 9092)),
-        ("broker.example:0", ("broker.example", 0)),
+        (parse_caps, "Produce=9,Fetch=15", ((0, 9), (1, 15))),
+        (parse_caps, " metadata = 12 ", ((3, 12),)),
+        (parse_delays, "Metadata=300ms,FindCoordinator=1.5s", ((3, 300_000), (10, 1_500_000))),
+        (parse_rate, "2/s", 2.0),
+        (parse_rate, "30/min", 0.5),
+        (parse_rate, "30/m", 0.5),
+        (parse_rate, "36/h", pytest.approx(0.01)),
+        (_parse_listen, "127.0.0.1:9092", ("127.0.0.1", 9092)),
+        (_parse_listen, "[::1]:9092", ("::1", 9092)),
+        (_parse_listen, "broker.example:0", ("broker.example", 0)),
     ],
 )
-def test_addresses(text, address):
-    assert parse_address(text, least_port=0) == address
+def test_what_options_mean(parse, text, parsed):
+    assert parse(text) == parsed
 
 
 @pytest.mark.parametrize(
-    "parse",
+    ("parse", "texts"),
     [
-        lambda: parse_caps("Produce"),
-        lambda: parse_caps("Produce=x"),
-        lambda: parse_caps("Produce=-1"),
-        lambda: parse_caps("Produce=99999"),
-        lambda: parse_caps("Produkt=9"),
-        lambda: parse_caps(""),
-        lambda: parse_delays("Metadata=300"),
-        lambda: parse_delays("Metadata=1 day"),
-        lambda: parse_delays("Metadata=-1s"),
-        lambda: parse_rate("2"),
-        lambda: parse_rate("0/s"),
-        lambda: parse_address("9092"),
-        lambda: parse_address(":9092"),
-        lambda: parse_address("host:99999"),
-        lambda: parse_address("host:port"),
-        lambda: TlsFiles(certificate="/nowhere.pem").for_clients(),
+        (parse_caps, ["Produce", "Produce=x", "Produce=-1", "Produce=99999", "Produkt=9", ""]),
+        (parse_delays, ["Metadata=300", "Metadata=1 day", "Metadata=-1s"]),
+        (parse_rate, ["2", "0/s"]),
+        (parse_address, ["9092", ":9092", "host:99999", "host:port"]),
+        (lambda file: TlsFiles(certificate=file).for_clients(), ["/nowhere.pem"]),
     ],
 )
-def test_what_cannot_be_understood_is_wrong_usage(parse):
-    with pytest.raises(UsageError) as refused:
-        parse()
-    assert len(str(refused.value).splitlines()) <= 3
+def test_what_cannot_be_understood_is_wrong_usage(parse, texts):
+    for text in texts:
+        with pytest.raises(UsageError) as refused:
+            parse(text)
+        assert len(str(refused.value).splitlines()) <= 3
+
+
+def spec(listen, advertise):
+    return TapSpec(access=Access("b:1"), listen=listen, advertise=advertise)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +70,7 @@ def test_what_cannot_be_understood_is_wrong_usage(parse):
     ],
 )
 def test_what_clients_are_told(listen, advertise, told):
-    assert TapSpec(access=Access("b:1"), listen=listen, advertise=advertise).advertised == told
+    assert spec(listen, advertise).advertised == told
 
 
 @pytest.mark.parametrize(
@@ -95,30 +87,19 @@ def test_what_clients_are_told(listen, advertise, told):
     ],
 )
 def test_the_address_that_clients_are_to_be_given(listen, advertise, listens, told):
-    spec = TapSpec(access=Access("b:1"), listen=listen, advertise=advertise)
-    assert spec.advertised_address(listens) == told
+    assert spec(listen, advertise).advertised_address(listens) == told
 
 
 @pytest.mark.parametrize(("listen", "advertise"), [("h:0", "a:1"), ("h:1", "a:x"), ("h:1", "a:")])
 def test_ports_that_cannot_be_told_are_wrong_usage(listen, advertise):
     with pytest.raises(UsageError):
-        _ = TapSpec(access=Access("b:1"), listen=listen, advertise=advertise).advertised
+        _ = spec(listen, advertise).advertised
 
 
-@pytest.mark.parametrize(
-    ("host", "inside"),
-    [
-        ("127.0.0.1", True),
-        ("127.3.2.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("10.0.0.1", False),
-        ("broker.example", False),
-    ],
-)
-def test_what_only_this_machine_reaches(host, inside):
-    assert is_loopback(host) is inside
+def test_what_only_this_machine_reaches():
+    inside = ["127.0.0.1", "127.3.2.1", "::1", "localhost"]
+    outside = ["0.0.0.0", "10.0.0.1", "broker.example"]
+    assert [host for host in (*inside, *outside) if is_loopback(host)] == inside
 
 
 def test_names_of_apis():
@@ -128,6 +109,6 @@ def test_names_of_apis():
 
 
 def test_a_tap_is_plain_and_on_loopback_unless_told_otherwise():
-    spec = TapSpec(access=Access("b:9092"))
-    assert spec.listen_address == ("127.0.0.1", 0)
-    assert spec.tls.for_clients() is None
+    plain = TapSpec(access=Access("b:9092"))
+    assert plain.listen_address == ("127.0.0.1", 0)
+    assert plain.tls.for_clients() is None
