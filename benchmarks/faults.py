@@ -1,9 +1,9 @@
 """A throttled drain with data that is killed at random moments, and ended by the next kipctl.
 
-    python benchmarks/faults.py [--moments 50] [--seed 1] [--output json]
+    python benchmarks/faults.py [--moments 50] [--seed 1] [--megabytes 2] [--output json]
 
 On a lab of three brokers a topic of 8 partitions with two replicas each leaves broker 3, two
-partitions at a time, throttled such that copying takes some seconds. `kipctl reassign` is ended by
+partitions at a time, throttled such that copying takes some 15 seconds. `kipctl reassign` is ended by
 SIGKILL at a random moment of the time that it takes when it is left alone; then `--resume` or
 `--rollback`, in turn, has to end with status 0: every partition where it was to be, or where it was
 before, and led as it was to be; no throttle left, and one that was set before as it was before.
@@ -52,7 +52,7 @@ REPLICAS = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2], [2, 3], [3, 1]]
 MEGABYTES = 2
 """In each partition."""
 RATE = "200kB/s"
-"""The quota's window lets 11 s of it through at once."""
+"""The quota's window lets 11 s of it through at once: with 1 MB copying takes 2 seconds more."""
 DRAIN = ("--drain", "3", "--topic", NAME, "--batch", "2", "--between", "0s", "--throttle", RATE)
 RESUME, ROLLBACK = "--resume", "--rollback"
 PATIENCE_S = 300.0
@@ -202,7 +202,7 @@ class Bench:
 
 
 @contextmanager
-def bench(lab: Lab, folder: Path) -> Iterator[Bench]:
+def bench(lab: Lab, folder: Path, megabytes: int) -> Iterator[Bench]:
     """The topic with its data, and a throttle of somebody else's; both are removed afterwards."""
     settings = {"bootstrap.servers": lab.bootstrap_server, "log_level": 0}
     admin = AdminClient(settings)
@@ -214,7 +214,7 @@ def bench(lab: Lab, folder: Path) -> Iterator[Bench]:
         with Cluster(lab.bootstrap_server, NAME, 30) as cluster:
             await_topic(cluster, NAME, len(REPLICAS))
             producer = Producer({**settings, "acks": "all"})
-            for number in range(len(REPLICAS) * MEGABYTES * 10):
+            for number in range(len(REPLICAS) * megabytes * 10):
                 producer.produce(NAME, b"x" * 100_000, partition=number % len(REPLICAS))
                 producer.poll(0)
             if producer.flush(120):
@@ -229,9 +229,11 @@ def bench(lab: Lab, folder: Path) -> Iterator[Bench]:
         admin.delete_topics([NAME])[NAME].result()
 
 
-def moments(lab: Lab, folder: Path, seeds: Sequence[int]) -> Iterator[Ended]:
-    """Kill it once for each seed."""
-    with bench(lab, folder) as one:
+def moments(
+    lab: Lab, folder: Path, seeds: Sequence[int], megabytes: int = MEGABYTES
+) -> Iterator[Ended]:
+    """Kill it once for each seed: the odd ones are rolled back, the even ones resumed."""
+    with bench(lab, folder, megabytes) as one:
         planned, seconds = one.finished()
         for seed in seeds:
             yield one.kill(seed, (RESUME, ROLLBACK)[seed % 2], planned, seconds)
@@ -256,6 +258,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--moments", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="in each partition")
     parser.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
     options = parser.parse_args()
     unasked = (("leader.imbalance.check.interval.seconds", "86400"),)
@@ -263,9 +266,8 @@ def main() -> None:
     ended = []
     try:
         with tempfile.TemporaryDirectory() as folder:
-            for one in moments(
-                lab, Path(folder), range(options.seed, options.seed + options.moments)
-            ):
+            seeds = range(options.seed, options.seed + options.moments)
+            for one in moments(lab, Path(folder), seeds, options.megabytes):
                 sys.stderr.write(f"{one}\n")
                 ended.append(one)
     finally:

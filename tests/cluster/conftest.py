@@ -1,4 +1,4 @@
-"""Topics on the session's lab, and kipctl run against it as a user runs it."""
+"""Topics on the session's lab, and kipctl run against it as a user runs it; and a fake cluster."""
 
 import io
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from on_lab import Kipctl, MakeTopic, Ran, in_sync, wait_until_everywhere, wait_until_nowhere
+from passing_clock import PassingClock, passing_clock
+from reassigning import Reassigning, reassigning
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
@@ -76,3 +78,16 @@ def kipctl(lab: Lab, state: Path) -> Kipctl:
         return Ran(status, out.getvalue(), err.getvalue())
 
     return ran
+
+
+@pytest.fixture
+def clock() -> Iterator[PassingClock]:
+    with passing_clock() as clock:
+        yield clock
+
+
+@pytest.fixture
+def fake(request: pytest.FixtureRequest, clock: PassingClock) -> Iterator[Reassigning]:
+    """A cluster of the module's REPLICAS, on which nobody has to wait."""
+    with reassigning(request.module.REPLICAS) as (fake, _):
+        yield fake

@@ -3,7 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
+from commands import Commands
+from on_lab import Ran
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
@@ -46,7 +50,7 @@ def partition(
 
 
 @dataclass
-class ElectingCluster:
+class ElectingCluster(Commands):
     """Brokers of these ids, all at one port, and what they show.
 
     `codes` answer the next elections as a whole (None hangs up); `refusals` are of partitions. Once
@@ -63,6 +67,7 @@ class ElectingCluster:
     before_metadata: Callable[[], None] = lambda: None
     elected: list[list[PartitionId]] = field(default_factory=list)
     port: int = 0
+    state: Path = Path("/nowhere")
     metadata_asked: int = 0
     log_ends: dict[PartitionId, int] = field(default_factory=dict)
 
@@ -74,6 +79,10 @@ class ElectingCluster:
         broker = ScriptedBroker(self.answer)
         self.port = broker.port
         return broker
+
+    def kipctl(self, *arguments: str, **more: Any) -> Ran:
+        with self.start():
+            return super().kipctl(*arguments, **more)
 
     def snapshot(self, only: Iterable[PartitionId] | None = None) -> Snapshot:
         all_of_it = Snapshot(

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import uuid5
 
 from reassigning import _IDS, VERSIONS, Held, Reassigning, Replicas
@@ -245,9 +247,11 @@ def uneven(
 def many_brokers(cluster: ManyBrokers) -> Iterator[ScriptedBroker]:
     """A port for each broker; yields one of them."""
     with ExitStack() as running:
+        cluster.state = Path(running.enter_context(TemporaryDirectory()))
         started = {
             b: running.enter_context(ScriptedBroker(partial(cluster.answer_as, b), VERSIONS))
             for b in cluster.brokers
         }
         cluster.ports = {b: one.port for b, one in started.items()}
+        cluster.port = min(cluster.ports.items())[1]
         yield started[min(started)]

@@ -1,7 +1,9 @@
 """Looking at the session's lab from tests: Metadata of all brokers, and waiting for it."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot, from_metadata, is_missing, take_snapshot
 from kipctl.errors import TimedOutError, UnreachableError
@@ -19,6 +21,11 @@ class Ran:
     status: int
     out: str
     err: str
+
+    @property
+    def document(self) -> Any:
+        """What `-o json` has printed."""
+        return json.loads(self.out)
 
 
 Kipctl = Callable[..., Ran]

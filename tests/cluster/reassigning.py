@@ -4,18 +4,20 @@ An order of replicas is taken at once; a move of data stays in progress until `f
 have one address.
 """
 
-import io
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import UUID, uuid5
 
-from on_lab import Ran
+from commands import Commands
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
+from kipctl.cluster.moves.journal import Journal, journal
+from kipctl.cluster.moves.journal_entry import Entry
+from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import (
     ConfigSource,
@@ -97,7 +99,7 @@ class Held:
 
 
 @dataclass
-class Reassigning:
+class Reassigning(Commands):
     """`refused` are partitions whose reassignment is refused, `unelected` those that stay with
     their leader; `stumbles` has for an API (by its request) what happens before it is answered: an
     error code, HANG_UP, or None for nothing. `changes` are called before each Alter is worked on.
@@ -123,7 +125,25 @@ class Reassigning:
     bytes_each: int = 1000
     usable_bytes: int = 10**12
     port: int = 0
+    state: Path = Path()
+    broker: ScriptedBroker | None = None
     _looked: int = 0
+
+    def plan_file(self, target: Mapping[PartitionId, Replicas]) -> str:
+        path = self.state / "plan.json"
+        path.write_text(json.dumps(reassignment_document(target)))
+        return str(path)
+
+    @property
+    def kept(self) -> Journal:
+        return journal("fake", {"XDG_STATE_HOME": str(self.state)})
+
+    def entries(self) -> list[Entry]:
+        """Of the journal, the newest first."""
+        return list(self.kept.entries())
+
+    def states(self) -> list[str]:
+        return [str(entry.state) for entry in self.entries()]
 
     def finish(self) -> None:
         """What is being moved has arrived."""
@@ -364,22 +384,12 @@ def reassigning(
 ) -> Iterator[tuple[Reassigning, ScriptedBroker]]:
     """A cluster of these partitions, each led by its first replica."""
     cluster = Reassigning({p: Held(ids, ids[0]) for p, ids in replicas.items()})
-    with ScriptedBroker(cluster.answer, VERSIONS) as broker:
-        cluster.port = broker.port
+    with running(cluster) as broker:
         yield cluster, broker
 
 
-def kipctl_on(broker: ScriptedBroker, state: Path, answer: str = "") -> Callable[..., Ran]:
-    """Run command lines on it; `answer` is typed where a question is asked."""
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return bool(answer)
-
-    def ran(*arguments: str) -> Ran:
-        out, err = io.StringIO(), io.StringIO()
-        variables = {"KIPCTL_BOOTSTRAP_SERVER": broker.address, "XDG_STATE_HOME": str(state)}
-        environment = Environment(Terminal(answer), out, err, variables)
-        return Ran(run(list(arguments), environment), out.getvalue(), err.getvalue())
-
-    return ran
+@contextmanager
+def running(cluster: Reassigning) -> Iterator[ScriptedBroker]:
+    with TemporaryDirectory() as folder, ScriptedBroker(cluster.answer, VERSIONS) as broker:
+        cluster.state, cluster.port, cluster.broker = Path(folder), broker.port, broker
+        yield broker

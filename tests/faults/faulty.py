@@ -1,20 +1,22 @@
 """A cluster on loopback, and a kipctl that changes it and is cut off at any step of its way."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from on_lab import Ran
-from reassigning import Reassigning, kipctl_on, reassigning
+from passing_clock import __file__ as clock_file
+from passing_clock import passing_clock
+from reassigning import Reassigning, reassigning
 from scripted_broker import ScriptedBroker
 from victims import Order
 
-from kipctl.cluster.moves.journal import Journal, journal
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -64,24 +66,23 @@ class Victims:
 def victims() -> Iterator[Victims]:
     """Ends with the block: its input does."""
     with subprocess.Popen(
-        [sys.executable, str(VICTIMS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, str(VICTIMS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(clock_file).parent)},
     ) as process:
         yield Victims(process)
 
 
+@dataclass
 class World:
     """One cluster, its journal, and the commands given to it."""
 
-    def __init__(
-        self, fake: Reassigning, broker: ScriptedBroker, folder: Path, victims: Victims
-    ) -> None:
-        self.fake, self.broker, self.folder, self.victims = fake, broker, folder, victims
-        self.ran_here = kipctl_on(broker, folder)
-        self.log: list[str] = []
-
-    @property
-    def journal(self) -> Journal:
-        return journal("fake", {"XDG_STATE_HOME": str(self.folder)})
+    fake: Reassigning
+    broker: ScriptedBroker
+    victims: Victims
+    log: list[str] = field(default_factory=list)
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -96,9 +97,9 @@ class World:
             ["reassign", *arguments, "--yes", "--timeout", "60"],
             {
                 "KIPCTL_BOOTSTRAP_SERVER": self.broker.address,
-                "XDG_STATE_HOME": str(self.folder),
+                "XDG_STATE_HOME": str(self.fake.state),
             },
-            str(self.folder / "log"),
+            str(self.fake.state / "log"),
             step,
             fault,
         )
@@ -109,16 +110,15 @@ class World:
 
     def run(self, *arguments: str) -> Ran:
         """Run `kipctl reassign` in this process, without a fault."""
-        ran: Ran = self.ran_here("reassign", *arguments, "--timeout", "60")
+        ran = self.fake.kipctl("reassign", *arguments, "--timeout", "60")
         self.log.append(f"{' '.join(arguments)}: {ran}")
         return ran
 
 
 @contextmanager
-def world(folder: Path, victims: Victims) -> Iterator[World]:
-    """A new one, whose moves of data take a while."""
-    folder.mkdir()
-    with reassigning(REPLICAS) as (fake, broker):
+def world(victims: Victims) -> Iterator[World]:
+    """A new one, whose moves of data take a while, though nobody has to wait for it."""
+    with passing_clock(), reassigning(REPLICAS) as (fake, broker):
         fake.configs = deepcopy(CONFIGS)
         fake.moves_at_once, fake.looks = False, LOOKS
-        yield World(fake, broker, folder, victims)
+        yield World(fake, broker, victims)

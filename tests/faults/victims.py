@@ -2,27 +2,33 @@
 
 A step is each write, sync, rename and removal in the journal, and each request before it is sent
 and after. The program reads orders, one JSON a line (`Order`), and answers each with a line: the
-exit status, negative for a signal, and how many steps there were. It imports kipctl once.
+exit status, negative for a signal, and how many steps there were. What is rehearsed is run by the
+program itself: all that it imports the others have then.
 """
 
 import errno
+import gc
 import io
 import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from passing_clock import PassingClock
+
 
 @dataclass(frozen=True)
 class Order:
     """A command line, and its fault: at which step, counted from 1 (0: none), and which.
 
-    The fault is "kill", or "full": from that step on nothing can be written any more.
+    The fault is "kill", or "full": from that step on nothing can be written any more; or it is a
+    "rehearsal", without one.
     """
 
     arguments: list[str]
@@ -97,38 +103,41 @@ def inject(steps: Steps) -> None:
     setattr(BlockingConnection, "_exchange", exchange)  # noqa: B010
 
 
-def carry_out(order: Order, steps: Steps) -> int:
+def carry_out(order: Order) -> int:
     """Run the command line; what it prints is in the order's log."""
     from kipctl.cli.app import run
     from kipctl.cli.environment import Environment
 
     with Path(order.log).open("w", encoding="utf-8") as log:
-        environment = Environment(io.StringIO(), log, log, order.variables)
+        return run(order.arguments, Environment(io.StringIO(), log, log, order.variables))
+
+
+def forked(order: Order) -> tuple[int, int]:
+    """Carry it out in a process of its own: its status, and how many steps there were."""
+    read_end, write_end = os.pipe()
+    if not (child := os.fork()):
+        steps = Steps(order)
         inject(steps)
-        return run(order.arguments, environment)
+        status = carry_out(order)
+        os.write(write_end, str(steps.count).encode())
+        os._exit(status)
+    os.close(write_end)
+    _, ended = os.waitpid(child, 0)
+    with os.fdopen(read_end) as count:
+        return os.waitstatus_to_exitcode(ended), int(count.read() or 0)
 
 
 def main() -> None:
-    from kipctl.cli import app, reassign_resume, reassign_rollback, reassign_ways
-    from kipctl.cluster.moves import log_sizes, plan_execution, resume, throttled_change
-    from kipctl.cluster.moves.planners import options
-
-    assert all((app, reassign_resume, reassign_rollback, reassign_ways, plan_execution, log_sizes))
-    assert all((resume, throttled_change, options))
+    clock = PassingClock()
+    time.monotonic, time.sleep = clock.monotonic, clock.sleep  # before kipctl is imported
     for line in sys.stdin:
         order = Order(**json.loads(line))
-        read_end, write_end = os.pipe()
-        if not (child := os.fork()):
-            steps = Steps(order)
-            status = carry_out(order, steps)
-            os.write(write_end, str(steps.count).encode())
-            os._exit(status)
-        os.close(write_end)
-        _, ended = os.waitpid(child, 0)
-        count = os.read(read_end, 100)
-        os.close(read_end)
-        status = os.waitstatus_to_exitcode(ended)
-        print(json.dumps({"status": status, "steps": int(count or 0)}), flush=True)
+        if order.fault == "rehearsal":
+            status, steps = carry_out(order), 0
+            gc.freeze()  # what is there by now is not copied by each process that looks it through
+        else:
+            status, steps = forked(order)
+        print(json.dumps({"status": status, "steps": steps}), flush=True)
 
 
 if __name__ == "__main__":

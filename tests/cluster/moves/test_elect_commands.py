@@ -1,43 +1,15 @@
 """`kipctl elect` on a scripted cluster: what is asked first, and what is sent after the answer."""
 
-import io
-import json
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 from electing_broker import ElectingCluster, partition
-from on_lab import Ran
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 
 
-class Person(io.StringIO):
-    """A terminal at which somebody types an answer, and meanwhile something may happen."""
-
-    def __init__(self, typed: str, meanwhile: Callable[[], None] = lambda: None) -> None:
-        super().__init__(typed)
-        self.meanwhile = meanwhile
-
-    def isatty(self) -> bool:
-        return True
-
-    def readline(self, size: int | None = -1, /) -> str:
-        self.meanwhile()
-        return super().readline(-1)
-
-
-def kipctl(cluster: ElectingCluster, arguments: str, stdin: io.StringIO | None = None) -> Ran:
-    out, err = io.StringIO(), io.StringIO()
-    with cluster.start() as broker:
-        variables = {"KIPCTL_BOOTSTRAP_SERVER": broker.address}
-        environment = Environment(stdin or io.StringIO(), out, err, variables)
-        status = run(arguments.split(), environment)
-    return Ran(status, out.getvalue(), err.getvalue())
-
-
-def mixed() -> ElectingCluster:
+@pytest.fixture
+def cluster() -> ElectingCluster:
     """Broker 7 is down: two partitions have lost their leader, and one of an internal topic."""
     cluster = ElectingCluster.of(
         partition("__transaction_state", 0, (7, 2), NO_LEADER, (7,)),
@@ -54,16 +26,13 @@ INTERNAL, LOST = PartitionId("__transaction_state", 0), PartitionId("orders", 0)
 ASTRAY, OTHER = PartitionId("orders", 1), PartitionId("orders", 2)
 
 
-def test_an_unclean_election_is_of_those_without_a_leader_alone() -> None:
-    cluster = mixed()
-    ran = kipctl(cluster, "elect unclean --all --yes -o json")
-    assert ran.status == 0, ran.err
+def test_an_unclean_election_is_of_those_without_a_leader_alone(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect unclean --all --yes -o json")
     assert cluster.elected == [[LOST, OTHER]]
     assert (
         "Left alone without --internal: 1 partition of internal topics without a leader." in ran.err
     )
-    document = json.loads(ran.out)
-    assert [(p["partition"], p["leader"]) for p in document["partitions"]] == [(0, 1), (2, 3)]
+    assert [(p["partition"], p["leader"]) for p in ran.document["partitions"]] == [(0, 1), (2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -76,41 +45,37 @@ def test_an_unclean_election_is_of_those_without_a_leader_alone() -> None:
     ],
 )
 def test_internal_topics_are_to_be_named_or_asked_for(
-    options: str, elected: list[PartitionId]
+    cluster: ElectingCluster, options: str, elected: list[PartitionId]
 ) -> None:
-    cluster = mixed()
-    assert kipctl(cluster, f"elect unclean {options} --yes").status == 0
+    cluster.kipctl(f"elect unclean {options} --yes")
     assert cluster.elected == [elected]
 
 
-def test_internal_goes_with_all() -> None:
-    ran = kipctl(mixed(), "elect unclean --topic orders --internal --yes")
-    assert ran.status == 2
+def test_internal_goes_with_all(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect unclean --topic orders --internal --yes", status=2)
     assert "--internal goes with --all" in ran.err
 
 
 @pytest.mark.parametrize("options", ["--yes", "--dry-run", ""])
-def test_without_a_partition_that_has_no_leader_nothing_is_done(options: str) -> None:
-    cluster = mixed()
-    ran = kipctl(cluster, f"elect unclean --partition orders:1 {options}")
-    assert ran.status == 0
+def test_without_a_partition_that_has_no_leader_nothing_is_done(
+    cluster: ElectingCluster, options: str
+) -> None:
+    ran = cluster.kipctl(f"elect unclean --partition orders:1 {options}")
     assert "0 of 1 partition have no leader. Nothing was changed." in ran.out
     assert cluster.elected == []
 
 
 @pytest.mark.parametrize("answer", ["y\n", "yes\n", "4\n", "\n", "02\n", ""])
-def test_a_y_is_not_enough_for_what_cannot_be_undone(answer: str) -> None:
-    cluster = mixed()
-    ran = kipctl(cluster, "elect unclean --topic orders", Person(answer))
-    assert ran.status == 4
+def test_a_y_is_not_enough_for_what_cannot_be_undone(cluster: ElectingCluster, answer: str) -> None:
+    ran = cluster.kipctl("elect unclean --topic orders", typed=answer, status=4)
     assert "Nothing was changed" in ran.err
     assert cluster.elected == []
 
 
-def test_the_question_shows_what_may_be_lost_and_the_number_answers_it() -> None:
-    cluster = mixed()
-    ran = kipctl(cluster, "elect unclean --topic orders", Person("2\n"))
-    assert ran.status == 0, ran.err
+def test_the_question_shows_what_may_be_lost_and_the_number_answers_it(
+    cluster: ElectingCluster,
+) -> None:
+    ran = cluster.kipctl("elect unclean --topic orders", typed="2\n")
     assert "2 of 4 partitions have no leader." in ran.err
     assert "Type 2: " in ran.err
     row = next(
@@ -121,56 +86,50 @@ def test_the_question_shows_what_may_be_lost_and_the_number_answers_it() -> None
     assert cluster.elected == [[LOST, OTHER]]
 
 
-def test_what_has_a_leader_again_when_the_question_is_answered_is_left_alone() -> None:
-    cluster = mixed()
-    back = Person("2\n", meanwhile=lambda: cluster.lead(LOST, 7))
-    ran = kipctl(cluster, "elect unclean --topic orders", back)
-    assert ran.status == 0, ran.err
+def test_what_has_a_leader_again_when_the_question_is_answered_is_left_alone(
+    cluster: ElectingCluster,
+) -> None:
+    ran = cluster.kipctl(
+        "elect unclean --topic orders", typed="2\n", meanwhile=lambda: cluster.lead(LOST, 7)
+    )
     assert cluster.elected == [[OTHER]]
     assert "as they have a leader again or are gone: 1 partition." in ran.err
 
 
-def test_what_another_broker_would_lead_when_the_question_is_answered_is_left_out() -> None:
-    cluster = mixed()
-
-    def dies() -> None:
-        cluster.brokers = (2, 3)
-
-    ran = kipctl(cluster, "elect unclean --topic orders -o json", Person("2\n", meanwhile=dies))
-    assert ran.status == 5
+def test_what_another_broker_would_lead_when_the_question_is_answered_is_left_out(
+    cluster: ElectingCluster,
+) -> None:
+    dies = partial(setattr, cluster, "brokers", (2, 3))
+    ran = cluster.kipctl(
+        "elect unclean --topic orders -o json", typed="2\n", meanwhile=dies, status=5
+    )
     assert cluster.elected == [[OTHER]]
     assert "1 partition is done, 1 is not: orders-0: broker 2 would lead by now, not 1" in ran.err
-    assert [one["partition"] for one in json.loads(ran.out)["partitions"]] == [2]
+    assert [one["partition"] for one in ran.document["partitions"]] == [2]
 
 
-def test_without_any_that_is_as_it_was_shown_nothing_is_elected() -> None:
-    cluster = mixed()
-
-    def dies() -> None:
-        cluster.brokers = (2, 3)
-
-    ran = kipctl(
-        cluster, f"elect unclean --partition {LOST.topic}:0", Person("1\n", meanwhile=dies)
+def test_without_any_that_is_as_it_was_shown_nothing_is_elected(cluster: ElectingCluster) -> None:
+    dies = partial(setattr, cluster, "brokers", (2, 3))
+    ran = cluster.kipctl(
+        f"elect unclean --partition {LOST.topic}:0", typed="1\n", meanwhile=dies, status=4
     )
-    assert ran.status == 4
     assert "No partition was done: orders-0: broker 2 would lead by now, not 1" in ran.err
     assert "look at what would be lost again" in ran.err
     assert cluster.elected == []
 
 
-def test_a_topic_that_is_deleted_while_the_question_stands_is_gone() -> None:
-    cluster = mixed()
-    person = Person("2\n", meanwhile=lambda: cluster.delete("orders"))
-    ran = kipctl(cluster, "elect unclean --topic orders", person)
-    assert ran.status == 0, ran.err
+def test_a_topic_that_is_deleted_while_the_question_stands_is_gone(
+    cluster: ElectingCluster,
+) -> None:
+    cluster.kipctl(
+        "elect unclean --topic orders", typed="2\n", meanwhile=lambda: cluster.delete("orders")
+    )
     assert cluster.elected == []
 
 
-def test_a_dry_run_shows_who_would_lead() -> None:
-    cluster = mixed()
-    ran = kipctl(cluster, "elect unclean --topic orders --dry-run -o json")
-    assert ran.status == 0
-    assert json.loads(ran.out)["partitions"][0] == {
+def test_a_dry_run_shows_who_would_lead(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect unclean --topic orders --dry-run -o json")
+    assert ran.document["partitions"][0] == {
         "topic": "orders",
         "partition": 0,
         "replicas": [7, 1, 2],
@@ -188,55 +147,47 @@ def test_what_is_shown_before_the_question_is_bounded() -> None:
     cluster = ElectingCluster.of(
         *(partition("many", n, (7, 1), NO_LEADER, (7,)) for n in range(300))
     )
-    ran = kipctl(cluster, "elect unclean --topic many", Person("no\n"))
-    assert ran.status == 4
+    ran = cluster.kipctl("elect unclean --topic many", typed="no\n", status=4)
     assert sum(line.startswith("many") for line in ran.err.splitlines()) == 20
     assert "And 280 more" in ran.err
 
 
-def test_a_preferred_election_asks_and_is_of_those_led_by_another() -> None:
-    cluster = mixed()
-    ran = kipctl(cluster, "elect preferred --topic orders --partition x:1")
-    assert ran.status == 2
+def test_a_preferred_election_asks_and_is_of_those_led_by_another(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect preferred --topic orders --partition x:1", status=2)
     cluster.delete("__transaction_state")
     for one in (LOST, OTHER):
         cluster.lead(one, 7)
     asked = "1 of 4 partitions, of topic orders, not led by the preferred replica."
-    ran = kipctl(cluster, "elect preferred --topic orders")
-    assert ran.status == 2
+    ran = cluster.kipctl("elect preferred --topic orders", status=2)
     assert asked in ran.err
-    ran = kipctl(cluster, "elect preferred --topic orders", Person("no\n"))
-    assert ran.status == 4
+    ran = cluster.kipctl("elect preferred --topic orders", typed="no\n", status=4)
     assert cluster.elected == []
-    ran = kipctl(cluster, "elect preferred --topic orders -o json", Person("y\n"))
-    assert ran.status == 0, ran.err
+    ran = cluster.kipctl("elect preferred --topic orders -o json", typed="y\n")
     assert cluster.elected == [[ASTRAY]]
-    assert [(p["partition"], p["outcome"]) for p in json.loads(ran.out)["partitions"]] == [
-        (1, "elected")
-    ]
+    assert [(p["partition"], p["outcome"]) for p in ran.document["partitions"]] == [(1, "elected")]
 
 
 @pytest.mark.parametrize("options", ["", "--dry-run", "--yes"])
-def test_when_all_are_led_by_their_preferred_replica_nothing_is_asked(options: str) -> None:
-    cluster = mixed()
-    ran = kipctl(cluster, f"elect preferred --partition orders:3 {options}")
-    assert ran.status == 0
+def test_when_all_are_led_by_their_preferred_replica_nothing_is_asked(
+    cluster: ElectingCluster, options: str
+) -> None:
+    ran = cluster.kipctl(f"elect preferred --partition orders:3 {options}")
     assert "Nothing to do: preferred replicas lead all of 1 partition." in ran.out
     assert cluster.elected == []
 
 
-def test_what_somebody_else_has_elected_meanwhile_is_left_alone() -> None:
-    cluster = mixed()
-    person = Person("y\n", meanwhile=lambda: cluster.lead(ASTRAY, 1))
-    ran = kipctl(cluster, "elect preferred --partition orders:1", person)
-    assert ran.status == 0, ran.err
+def test_what_somebody_else_has_elected_meanwhile_is_left_alone(cluster: ElectingCluster) -> None:
+    cluster.kipctl(
+        "elect preferred --partition orders:1",
+        typed="y\n",
+        meanwhile=lambda: cluster.lead(ASTRAY, 1),
+    )
     assert cluster.elected == []
 
 
 def test_a_preferred_election_is_paced() -> None:
     cluster = ElectingCluster.of(*(partition("t", n, (1, 2), leader=2) for n in range(3)))
-    ran = kipctl(cluster, "elect preferred --all --yes --batch 2 --between 0.01s")
-    assert ran.status == 0, ran.err
+    cluster.kipctl("elect preferred --all --yes --batch 2 --between 0.01s")
     assert [len(batch) for batch in cluster.elected] == [2, 1]
 
 
@@ -245,6 +196,5 @@ def test_a_topic_that_is_deleted_meanwhile_is_said_to_be_gone() -> None:
         partition("t", 0, (1, 2), leader=2), partition("u", 0, (1, 2), leader=2)
     )
     cluster.after_election = lambda: cluster.delete("u")
-    ran = kipctl(cluster, "elect preferred --all --yes")
-    assert ran.status == 0, ran.err
+    ran = cluster.kipctl("elect preferred --all --yes")
     assert "1 partition is gone (such as u-0)" in ran.out

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from electing_broker import ElectingCluster, partition
-from test_elect_commands import kipctl
+from passing_clock import PassingClock
 
 from kipctl.cluster.moves.election_until_balanced import not_preferred, preferred_on
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
@@ -57,7 +57,8 @@ def test_a_broker_that_there_is_not_is_wrong_usage() -> None:
 BEHIND, READY = PartitionId("t", 1), PartitionId("t", 0)
 
 
-def restarted() -> ElectingCluster:
+@pytest.fixture
+def cluster(clock: PassingClock) -> ElectingCluster:
     """Broker 1 has just been started again; one of its replicas has not caught up."""
     return ElectingCluster.of(
         partition("t", 0, (1, 2), leader=2),
@@ -67,23 +68,19 @@ def restarted() -> ElectingCluster:
     )
 
 
-def test_what_is_not_in_sync_yet_is_waited_for_and_elected_then() -> None:
-    cluster = restarted()
-
+def test_what_is_not_in_sync_yet_is_waited_for_and_elected_then(cluster: ElectingCluster) -> None:
     def catch_up() -> None:
         if cluster.elected:
             cluster.partitions[BEHIND] = replace(cluster.partitions[BEHIND], isr=(2, 1))
 
     cluster.before_metadata = catch_up
-    ran = kipctl(cluster, "elect preferred --broker 1 --until balanced --yes")
-    assert ran.status == 0, ran.err
+    ran = cluster.kipctl("elect preferred --broker 1 --until balanced --yes")
     assert cluster.elected == [[READY], [BEHIND]]
     assert "1 can be elected, such as t-0; 1 wait for their preferred replica to be in" in ran.err
     assert "2 leaders moved" in ran.out
 
 
-def test_what_is_refused_at_first_is_tried_again() -> None:
-    cluster = restarted()
+def test_what_is_refused_at_first_is_tried_again(cluster: ElectingCluster) -> None:
     cluster.refusals = {READY: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
     cluster.elects = False
 
@@ -92,24 +89,20 @@ def test_what_is_refused_at_first_is_tried_again() -> None:
             cluster.refusals, cluster.elects = {}, True
 
     cluster.before_election = relent
-    ran = kipctl(cluster, "elect preferred --partition t:0 --until balanced --yes")
-    assert ran.status == 0, ran.err
+    cluster.kipctl("elect preferred --partition t:0 --until balanced --yes")
     assert cluster.elected == [[READY]] * 3
 
 
 def test_it_goes_in_batches() -> None:
     partitions = [partition("t", number, (1, 2), leader=2) for number in range(5)]
     cluster = ElectingCluster.of(*partitions)
-    ran = kipctl(cluster, "elect preferred --all --until balanced --batch 2 --yes")
-    assert ran.status == 0, ran.err
+    cluster.kipctl("elect preferred --all --until balanced --batch 2 --yes")
     assert [len(elected) for elected in cluster.elected] == [2, 2, 1]
 
 
-def test_what_is_left_when_the_time_is_over_is_said() -> None:
-    cluster = restarted()
-    ran = kipctl(cluster, "elect preferred --topic t --until balanced --timeout 1 --yes")
-    assert ran.status == 6
-    assert "After 1 s 1 of 4 partitions are not led by their preferred replica" in ran.err
+def test_what_is_left_when_the_time_is_over_is_said(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect preferred --topic t --until balanced --timeout 60 --yes", status=6)
+    assert "After 60 s 1 of 4 partitions are not led by their preferred replica" in ran.err
     assert "such as t-1 for broker 1." in ran.err
     assert sorted(one for elected in cluster.elected for one in elected) == [
         READY,
@@ -117,8 +110,6 @@ def test_what_is_left_when_the_time_is_over_is_said() -> None:
     ]
 
 
-def test_where_all_are_led_so_nothing_is_asked() -> None:
-    cluster = restarted()
-    ran = kipctl(cluster, "elect preferred --broker 2 --until balanced")
-    assert ran.status == 0, ran.err
+def test_where_all_are_led_so_nothing_is_asked(cluster: ElectingCluster) -> None:
+    cluster.kipctl("elect preferred --broker 2 --until balanced")
     assert cluster.elected == []

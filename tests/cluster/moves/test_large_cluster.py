@@ -1,29 +1,22 @@
-"""20 simulated brokers and 2,000 partitions: what commands do to them, ask of them, and say."""
+"""20 simulated brokers and 600 partitions: what commands do to them, ask of them, and say."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from many_brokers import MOST_RECORDS, ManyBrokers, many_brokers, uneven
-from on_lab import Kipctl
-from reassigning import kipctl_on
+from passing_clock import PassingClock
 
-PARTITIONS, BROKERS, BATCH = 2000, 20, 500
+PARTITIONS, BROKERS, BATCH = 600, 20, 150
 MOST_LINES = 100
-PACED = ("--batch", str(BATCH), "--between", "0s", "--yes")
+PACED = f"--batch {BATCH} --between 0s --yes"
 
 
 @pytest.fixture
-def large() -> ManyBrokers:
+def large(clock: PassingClock) -> Iterator[ManyBrokers]:
     held, sizes = uneven(PARTITIONS, BROKERS)
-    return ManyBrokers(held, tuple(range(1, BROKERS + 1)), sizes=sizes)
-
-
-@pytest.fixture
-def kipctl(large: ManyBrokers, tmp_path: Path) -> Iterator[Kipctl]:
-    with many_brokers(large) as first:
-        yield kipctl_on(first, tmp_path / "state")
+    large = ManyBrokers(held, tuple(range(1, BROKERS + 1)), sizes=sizes, clock=clock.monotonic)
+    with many_brokers(large):
+        yield large
 
 
 def batches(asked: list[int], size: int = BATCH) -> None:
@@ -32,23 +25,19 @@ def batches(asked: list[int], size: int = BATCH) -> None:
     assert max(asked) <= size
 
 
-def test_a_plan_that_copies_nothing_asks_nobody_for_sizes(
-    large: ManyBrokers, kipctl: Kipctl
-) -> None:
-    ran = kipctl("reassign", "--balance", "leaders", "--dry-run")
+def test_a_plan_that_copies_nothing_asks_nobody_for_sizes(large: ManyBrokers) -> None:
+    ran = large.kipctl("reassign", "--balance", "leaders", "--dry-run")
     assert ran.status == 0, ran.err
     assert large.counts["DescribeLogDirs"] == 0
     assert large.altered == []
     assert len(ran.out.splitlines()) < MOST_LINES
-    assert kipctl("reassign", "--drain", "1", "--dry-run").status == 0
+    assert large.kipctl("reassign", "--drain", "1", "--dry-run").status == 0
     assert large.counts["DescribeLogDirs"] == BROKERS
 
 
-def test_a_balance_of_leaders_goes_in_batches_and_says_little(
-    large: ManyBrokers, kipctl: Kipctl
-) -> None:
+def test_a_balance_of_leaders_goes_in_batches_and_says_little(large: ManyBrokers) -> None:
     before = large.replicas()
-    ran = kipctl("reassign", "--balance", "leaders", *PACED)
+    ran = large.kipctl("reassign", "--balance", "leaders", PACED)
     assert ran.status == 0, ran.err
     preferred = [replicas[0] for replicas in large.replicas().values()]
     counted = [preferred.count(broker) for broker in large.brokers]
@@ -59,13 +48,13 @@ def test_a_balance_of_leaders_goes_in_batches_and_says_little(
     assert len((ran.out + ran.err).splitlines()) < MOST_LINES
 
 
-def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers, kipctl: Kipctl) -> None:
+def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers) -> None:
     before, led = large.replicas(), large.leaders()
-    ran = kipctl("reassign", "--drain", "1", "--throttle", "50MB/s", *PACED, "-o", "json")
+    ran = large.kipctl("reassign", "--drain", "1", "--throttle", "50MB/s", PACED, "-o", "json")
     assert ran.status == 0, ran.err
     assert not any(1 in replicas for replicas in large.replicas().values())
     assert not any(large.configs.values())
-    copied = json.loads(ran.out)["copied"]
+    copied = ran.document["copied"]
     drained = [one for one, replicas in before.items() if 1 in replicas]
     assert copied["expected_bytes"] == copied["copied_bytes"] == sum(map(large.sizes.get, drained))
     batches([len(alter) for alter in large.altered])
@@ -73,7 +62,7 @@ def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers, kipctl: Ki
     assert large.counts["IncrementalAlterConfigs"] == 2 * (BROKERS + 1)
     assert large.largest["IncrementalAlterConfigs"] <= MOST_RECORDS
     assert len(ran.err.splitlines()) < MOST_LINES
-    ran = kipctl("reassign", "--rollback", *PACED)
+    ran = large.kipctl("reassign", "--rollback", PACED)
     assert ran.status == 0, ran.err
     assert large.replicas() == before
     changed = {one for alter in large.altered for one in alter}
@@ -82,8 +71,8 @@ def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers, kipctl: Ki
     }
 
 
-def test_elections_go_in_batches_and_say_little(large: ManyBrokers, kipctl: Kipctl) -> None:
-    ran = kipctl("elect", "preferred", "--all", *PACED)
+def test_elections_go_in_batches_and_say_little(large: ManyBrokers) -> None:
+    ran = large.kipctl("elect", "preferred", "--all", PACED)
     assert ran.status == 0, ran.err
     assert all(held.leader == held.replicas[0] for held in large.partitions.values())
     batches(list(map(len, large.elected)))

@@ -1,18 +1,18 @@
 """Changes, decided by table: what is not as planned any more, and what is told of as done."""
 
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from many_brokers import ManyBrokers, many_brokers
-from on_lab import Kipctl
-from reassigning import Held, kipctl_on, reassigning
+from passing_clock import PassingClock
+from reassigning import Held, Reassigning
 from scripted_broker import Asked
 
 from kipctl.cluster.moves import batch_execution
 from kipctl.cluster.moves.election_batches import ElectionOutcome
 from kipctl.cluster.moves.election_request import ElectionResult
-from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.journaled_action import journaled_action
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.plan_result import (
@@ -35,15 +35,13 @@ from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
 from kipctl.transport.request import Cluster
 
 T0 = PartitionId("t", 0)
+REPLICAS = {PartitionId("t", number): (1, 2) for number in range(3)}
 
 
-def test_a_rotation_whose_election_is_refused_is_partly_done(tmp_path: Path) -> None:
+def test_a_rotation_whose_election_is_refused_is_partly_done(fake: Reassigning) -> None:
     """Kafka 3.0 reassigns in KRaft, and elects nobody when asked."""
-    with reassigning({T0: (1, 2)}) as (fake, broker):
-        kipctl: Kipctl = kipctl_on(broker, tmp_path)
-        fake.stumbles[ElectLeadersRequest] = [ErrorCode.UNSUPPORTED_VERSION]
-        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
-    assert ran.status == 5
+    fake.stumbles[ElectLeadersRequest] = [ErrorCode.UNSUPPORTED_VERSION]
+    ran = fake.kipctl("reassign --rotate --topic t --yes", status=5)
     assert "The replicas are in their new order, and led as before: " in ran.err
     assert "The cluster refused the election: UNSUPPORTED_VERSION" in ran.err
     assert "kipctl reassign --rollback" in ran.err.splitlines()[-1]
@@ -78,10 +76,7 @@ def test_done_and_failed_are_counted_as_they_are(
     result: LeadersMoved, done: int, failed: int, error: type[KipctlError] | None
 ) -> None:
     assert (result.done, len(result.failures)) == (done, failed)
-    if error is None:
-        require_all_done(result.failures, result.done, "", has_changed=result.has_changed)
-        return
-    with pytest.raises(error):
+    with nullcontext() if error is None else pytest.raises(error):
         require_all_done(result.failures, result.done, "", has_changed=result.has_changed)
 
 
@@ -148,38 +143,37 @@ def test_the_elections_of_several_batches_are_told_as_the_slowest() -> None:
     ],
 )
 def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
-    tmp_path: Path, held: Held, copies: bool, after: tuple[int, ...]
+    fake: Reassigning, held: Held, copies: bool, after: tuple[int, ...]
 ) -> None:
-    variables, said = {"XDG_STATE_HOME": str(tmp_path)}, list[str]()
-    with reassigning({T0: (1, 2)}) as (fake, broker), Cluster(broker.address) as cluster:
-        kept, before = journal("fake", variables), take_snapshot(cluster)
+    said: list[str] = []
+    fake.partitions = {T0: Held((1, 2), 1)}
+    with Cluster(f"127.0.0.1:{fake.port}") as cluster:
+        before = take_snapshot(cluster)
         command = ("perf", "produce", "--during", "rotate", "--topic", "t")
-        with journaled_action(cluster, kept, before, said.append, copies=copies, command=command):
+        with journaled_action(
+            cluster, fake.kept, before, said.append, copies=copies, command=command
+        ):
             fake.partitions[T0] = held
-        (entry,) = kept.entries()
-        assert str(entry.origin).startswith("kipctl perf produce --during rotate --topic t, by ")
-        assert entry.after == {T0: after}
-        assert entry.may_be_undone is (after != (1, 2))
+    (entry,) = fake.entries()
+    assert str(entry.origin).startswith("kipctl perf produce --during rotate --topic t, by ")
+    assert entry.after == {T0: after}
+    assert entry.may_be_undone is (after != (1, 2))
     undo = f"kipctl reassign --rollback --entry {entry.id}"
     assert said[0] == f"Its assignment is saved; afterwards: {undo}"
     left = [f"The assignment of t was left changed. Undo: {undo}"]
     assert said[1:] == (left if after != (1, 2) else [])
 
 
-def test_what_others_move_meanwhile_is_not_moved_back(tmp_path: Path) -> None:
+def test_what_others_move_meanwhile_is_not_moved_back(fake: Reassigning) -> None:
     moved, turned = T0, PartitionId(T0.topic, 1)
-    with (
-        reassigning({moved: (1, 2, 3), turned: (1, 2, 3)}) as (fake, broker),
-        Cluster(broker.address) as cluster,
-    ):
-        kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path)})
+    fake.partitions = {moved: Held((1, 2, 3), 1), turned: Held((1, 2, 3), 1)}
+    with Cluster(f"127.0.0.1:{fake.port}") as cluster:
         before = take_snapshot(cluster)
-        with journaled_action(cluster, kept, before, lambda _: None, copies=False):
+        with journaled_action(cluster, fake.kept, before, lambda _: None, copies=False):
             fake.partitions = {moved: Held((4, 2, 3), 4), turned: Held((2, 3, 1), 2)}
-        ran = kipctl_on(broker, tmp_path)("reassign", "--rollback", "--yes")
-        assert ran.status == 0, ran.err
-        assert fake.replicas() == {moved: (4, 2, 3), turned: (1, 2, 3)}
-        assert "the change only reordered it, and the way back would copy data" in ran.err
+    ran = fake.kipctl("reassign --rollback --yes")
+    assert fake.replicas() == {moved: (4, 2, 3), turned: (1, 2, 3)}
+    assert "the change only reordered it, and the way back would copy data" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -207,7 +201,7 @@ def test_how_far_a_plan_has_come(
 
 
 def test_a_time_that_is_given_is_that_of_all_batches_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake: Reassigning, clock: PassingClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deadlines: list[float] = []
 
@@ -216,24 +210,18 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
         return await_finished(*arguments)
 
     monkeypatch.setattr(batch_execution, "await_finished", noted)
-    batches = ("reassign", "--rotate", "--topic", "t", "--yes", "--batch", "1", "--between", "0s")
-    with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (_, broker):
-        kipctl: Kipctl = kipctl_on(broker, tmp_path)
-        assert kipctl(*batches, "--timeout", "60").status == 0
-        assert len(deadlines) == 3
-        assert len(set(deadlines)) == 1
-        deadlines.clear()
-        assert kipctl(*batches).status == 0
-        assert deadlines == sorted(set(deadlines))
-        assert len(deadlines) == 3
+    batches = "reassign --rotate --topic t --yes --batch 1 --between 1s"
+    fake.kipctl(batches, "--timeout 60")
+    assert len(deadlines) == 3
+    assert len(set(deadlines)) == 1
+    deadlines.clear()
+    fake.kipctl(batches)
+    assert deadlines == sorted(set(deadlines))
+    assert len(deadlines) == 3
 
 
-def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on() -> None:
-    with (
-        reassigning({T0: (1, 2)}) as (_, broker),
-        Cluster(broker.address) as cluster,
-        pytest.raises(TimedOutError) as error,
-    ):
+def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on(fake: Reassigning) -> None:
+    with Cluster(f"127.0.0.1:{fake.port}") as cluster, pytest.raises(TimedOutError) as error:
         await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
     assert error.value.what == (
         "1 partition is no longer being reassigned, and Metadata shows 1 of them otherwise than"
@@ -242,14 +230,10 @@ def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on() -> None:
 
 
 def test_a_batch_that_could_begin_only_after_the_time_allowed_is_not_waited_for(
-    tmp_path: Path,
+    fake: Reassigning,
 ) -> None:
-    with reassigning({PartitionId("t", n): (1, 2) for n in range(3)}) as (fake, broker):
-        ran = kipctl_on(broker, tmp_path)(
-            *("reassign", "--rotate", "--topic", "t", "--yes"),
-            *("--batch", "2", "--between", "10h", "--timeout", "3600"),
-        )
-    assert ran.status == 6
+    rotate = "reassign --rotate --topic t --yes --batch 2 --between 10h --timeout 3600"
+    ran = fake.kipctl(rotate, status=6)
     assert "1 of 2 batches are done; the 3600 s allowed for the whole end before" in ran.err
     assert "kipctl reassign --rollback" in ran.err
     assert len(fake.altered) == 1
@@ -270,29 +254,25 @@ class OneByOne(ManyBrokers):
 
 def arriving_one_by_one(partitions: int) -> OneByOne:
     ids = [PartitionId("t", number) for number in range(partitions)]
-    return OneByOne(
-        {one: Held((1, 2), 1) for one in ids},
-        sizes=dict.fromkeys(ids, 1000),
-        copy_s=float("inf"),
-    )
+    held, sizes = {one: Held((1, 2), 1) for one in ids}, dict.fromkeys(ids, 1000)
+    return OneByOne(held, sizes=sizes, copy_s=float("inf"))
 
 
 @pytest.mark.parametrize("most", [1, 3, 100])
-def test_at_most_so_many_replicas_are_added_at_a_time(tmp_path: Path, most: int) -> None:
+@pytest.mark.usefixtures("clock")
+def test_at_most_so_many_replicas_are_added_at_a_time(most: int) -> None:
     cluster = arriving_one_by_one(10)
-    with many_brokers(cluster) as broker:
-        ran = kipctl_on(broker, tmp_path)(
-            *("reassign", "--drain", "2", "--yes", "--batch", "6", "--between", "0s"),
-            *("--concurrent-moves", str(most)),
-        )
-    assert ran.status == 0, ran.err
+    drain = "reassign --drain 2 --yes --batch 6 --between 0s --concurrent-moves"
+    with many_brokers(cluster):
+        cluster.kipctl(drain, str(most))
     assert not any(2 in held.replicas for held in cluster.partitions.values())
     assert cluster.most_at_once == min(most, 6)
     assert sum(map(len, cluster.altered)) == 10
     assert [len(elected) for elected in cluster.elected] == [6, 4]
 
 
-def test_what_others_changed_before_its_turn_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("clock")
+def test_what_others_changed_before_its_turn_is_left_alone() -> None:
     cluster = arriving_one_by_one(3)
     last = cluster.partitions[PartitionId("t", 2)]
 
@@ -301,124 +281,74 @@ def test_what_others_changed_before_its_turn_is_left_alone(tmp_path: Path) -> No
         cluster._changed(PartitionId("t", 2))
 
     cluster.changes = [by_somebody_else]
-    with many_brokers(cluster) as broker:
-        ran = kipctl_on(broker, tmp_path)(
-            *("reassign", "--drain", "2", "--yes", "--concurrent-moves", "1")
-        )
-    assert ran.status == 5, ran.err
+    with many_brokers(cluster):
+        ran = cluster.kipctl("reassign --drain 2 --yes --concurrent-moves 1", status=5)
     assert "its replicas have changed from [1, 2] to [1, 3] meanwhile" in ran.err
     assert last.replicas == (1, 3)
     assert sum(map(len, cluster.altered)) == 2
 
 
-def test_when_the_time_is_over_what_is_not_submitted_stays(tmp_path: Path) -> None:
-    ids = [PartitionId("t", number) for number in range(3)]
-    cluster = ManyBrokers(
-        {one: Held((1, 2), 1) for one in ids},
-        sizes=dict.fromkeys(ids, 1000),
-        copy_s=float("inf"),
-    )
-    with many_brokers(cluster) as broker:
-        ran = kipctl_on(broker, tmp_path)(
-            *("reassign", "--drain", "2", "--yes", "--concurrent-moves", "2", "--timeout", "2")
-        )
-    assert ran.status == 6
-    assert "2 of 2 partitions are still being reassigned" in ran.err
-    assert sum(map(len, cluster.altered)) == 2
+class TestWhatTakesLong:
+    """Without a time for it, data is waited for while it comes, beyond the 300 s of a batch."""
 
-
-class TestWithoutTimeout:
-    """Data is waited for while it comes; a batch that copies nothing has its 300 s."""
-
-    DRAIN = ("reassign", "--drain", "2", "--yes", "--batch", "2", "--between", "0s")
+    DRAIN = "reassign --drain 2 --yes --batch 2 --between 0s"
 
     @pytest.fixture
-    def long_since(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What a batch has is over when its data begins to be waited for."""
-        finished, one = batch_execution.await_finished, batch_execution.await_one
-
-        def until_finished(*given: Any) -> Snapshot:
-            is_for_data = len(given) > 4  # with a look at the data
-            return finished(*given[:2], 0.0 if is_for_data else given[2], *given[3:])
-
-        def until_one(*given: Any) -> frozenset[PartitionId]:
-            return one(*given[:2], 0.0, *given[3:])
-
-        monkeypatch.setattr(batch_execution, "await_finished", until_finished)
-        monkeypatch.setattr(batch_execution, "await_one", until_one)
-
-    def cluster(self, copy_s: float) -> ManyBrokers:
+    def cluster(self, clock: PassingClock) -> Iterator[ManyBrokers]:
+        """Its four partitions are copied in 1,000 s."""
         ids = [PartitionId("t", number) for number in range(4)]
-        return ManyBrokers(
+        cluster = ManyBrokers(
             {one: Held((1, 2), 1) for one in ids},
             sizes=dict.fromkeys(ids, 10**12),
             usable_bytes=10**15,
-            copy_s=copy_s,
+            copy_s=1000.0,
+            clock=clock.monotonic,
         )
+        with many_brokers(cluster):
+            yield cluster
 
-    @pytest.mark.parametrize("more", [(), ("--concurrent-moves", "1"), ("--throttle", "50MB/s")])
-    @pytest.mark.usefixtures("long_since")
+    @pytest.mark.parametrize("more", ["", "--concurrent-moves 1", "--throttle 50MB/s"])
     def test_what_takes_longer_than_a_batch_has_is_waited_for(
-        self, tmp_path: Path, more: tuple[str, ...]
+        self, cluster: ManyBrokers, more: str
     ) -> None:
-        cluster = self.cluster(copy_s=1.0)
-        with many_brokers(cluster) as broker:
-            ran = kipctl_on(broker, tmp_path)(*self.DRAIN, *more)
-        assert ran.status == 0, ran.err
+        cluster.kipctl(self.DRAIN, more)
         assert not any(2 in held.replicas for held in cluster.partitions.values())
         assert [len(elected) for elected in cluster.elected] == [2, 2]
         assert not any(cluster.configs.values())
 
-    def test_what_stands_still_is_given_up(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
-        cluster = self.cluster(copy_s=float("inf"))
-        with many_brokers(cluster) as broker:
-            ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
-        assert ran.status == 6, ran.err
+    def test_what_stands_still_is_given_up(self, cluster: ManyBrokers, clock: PassingClock) -> None:
+        began_s, cluster.copy_s = clock.now_s, float("inf")
+        ran = cluster.kipctl(self.DRAIN, status=6)
         assert "2 of 2 partitions are still being reassigned" in ran.err
-        assert "For 1.5 s none has arrived, and no bytes were seen to come." in ran.err
+        assert "For 300 s none has arrived, and no bytes were seen to come." in ran.err
+        assert 300 < clock.now_s - began_s < 400
         assert len(cluster.altered) == 1
         assert "Brokers do not tell" not in ran.err
 
-    @pytest.mark.usefixtures("long_since")
-    def test_what_was_cut_off_is_waited_for_in_the_same_way(self, tmp_path: Path) -> None:
-        cluster = self.cluster(copy_s=float("inf"))
-        with many_brokers(cluster) as broker:
-            kipctl = kipctl_on(broker, tmp_path)
-            assert kipctl(*self.DRAIN, "--timeout", "1").status == 6
-            cluster.copy_s = 3.0
-            cluster._since = dict.fromkeys(cluster._since, cluster.clock())
-            ran = kipctl("reassign", "--resume", "--yes")
-        assert ran.status == 0, ran.err
+    def test_when_the_time_is_over_what_is_not_submitted_stays(self, cluster: ManyBrokers) -> None:
+        ran = cluster.kipctl(self.DRAIN, "--concurrent-moves 1 --timeout 600", status=6)
+        assert "1 of 1 partitions are still being reassigned" in ran.err
+        assert sum(map(len, cluster.altered)) == 1
+
+    def test_what_was_cut_off_is_waited_for_in_the_same_way(self, cluster: ManyBrokers) -> None:
+        cluster.kipctl(self.DRAIN, "--timeout 600", status=6)  # 400 s are left
+        ran = cluster.kipctl("reassign --resume --yes")
         assert "Still being reassigned, and waited for: 2 partitions." in ran.err
         assert not any(2 in held.replicas for held in cluster.partitions.values())
 
     def test_where_sizes_are_not_told_it_says_by_what_it_is_given_up(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, cluster: ManyBrokers, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(batch_execution, "BATCH_TIMEOUT_S", 1.5)
-
-        class Untold(ManyBrokers):
-            def _dirs_of(self, *_: object) -> DescribeLogDirsResponse:
-                return DescribeLogDirsResponse()
-
-        cluster = Untold({T0: Held((1, 2), 1)}, sizes={T0: 1}, copy_s=float("inf"))
-        with many_brokers(cluster) as broker:
-            ran = kipctl_on(broker, tmp_path)(*self.DRAIN)
-        assert ran.status == 6
-        assert "it is given up when no partition arrives for 1.5 s" in ran.err
+        monkeypatch.setattr(cluster, "_dirs_of", lambda *_: DescribeLogDirsResponse())
+        ran = cluster.kipctl(self.DRAIN, status=6)
+        assert "it is given up when no partition arrives for 300 s" in ran.err
 
     @pytest.mark.parametrize(("timeout", "is_short"), [("3600", True), ("100000", False)])
     def test_a_time_that_is_too_short_for_the_throttle_is_said_before_the_question(
-        self, tmp_path: Path, timeout: str, is_short: bool
+        self, cluster: ManyBrokers, timeout: str, is_short: bool
     ) -> None:
         """4 TB from one broker at 100 MB/s: eleven hours."""
-        with many_brokers(self.cluster(copy_s=1.0)) as broker:
-            ran = kipctl_on(broker, tmp_path)(
-                "reassign", "--drain", "2", "--throttle", "100MB/s", "--timeout", timeout
-            )
-        assert ran.status == 2
+        words = f"reassign --drain 2 --throttle 100MB/s --timeout {timeout}"
+        ran = cluster.kipctl(words, status=2)
         assert ("--timeout ends it after 1 h 0 min, which is too short" in ran.err) is is_short
         assert "--drain 2: change 4 partitions?" in ran.err.split("which is too short")[-1]

@@ -1,19 +1,13 @@
 """`kipctl reassign --throttle`: set before anything is copied, and put back however it ends."""
 
-import json
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from on_lab import Kipctl
-from reassigning import Reassigning, kipctl_on, reassigning
-from scripted_broker import ScriptedBroker
+from reassigning import Reassigning
 
-from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions
-from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.throttle import Change, Setting, Throttle
 from kipctl.cluster.moves.throttled_change import applies_to, entries_with_throttles
 from kipctl.cluster.reassignments import Reassignment
@@ -21,8 +15,9 @@ from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
 T = [PartitionId("t", n) for n in range(2)]
+REPLICAS = dict.fromkeys(T, (1, 2, 3))
 TOPIC, BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
-DRAIN = ("reassign", "--drain", "3", "--yes", "--throttle", "50MB/s")
+DRAIN = "reassign --drain 3 --yes --throttle 50MB/s"
 RATES = dict.fromkeys(
     ("leader.replication.throttled.rate", "follower.replication.throttled.rate"), "50000000"
 )
@@ -32,39 +27,24 @@ BEFORE = {
 }
 
 
-@pytest.fixture
-def on_fake() -> Iterator[tuple[Reassigning, ScriptedBroker]]:
-    with reassigning(dict.fromkeys(T, (1, 2, 3))) as both:
-        both[0].configs = deepcopy(BEFORE)
-        yield both
-
-
-@pytest.fixture
-def fake(on_fake: tuple[Reassigning, ScriptedBroker]) -> Reassigning:
-    return on_fake[0]
-
-
-@pytest.fixture
-def kipctl(on_fake: tuple[Reassigning, ScriptedBroker], tmp_path: Path) -> Kipctl:
-    return kipctl_on(on_fake[1], tmp_path / "state")
+@pytest.fixture(autouse=True)
+def throttled_before(fake: Reassigning) -> None:
+    fake.configs = deepcopy(BEFORE)
 
 
 def own(fake: Reassigning) -> dict[tuple[int, str], dict[str, str]]:
     return {resource: configs for resource, configs in fake.configs.items() if configs}
 
 
-def notes(tmp_path: Path) -> list[Entry]:
+def notes(fake: Reassigning) -> list[Entry]:
     """The entries that have a throttle to put back."""
-    return entries_with_throttles(journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")}))
+    return entries_with_throttles(fake.kept)
 
 
-def test_it_is_there_while_data_is_copied_and_gone_afterwards(
-    fake: Reassigning, kipctl: Kipctl, tmp_path: Path
-) -> None:
+def test_it_is_there_while_data_is_copied_and_gone_afterwards(fake: Reassigning) -> None:
     seen = []
-    fake.changes = [lambda: seen.append((deepcopy(fake.configs), len(notes(tmp_path))))]
-    ran = kipctl(*DRAIN)
-    assert ran.status == 0, ran.err
+    fake.changes = [lambda: seen.append((deepcopy(fake.configs), len(notes(fake))))]
+    ran = fake.kipctl(DRAIN)
     ((during, written),) = seen
     assert written == 1
     assert during[BROKER, "1"] == during[BROKER, "2"] == during[BROKER, "4"] == RATES
@@ -73,91 +53,81 @@ def test_it_is_there_while_data_is_copied_and_gone_afterwards(
         "follower.replication.throttled.replicas": "0:4,1:4",
     }
     assert own(fake) == BEFORE
-    assert notes(tmp_path) == []
+    assert notes(fake) == []
     assert "at most 50.0 MB/s in and out of each broker" in ran.err
 
 
-def test_while_data_is_still_copied_it_stays_and_is_put_back_later(
-    fake: Reassigning, kipctl: Kipctl, tmp_path: Path
-) -> None:
+def test_while_data_is_still_copied_it_stays_and_is_put_back_later(fake: Reassigning) -> None:
     """As after SIGKILL: what it replaced is written down."""
     fake.moves_at_once = False
-    ran = kipctl(*DRAIN, "--timeout", "3")
-    assert ran.status == 6, ran.err
+    ran = fake.kipctl(DRAIN, "--timeout 20", status=6)
     assert "Data is still copied, so the throttle stays." in ran.err
     assert "kipctl reassign --clear-throttles" in ran.err
     assert fake.configs[BROKER, "4"] == RATES
-    assert len(notes(tmp_path)) == 1
-    ran = kipctl("reassign", "--clear-throttles", "--yes")
-    assert ran.status == 4
+    assert len(notes(fake)) == 1
+    ran = fake.kipctl("reassign --clear-throttles --yes", status=4)
     assert "still being reassigned" in ran.err
     fake.finish()
-    listed = json.loads(kipctl("reassign", "--clear-throttles", "--dry-run", "-o", "json").out)
+    listed = fake.kipctl("reassign --clear-throttles --dry-run -o json").document
     assert len(listed["throttles"]) == 9
     assert fake.configs[BROKER, "4"] == RATES
     fake.moves_at_once = True
-    ran = kipctl("reassign", "--drain", "2", "--yes")
+    ran = fake.kipctl("reassign --drain 2 --yes")
     assert "Throttles of earlier changes are still set." in ran.err
-    assert kipctl("reassign", "--clear-throttles", "--yes").status == 0
+    fake.kipctl("reassign --clear-throttles --yes")
     assert own(fake) == BEFORE
-    assert notes(tmp_path) == []
+    assert notes(fake) == []
 
 
-def test_what_somebody_else_has_set_meanwhile_is_left_and_named(
-    fake: Reassigning, kipctl: Kipctl, tmp_path: Path
-) -> None:
-    def by_somebody_else() -> None:
-        fake.configs[BROKER, "4"]["follower.replication.throttled.rate"] = "99"
-
-    fake.changes = [by_somebody_else]
-    ran = kipctl(*DRAIN)
-    assert ran.status == 5
+def test_what_somebody_else_has_set_meanwhile_is_left_and_named(fake: Reassigning) -> None:
+    fake.changes = [
+        lambda: fake.configs[BROKER, "4"].update({"follower.replication.throttled.rate": "99"})
+    ]
+    ran = fake.kipctl(DRAIN, status=5)
     assert "STILL SET: follower.replication.throttled.rate of broker 4" in ran.err
     assert own(fake) == {**BEFORE, (BROKER, "4"): {"follower.replication.throttled.rate": "99"}}
-    assert kipctl("reassign", "--clear-throttles", "--yes", "--force").status == 5
-    assert notes(tmp_path) == []
+    fake.kipctl("reassign --clear-throttles --yes --force", status=5)
+    assert notes(fake) == []
 
 
-def test_a_way_back_that_copies_is_throttled_too(fake: Reassigning, kipctl: Kipctl) -> None:
-    assert kipctl("reassign", "--drain", "3", "--yes").status == 0
+def test_a_way_back_that_copies_is_throttled_too(fake: Reassigning) -> None:
+    fake.kipctl("reassign --drain 3 --yes")
     seen = []
     fake.changes = [lambda: seen.append(deepcopy(fake.configs))]
-    ran = kipctl("reassign", "--rollback", "--yes", "--throttle", "50MB/s")
-    assert ran.status == 0, ran.err
+    fake.kipctl("reassign --rollback --yes --throttle 50MB/s")
     assert seen[0][BROKER, "3"] == RATES
     assert own(fake) == BEFORE
     assert set(fake.replicas().values()) == {(1, 2, 3)}
 
 
-def test_without_data_to_copy_nothing_is_set(fake: Reassigning, kipctl: Kipctl) -> None:
-    assert kipctl("reassign", "--drain", "4", "--yes", "--throttle", "1MB/s").status == 0
+def test_without_data_to_copy_nothing_is_set(fake: Reassigning) -> None:
+    fake.kipctl("reassign --drain 4 --yes --throttle 1MB/s")
     assert own(fake) == BEFORE
-    ran = kipctl("reassign", "--clear-throttles")
-    assert (ran.status, "is still set" in ran.out) == (0, True)
+    ran = fake.kipctl("reassign --clear-throttles")
+    assert "is still set" in ran.out
 
 
-def test_a_refusal_puts_it_back(fake: Reassigning, kipctl: Kipctl, tmp_path: Path) -> None:
+def test_a_refusal_puts_it_back(fake: Reassigning) -> None:
     fake.refused = set(T)
-    assert kipctl(*DRAIN).status == 4
+    fake.kipctl(DRAIN, status=4)
     assert own(fake) == BEFORE
-    assert notes(tmp_path) == []
+    assert notes(fake) == []
 
 
 def test_rates_stay_while_data_is_copied_that_was_throttled_for_good_before(
-    fake: Reassigning, kipctl: Kipctl
+    fake: Reassigning,
 ) -> None:
     """Then the throttle has rates alone: the topic's replicas were as wanted already."""
     both = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
     fake.configs = {(TOPIC, "t"): dict.fromkeys(both, "*")}
     before = deepcopy(fake.configs)
     fake.moves_at_once = False
-    assert kipctl(*DRAIN, "--timeout", "1").status == 6
-    ran = kipctl("reassign", "--clear-throttles", "--yes")
-    assert ran.status == 4, ran.out
+    fake.kipctl(DRAIN, "--timeout 20", status=6)
+    ran = fake.kipctl("reassign --clear-throttles --yes", status=4)
     assert "still being reassigned" in ran.err
     assert fake.configs[BROKER, "4"] == RATES
     fake.finish()
-    assert kipctl("reassign", "--clear-throttles", "--yes").status == 0
+    fake.kipctl("reassign --clear-throttles --yes")
     assert own(fake) == before
 
 
@@ -171,54 +141,43 @@ class TestABrokerThatIsGone:
         fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
 
     @pytest.mark.parametrize("way", ["--drain", "--plan", "--rollback"])
-    def test_what_was_done_is_reported_all_the_same(
-        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path, way: str
-    ) -> None:
-        plan = tmp_path / "plan.json"
-        plan.write_text(json.dumps(reassignment_document(dict.fromkeys(T, (1, 2, 4)))))
+    def test_what_was_done_is_reported_all_the_same(self, fake: Reassigning, way: str) -> None:
         if way == "--rollback":
             fake.changes = []
             for one in T:
                 fake.partitions[one].replicas = (1, 2, 4)
-            assert kipctl("reassign", "--add", "3", "--yes", "--topic", "t").status == 0
+            fake.kipctl("reassign --add 3 --yes --topic t")
             fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
         command = {
-            "--drain": DRAIN,
-            "--plan": ("reassign", "--plan", str(plan), "--yes", "--throttle", "50MB/s"),
-            "--rollback": ("reassign", "--rollback", "--yes", "--throttle", "50MB/s"),
-        }[way]
-        ran = kipctl(*command)
-        assert ran.status == 5, ran.err
+            "--drain": "--drain 3",
+            "--plan": f"--plan {fake.plan_file(dict.fromkeys(T, (1, 2, 4)))}",
+        }.get(way, way)
+        ran = fake.kipctl("reassign", command, "--yes --throttle 50MB/s", status=5)
         assert "Undo: kipctl reassign --rollback" in ran.out
         assert "Copied " in ran.out
         assert "STILL SET: leader.replication.throttled.rate of broker 3" in ran.err
         assert ran.err.splitlines()[-1].endswith(f"forget its throttle: {self.FORCED}")
         assert not any(3 in replicas for replicas in fake.replicas().values())
 
-    def test_what_has_ended_is_not_said_to_go_on(
-        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
-    ) -> None:
+    def test_what_has_ended_is_not_said_to_go_on(self, fake: Reassigning) -> None:
         """--rollback, followed, would copy all of it back."""
-        assert kipctl(*DRAIN).status == 5
+        fake.kipctl(DRAIN, status=5)
         for _ in range(2):  # the second time it is behind an entry that is newer
-            ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+            ran = fake.kipctl("reassign --rotate --topic t --yes")
             assert "Throttles of earlier changes are still set." in ran.err
             assert "Broker 3 is away: if for good, add --force." in ran.err
             assert "Entry " not in ran.err
-        ran = kipctl("reassign", "--clear-throttles", "--yes")
-        assert (ran.status, self.FORCED in ran.err) == (5, True)
-        ran = kipctl("reassign", "--clear-throttles", "--yes", "--force")
-        assert (ran.status, "STILL SET" in ran.err) == (5, True)
+        ran = fake.kipctl("reassign --clear-throttles --yes", status=5)
+        assert self.FORCED in ran.err
+        ran = fake.kipctl("reassign --clear-throttles --yes --force", status=5)
+        assert "STILL SET" in ran.err
         assert "--entity-name 3 --delete-config" in ran.err
-        assert notes(tmp_path) == []
+        assert notes(fake) == []
 
-    def test_behind_a_newer_change_that_was_cut_off_it_is_told_too(
-        self, fake: Reassigning, kipctl: Kipctl, tmp_path: Path
-    ) -> None:
-        assert kipctl(*DRAIN).status == 5
-        kept = journal("fake", {"XDG_STATE_HOME": str(tmp_path / "state")})
-        newer = kept.save(fake.replicas(), fake.replicas(), how=ExecutionOptions(1, 0.0, True))
-        ran = kipctl("reassign", "--rotate", "--topic", "t", "--yes")
+    def test_behind_a_newer_change_that_was_cut_off_it_is_told_too(self, fake: Reassigning) -> None:
+        fake.kipctl(DRAIN, status=5)
+        newer = fake.kept.save(fake.replicas(), fake.replicas(), how=ExecutionOptions(1, 0.0, True))
+        ran = fake.kipctl("reassign --rotate --topic t --yes")
         assert "Throttles of earlier changes are still set." in ran.err
         assert f"Entry {newer.id} was stopped before its end." in ran.err
         assert f"with --entry {newer.id}" in ran.err

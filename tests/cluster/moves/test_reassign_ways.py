@@ -1,63 +1,39 @@
 """`kipctl reassign` by a way to plan: what each leaves on a cluster, says, and asks."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from on_lab import Kipctl
-from reassigning import Held, Reassigning, kipctl_on, reassigning
-from scripted_broker import ScriptedBroker
+from reassigning import Held, Reassigning
 
 from kipctl.cluster.snapshot import PartitionId
 
 T = [PartitionId("t", n) for n in range(6)]
 OFFSETS = PartitionId("__consumer_offsets", 0)
+REPLICAS = {**dict.fromkeys(T, (1, 2, 3)), OFFSETS: (1, 2, 3)}
 
 
-@pytest.fixture
-def on_fake() -> Iterator[tuple[Reassigning, ScriptedBroker]]:
-    with reassigning({**dict.fromkeys(T, (1, 2, 3)), OFFSETS: (1, 2, 3)}) as both:
-        yield both
-
-
-@pytest.fixture
-def fake(on_fake: tuple[Reassigning, ScriptedBroker]) -> Reassigning:
-    return on_fake[0]
-
-
-@pytest.fixture
-def kipctl(on_fake: tuple[Reassigning, ScriptedBroker], tmp_path: Path) -> Kipctl:
-    return kipctl_on(on_fake[1], tmp_path / "state")
-
-
-def test_leaders_off_leaves_every_replica_where_it_is(fake: Reassigning, kipctl: Kipctl) -> None:
-    ran = kipctl("reassign", "--leaders-off", "1", "--yes")
-    assert ran.status == 0, ran.err
+def test_leaders_off_leaves_every_replica_where_it_is(fake: Reassigning) -> None:
+    ran = fake.kipctl("reassign --leaders-off 1 --yes")
     assert {frozenset(held) for held in fake.replicas().values()} == {frozenset((1, 2, 3))}
     assert sorted(fake.leaders().values()) in ([2, 2, 2, 2, 3, 3, 3], [2, 2, 2, 3, 3, 3, 3])
     assert "no data is copied" in ran.err
-    assert kipctl("reassign", "--rollback", "--yes").status == 0
+    fake.kipctl("reassign --rollback --yes")
     assert set(fake.leaders().values()) == {1}
 
 
-def test_what_an_election_alone_moves_is_elected(fake: Reassigning, kipctl: Kipctl) -> None:
+def test_what_an_election_alone_moves_is_elected(fake: Reassigning) -> None:
     fake.partitions = {T[0]: Held((2, 1, 3), leader=1), T[1]: Held((2, 1, 3), leader=2)}
-    ran = kipctl("reassign", "--leaders-off", "1", "--yes")
-    assert ran.status == 0, ran.err
+    fake.kipctl("reassign --leaders-off 1 --yes")
     assert fake.elected == [{T[0]}]
     assert fake.leaders() == {T[0]: 2, T[1]: 2}
 
 
-def test_drain_moves_everything_internal_topics_too(fake: Reassigning, kipctl: Kipctl) -> None:
-    ran = kipctl("reassign", "--drain", "3", "--yes")
-    assert ran.status == 0, ran.err
+def test_drain_moves_everything_internal_topics_too(fake: Reassigning) -> None:
+    ran = fake.kipctl("reassign --drain 3 --yes")
     assert set(map(frozenset, fake.replicas().values())) == {frozenset((1, 2, 4))}
     assert "7 replicas, 0.00 GB, are copied, not throttled." in ran.err
 
 
-def test_topics_choose_whose_partitions_change(fake: Reassigning, kipctl: Kipctl) -> None:
-    assert kipctl("reassign", "--drain", "3", "--topic", "__consumer_offsets", "--yes").status == 0
+def test_topics_choose_whose_partitions_change(fake: Reassigning) -> None:
+    fake.kipctl("reassign --drain 3 --topic __consumer_offsets --yes")
     moved = {p for p, replicas in fake.replicas().items() if 3 not in replicas}
     assert moved == {OFFSETS}
 
@@ -65,76 +41,63 @@ def test_topics_choose_whose_partitions_change(fake: Reassigning, kipctl: Kipctl
 @pytest.mark.parametrize(
     ("words", "replicas", "leader"),
     [
-        (("--leader", "t-4=3"), (3, 1, 2), 3),
-        (("--replace", "1=4", "--topic", "t"), (4, 2, 3), 4),
-        (("--replication-factor", "2", "--topic", "t"), (1, 2), 1),
-        (("--replication-factor", "4", "--topic", "t"), (1, 2, 3, 4), 1),
+        ("--leader t-4=3", (3, 1, 2), 3),
+        ("--replace 1=4 --topic t", (4, 2, 3), 4),
+        ("--replication-factor 2 --topic t", (1, 2), 1),
+        ("--replication-factor 4 --topic t", (1, 2, 3, 4), 1),
     ],
-    ids=["leader", "replace", "fewer", "more"],
 )
 def test_what_a_way_leaves_of_a_partition(
-    fake: Reassigning,
-    kipctl: Kipctl,
-    words: tuple[str, ...],
-    replicas: tuple[int, ...],
-    leader: int,
+    fake: Reassigning, words: str, replicas: tuple[int, ...], leader: int
 ) -> None:
-    ran = kipctl("reassign", *words, "--yes")
-    assert ran.status == 0, ran.err
+    fake.kipctl("reassign", words, "--yes")
     assert fake.replicas()[T[4]] == replicas
     assert fake.leaders()[T[4]] == leader
 
 
-def test_balance_and_add_even_out_what_brokers_have(fake: Reassigning, kipctl: Kipctl) -> None:
-    assert kipctl("reassign", "--balance", "leaders", "--yes").status == 0
+def test_balance_and_add_even_out_what_brokers_have(fake: Reassigning) -> None:
+    fake.kipctl("reassign --balance leaders --yes")
     led = list(fake.leaders().values())
     assert sorted(led.count(broker) for broker in (1, 2, 3)) == [2, 2, 3]
-    assert kipctl("reassign", "--add", "4", "--yes").status == 0
+    fake.kipctl("reassign --add 4 --yes")
     held = [broker for replicas in fake.replicas().values() for broker in replicas]
     assert held.count(4) in (5, 6)
 
 
-def test_a_dry_run_tells_what_is_copied_from_where(fake: Reassigning, kipctl: Kipctl) -> None:
+def test_a_dry_run_tells_what_is_copied_from_where(fake: Reassigning) -> None:
     fake.bytes_each = 10**9
-    ran = kipctl("reassign", "--drain", "3", "--dry-run", "-o", "json")
-    assert ran.status == 0, ran.err
-    seen = json.loads(ran.out)["copied"]
+    seen = fake.kipctl("reassign --drain 3 --dry-run -o json").document["copied"]
     assert (seen["replicas"], seen["bytes"]) == (7, 7 * 10**9)
     assert seen["links"] == [{"source": 1, "target": 4, "replicas": 7, "bytes": 7 * 10**9}]
     assert fake.altered == []
-    shown = kipctl("reassign", "--drain", "3", "--dry-run", "--throttle", "100MB/s").out
+    shown = fake.kipctl("reassign --drain 3 --dry-run --throttle 100MB/s").out
     assert shown.count("Brokers") == 1
     assert "7 replicas, 7.00 GB, are copied, at most 100.0 MB/s in and out of each" in shown
     assert "broker: 70 s at least" in shown.replace("\n", " ")
 
 
-def test_a_disk_that_would_fill_is_refused_unless_forced(fake: Reassigning, kipctl: Kipctl) -> None:
+def test_a_disk_that_would_fill_is_refused_unless_forced(fake: Reassigning) -> None:
     fake.bytes_each, fake.usable_bytes = 10**9, 6 * 10**9
-    ran = kipctl("reassign", "--drain", "3", "--yes")
-    assert ran.status == 4
+    ran = fake.kipctl("reassign --drain 3 --yes", status=4)
     assert "Broker 4 has too little room: 7.00 GB come, 6.00 GB are free." in ran.err
     assert fake.altered == []
-    assert kipctl("reassign", "--drain", "3", "--yes", "--force").status == 0
+    fake.kipctl("reassign --drain 3 --yes --force")
 
 
-def test_where_nothing_is_to_be_done_nothing_is_asked(fake: Reassigning, kipctl: Kipctl) -> None:
-    ran = kipctl("reassign", "--drain", "4")
-    assert ran.status == 0, ran.err
+def test_where_nothing_is_to_be_done_nothing_is_asked(fake: Reassigning) -> None:
+    fake.kipctl("reassign --drain 4")
     assert fake.altered == []
 
 
-def test_a_factor_below_min_insync_replicas_is_left_alone(
-    fake: Reassigning, kipctl: Kipctl
-) -> None:
+def test_a_factor_below_min_insync_replicas_is_left_alone(fake: Reassigning) -> None:
     fake.min_insync = {"t": "2"}
-    words = ("reassign", "--replication-factor", "1", "--topic", "t", "--yes")
-    assert kipctl(*words).status == 0
+    words = "reassign --replication-factor 1 --topic t --yes"
+    fake.kipctl(words)
     assert fake.altered == []
-    assert kipctl(*words, "--force").status == 0
+    fake.kipctl(words, "--force")
     assert set(map(len, (fake.replicas()[p] for p in T))) == {1}
 
 
-def test_one_way_at_a_time(kipctl: Kipctl) -> None:
-    ran = kipctl("reassign", "--drain", "3", "--rack-aware", "--yes")
-    assert ran.status == 2
+def test_one_way_at_a_time(fake: Reassigning) -> None:
+    ran = fake.kipctl("reassign --drain 3 --rack-aware --yes", status=2)
     assert "--drain and --rack-aware exclude one another" in ran.err

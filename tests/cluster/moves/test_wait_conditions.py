@@ -2,16 +2,15 @@
 
 import socket
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from campaigns import as_many, campaign, chance
 from electing_broker import ElectingCluster, partition
 from many_brokers import ManyBrokers, many_brokers
-from reassigning import Held, kipctl_on, reassigning
+from passing_clock import PassingClock
+from reassigning import Held, Reassigning
 from scripted_broker import VERSIONS, Asked, ScriptedBroker
-from test_elect_commands import kipctl
 
-from kipctl.cluster.moves.journal import journal
 from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.moves.wait_conditions import (
     ClusterState,
@@ -27,6 +26,7 @@ from kipctl.cluster.snapshot import NO_LEADER, Broker, PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -39,7 +39,8 @@ from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 IN_SYNC, PREFERRED, CONVERGED, QUIET = Condition
-T0 = PartitionId("t", 0)
+T0, HIDDEN = PartitionId("t", 0), PartitionId("u", 0)
+REPLICAS = {T0: (1, 2), HIDDEN: (1, 2)}
 GOOD = Snapshot(
     "c", tuple(Broker(id, "h", 1, None) for id in (1, 2)), (partition("t", 0, (1, 2), leader=1),)
 )
@@ -119,113 +120,88 @@ def test_conditions_are_separated_by_commas() -> None:
         parse_conditions("in-sync,")
 
 
-def lagging() -> ElectingCluster:
+@pytest.fixture
+def lagging(clock: PassingClock) -> ElectingCluster:
     return ElectingCluster.of(
         partition("t", 0, (1, 2), leader=1, isr=(1,)), partition("u", 0, (1, 2), leader=1)
     )
 
 
-def test_a_wait_ends_when_its_conditions_are_met() -> None:
-    cluster = lagging()
-
+def test_a_wait_ends_when_its_conditions_are_met(lagging: ElectingCluster) -> None:
     def catch_up() -> None:
-        if cluster.metadata_asked == 8:
-            cluster.partitions[T0] = replace(cluster.partitions[T0], isr=(1, 2))
+        if lagging.metadata_asked == 8:
+            lagging.partitions[T0] = replace(lagging.partitions[T0], isr=(1, 2))
 
-    cluster.before_metadata = catch_up
-    ran = kipctl(cluster, "wait --until in-sync,preferred,converged")
-    assert ran.status == 0, ran.err
+    lagging.before_metadata = catch_up
+    ran = lagging.kipctl("wait --until in-sync,preferred,converged")
     assert "1 partition is not all in sync, such as t-0" in ran.err
     assert "in-sync, preferred, converged" in ran.out
 
 
-def test_what_is_not_met_in_time_is_said() -> None:
-    ran = kipctl(lagging(), "wait --until in-sync --timeout 0.2")
-    assert ran.status == 6
-    assert "After 0.2 s: 1 partition is not all in sync, such as t-0." in ran.err
+def test_what_is_not_met_in_time_is_said(lagging: ElectingCluster) -> None:
+    ran = lagging.kipctl("wait --until in-sync --timeout 60", status=6)
+    assert "After 60 s: 1 partition is not all in sync, such as t-0." in ran.err
 
 
-def test_only_the_topics_named_are_waited_for() -> None:
-    cluster = lagging()
-    assert kipctl(cluster, "wait --until in-sync --topic u").status == 0
-    assert kipctl(cluster, "wait --until in-sync --topic never").status == 2
+def test_only_the_topics_named_are_waited_for(lagging: ElectingCluster) -> None:
+    lagging.kipctl("wait --until in-sync --topic u")
+    lagging.kipctl("wait --until in-sync --topic never", status=2)
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for() -> None:
-    cluster = lagging()
-    cluster.partitions[T0] = replace(cluster.partitions[T0], leader=NO_LEADER)
+def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(lagging: ElectingCluster) -> None:
+    lagging.partitions[T0] = replace(lagging.partitions[T0], leader=NO_LEADER)
 
     def delete() -> None:
-        if cluster.metadata_asked == 4:
-            cluster.delete("t")
+        if lagging.metadata_asked == 4:
+            lagging.delete("t")
 
-    cluster.before_metadata = delete
-    assert kipctl(cluster, "wait --until in-sync --topic ?").status == 0
+    lagging.before_metadata = delete
+    lagging.kipctl("wait --until in-sync --topic ?")
 
 
-def thirty_brokers() -> ManyBrokers:
+@campaign
+@pytest.mark.usefixtures("clock")
+def test_of_many_brokers_all_have_to_answer_and_some_are_compared() -> None:
+    """Any one that crashed and is still listed keeps it from being met, whichever it is."""
     ids = [PartitionId("t", n) for n in range(30)]
     places = {one: tuple((n + more) % 30 + 1 for more in range(3)) for n, one in enumerate(ids)}
-    return ManyBrokers(
-        {one: Held(replicas, replicas[0]) for one, replicas in places.items()},
-        brokers=tuple(range(1, 31)),
-        sizes=dict.fromkeys(ids, 1),
-    )
-
-
-def test_of_many_brokers_all_have_to_answer_and_some_are_compared(tmp_path: Path) -> None:
-    with many_brokers(thirty_brokers()) as broker:
-        ran = kipctl_on(broker, tmp_path)("wait", "--until", "in-sync,converged")
-    assert ran.status == 0, ran.err
-    assert "30 of 30        20" in ran.out
-
-
-@pytest.mark.parametrize("dead", range(2, 31))
-def test_any_one_that_crashed_and_is_still_listed_keeps_it_from_being_met(
-    dead: int, tmp_path: Path
-) -> None:
-    cluster = thirty_brokers()
-    with many_brokers(cluster) as broker, socket.socket() as nobody:
+    held = {one: Held(replicas, replicas[0]) for one, replicas in places.items()}
+    cluster = ManyBrokers(held, tuple(range(1, 31)), sizes=dict.fromkeys(ids, 1))
+    wait = "wait --until in-sync,converged --timeout 1"
+    with many_brokers(cluster), socket.socket() as nobody:
+        assert "30 of 30        20" in cluster.kipctl(wait).out
         nobody.bind(("127.0.0.1", 0))  # and does not listen
-        cluster.ports[dead] = nobody.getsockname()[1]
-        words = ("wait", "--until", "in-sync,converged", "--timeout", "0.1")
-        ran = kipctl_on(broker, tmp_path)(*words)
-    assert ran.status == 6, ran.err
-    assert f"broker {dead} does not answer" in ran.err
+        ports = dict(cluster.ports)
+        for dead in chance("dead broker").sample(range(2, 31), as_many(4, 29)):
+            cluster.ports = {**ports, dead: nobody.getsockname()[1]}
+            cluster._frames.clear()
+            assert f"broker {dead} does not answer" in cluster.kipctl(wait, status=6).err
 
 
 def test_what_is_hidden_and_being_reassigned_keeps_all_topics_from_being_quiet(
-    tmp_path: Path,
+    fake: Reassigning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hidden = PartitionId("u", 0)
-    with reassigning({T0: (1, 2), hidden: (1, 2)}) as (fake, broker):
-        fake.partitions[hidden].target = (3, 4)
-        seen = dict(fake.partitions)
-        shown = fake._metadata
+    fake.partitions[HIDDEN].target = (3, 4)
+    seen, shown = dict(fake.partitions), fake._metadata
 
-        def without(request):  # type: ignore[no-untyped-def]
-            fake.partitions = {T0: seen[T0]}
-            try:
-                return shown(request)
-            finally:
-                fake.partitions = seen
+    def without(request: MetadataRequest) -> MetadataResponse:
+        fake.partitions = {T0: seen[T0]}
+        try:
+            return shown(request)
+        finally:
+            fake.partitions = seen
 
-        fake._metadata = without  # type: ignore[method-assign]
-        kipctl = kipctl_on(broker, tmp_path)
-        ran = kipctl("wait", "--until", "no-reassignment", "--timeout", "0.1")
-        assert ran.status == 6, ran.err
-        assert "1 partition is being reassigned, such as u-0" in ran.err
-        assert kipctl("wait", "--until", "no-reassignment", "--topic", "t").status == 0
+    monkeypatch.setattr(fake, "_metadata", without)
+    ran = fake.kipctl("wait --until no-reassignment --timeout 60", status=6)
+    assert "1 partition is being reassigned, such as u-0" in ran.err
+    fake.kipctl("wait --until no-reassignment --topic t")
 
 
-def test_between_two_batches_it_says_that_more_may_begin(tmp_path: Path) -> None:
-    with reassigning({T0: (1, 2)}) as (_, broker):
-        kipctl = kipctl_on(broker, tmp_path)
-        words = ("wait", "--until", "no-reassignment")
-        assert "is changing this cluster now" not in kipctl(*words).err
-        with journal("fake", {"XDG_STATE_HOME": str(tmp_path)}).locked(Origin(("roll",))):
-            ran = kipctl(*words)
-    assert ran.status == 0
+def test_between_two_batches_it_says_that_more_may_begin(fake: Reassigning) -> None:
+    wait = "wait --until no-reassignment"
+    assert "is changing this cluster now" not in fake.kipctl(wait).err
+    with fake.kept.locked(Origin(("roll",))):
+        ran = fake.kipctl(wait)
     assert "kipctl roll, process " in ran.err
     assert "is changing this cluster now, and may begin more." in ran.err
 

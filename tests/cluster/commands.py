@@ -1,0 +1,59 @@
+"""Command lines on a fake cluster, run in this process as a user runs them."""
+
+import io
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from on_lab import Ran
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+
+
+class Typed(io.StringIO):
+    """Standard input: a terminal if anything is typed there, and meanwhile something may happen."""
+
+    def __init__(self, typed: str | None, meanwhile: Callable[[], object]) -> None:
+        super().__init__(typed or "")
+        self._is_terminal, self._meanwhile = typed is not None, meanwhile
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def readline(self, size: int | None = -1, /) -> str:
+        self._meanwhile()
+        return super().readline(size)
+
+
+class Commands:
+    """Of a cluster at this port of loopback."""
+
+    port: int
+    state: Path
+    """Where kipctl keeps its journal of it, while it runs."""
+
+    def kipctl(
+        self,
+        *arguments: str,
+        status: int = 0,
+        typed: str | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+        state: Path | None = None,
+    ) -> Ran:
+        """Run a command line, given in one piece or more, as in a shell; it has to end with
+        this status.
+
+        `typed` is what a question at a terminal is answered, and `meanwhile` is called before; a
+        `state` of its own has another machine.
+        """
+        out, err = io.StringIO(), io.StringIO()
+        variables = {
+            "KIPCTL_BOOTSTRAP_SERVER": f"127.0.0.1:{self.port}",
+            "XDG_STATE_HOME": str(state or self.state),
+        }
+        environment = Environment(Typed(typed, meanwhile), out, err, variables)
+        words = shlex.split(" ".join(arguments))
+        ran = Ran(run(words, environment), out.getvalue(), err.getvalue())
+        assert ran.status == status, ran
+        return ran
