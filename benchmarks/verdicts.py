@@ -48,17 +48,17 @@ def _of(values: Values, name: str, number: int, each: int) -> list[float]:
     return found
 
 
-def false_alarms(count: int, each: int, kind: Kind) -> tuple[float, float]:
+def false_alarms(count: int, each: int, kind: Kind, seed: int = 1) -> tuple[float, float]:
     """Of equal runs, in percent: the most that one measure has alone, and any of all at once."""
-    found = list(comparisons(count, each, kind))
+    found = list(comparisons(count, each, kind, seed=seed))
     alone = max(sum(bool(one[name].is_different_alone) for one in found) for name in SCALES)
     at_once = sum(any(verdict.is_different for verdict in one.values()) for one in found)
     return 100 * alone / count, 100 * at_once / count
 
 
-def found_percent(count: int, each: int, kind: Kind, fault: str) -> float:
+def found_percent(count: int, each: int, kind: Kind, fault: str, seed: int = 1) -> float:
     """How often the fault is found, in percent."""
-    found = comparisons(count, each, kind, fault)
+    found = comparisons(count, each, kind, fault, seed)
     hits = sum(any(one[name].is_different for name in SHOWN_BY[fault]) for one in found)
     return 100 * hits / count
 
