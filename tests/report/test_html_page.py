@@ -2,8 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
@@ -12,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from report_documents import described, large, redirected, small, table_row, timeline
 
-from kipctl.report.html import page as page_module
+from kipctl.report.html import svg
 from kipctl.report.html.answer import answer, doubts
 from kipctl.report.html.page import page
 from kipctl.report.html.parts import Page
@@ -53,7 +52,7 @@ class Elements(HTMLParser):
 
 
 def svgs(html: str) -> list[ElementTree.Element]:
-    return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg .*?</svg>", html, re.DOTALL)]
+    return [ElementTree.fromstring(text) for text in re.findall(r"<svg .*?</svg>", html, re.DOTALL)]
 
 
 @pytest.fixture(scope="module")
@@ -70,22 +69,17 @@ def one(drawn: Page) -> str:
 def many() -> str:
     """The timelines of its runs are alike, and so are the waterfalls of its batches: the first of
     each is drawn, and stands in the place of the others."""
+    draw, first = svg._drawn, {}
 
-    def drawn_once(draw: Callable[..., Picture]) -> Callable[..., Picture]:
-        first: list[Picture] = []
-
-        def drawn(*of: Any) -> Picture:
-            first[:] = first or [draw(*of)]
-            name = first[0].name.replace("1", str(of[-1]))
-            texts = (first[0].wide, first[0].narrow)
-            wide, narrow = (text.replace(first[0].name, name) for text in texts)
-            return replace(first[0], name=name, wide=wide, narrow=narrow)
-
-        return drawn
+    def drawn_once(name: str, *of: Any, **more: Any) -> str:
+        kind = re.sub(r"\d+", "", name)
+        if kind not in first:
+            first[kind] = name, draw(name, *of, **more)
+        its_name, text = first[kind]
+        return text.replace(its_name, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("timeline_picture", "waterfall_picture"):
-            patch.setattr(page_module, name, drawn_once(getattr(page_module, name)))
+        patch.setattr(svg, "_drawn", drawn_once)
         return page(large()).html
 
 
@@ -125,14 +119,12 @@ def test_every_picture_has_its_words(one: str) -> None:
     drawn = svgs(one)
     # Wide and narrow: the timeline, waits, latency, Metadata, racks; and a waterfall.
     assert len(drawn) == 2 * 5 + 1
-    for svg in drawn:
-        assert svg.get("role") == "img"
-        title, described_by = svg.find(f"{SVG}title"), svg.find(f"{SVG}desc")
-        assert title is not None
+    for drawing in drawn:
+        assert drawing.get("role") == "img"
+        (title,), (said,) = drawing.findall(f"{SVG}title"), drawing.findall(f"{SVG}desc")
         assert title.text
-        assert described_by is not None
-        assert len(described_by.text or "") > 20
-        assert svg.get("aria-labelledby") == f"{title.get('id')} {described_by.get('id')}"
+        assert len(said.text or "") > 20
+        assert drawing.get("aria-labelledby") == f"{title.get('id')} {said.get('id')}"
     assert one.count("<figcaption>") == 6
     assert one.count("<summary>The same as tables</summary>") == 6
 
@@ -150,9 +142,9 @@ def test_it_needs_nothing_from_elsewhere(one: str, many: str) -> None:
 
 def test_its_colours_are_the_page_s_own(one: str) -> None:
     assert "#0a0" not in one
-    for svg in re.findall(r"<svg .*?</svg>", one, re.DOTALL):
-        assert set(re.findall(r"(?:fill|stroke): (#\w+)", svg)) <= set()
-        used = set(re.findall(r"var\((--\w+)\)", svg))
+    for drawing in re.findall(r"<svg .*?</svg>", one, re.DOTALL):
+        assert re.findall(r"(?:fill|stroke): (#\w+)", drawing) == []
+        used = set(re.findall(r"var\((--\w+)\)", drawing))
         assert used
         assert all(f"{name}:" in one for name in used)
 
@@ -201,8 +193,7 @@ def test_names_from_clusters_are_text() -> None:
     assert "<script" not in html
     assert "\x1b" not in html
     assert "<script>alert('x')</script>" in "".join(Elements(html).words)
-    for svg in svgs(html):
-        assert svg.get("role") == "img"
+    assert all(drawing.get("role") == "img" for drawing in svgs(html))
     for text in hostile.pictures.values():
         ElementTree.fromstring(text.encode("utf-8", "replace"))
 
@@ -211,8 +202,7 @@ def test_pictures_alone_are_whole_files(drawn: Page) -> None:
     names = {"timeline1", "waits", "latency", "metadata", "racks", "waterfall1"}
     assert set(drawn.pictures) == names
     for text in drawn.pictures.values():
-        svg = ElementTree.fromstring(text)
-        [style] = svg.findall(f"{SVG}style")
+        [style] = ElementTree.fromstring(text).findall(f"{SVG}style")
         for name in set(re.findall(r"var\((--\w+)\)", text)):
             assert f"{name}:" in (style.text or "")
 
@@ -248,9 +238,10 @@ def arms(**tables: list[dict[str, Any]]) -> dict[str, Any]:
     return document
 
 
-NO_HINTS = dict.fromkeys(
-    ("hints_present", "hints_followed", "hints_known", "hints_ignored", "hints_absent"), 0
-)
+MOVES = partial(table_row, "moves", api="produce", moves=3)
+RECORDS = partial(table_row, "records", acknowledged=500)
+HINTS = ("hints_present", "hints_followed", "hints_known", "hints_ignored", "hints_absent")
+REFUSED = partial(table_row, "redirects", errors=9, **dict.fromkeys(HINTS, 0))
 
 
 @pytest.mark.parametrize(
@@ -258,53 +249,32 @@ NO_HINTS = dict.fromkeys(
     [
         ({}, "1 x rotate, of 12 partitions in all. No client met a moved leader."),
         (
-            {"moves": [table_row("moves", api="produce", moves=3, wait_p99_us=101_000)]},
+            {"moves": [MOVES(wait_p99_us=101_000)]},
             "A client met 3 moved leaders and waited for each of them 1.000 ms (p50), "
             "101.0 ms (p99), at most 1.000 ms.",
         ),
         (
-            {
-                "moves": [
-                    table_row("moves", api="produce", arm=arm, moves=3, wait_p50_us=p50)
-                    for arm, p50 in (("kip951", 300), ("baseline", 101_000))
-                ]
-            },
+            {"moves": [MOVES(wait_p50_us=300), MOVES(arm="baseline", wait_p50_us=101_000)]},
             "Wait for each moved leader, p50 and p99: kip951 0.300 ms and 1.000 ms (3 met); "
             "baseline 101.0 ms and 1.000 ms (3 met).",
         ),
         (
-            {
-                "moves": [
-                    table_row("moves", api=api, moves=3, wait_p50_us=300)
-                    for api in ("fetch", "produce")
-                ]
-            },
+            {"moves": [MOVES(api=api, wait_p50_us=300) for api in ("fetch", "produce")]},
             "p50 and p99: consumer 0.300 ms and 1.000 ms (3 met); producer 0.300 ms",
         ),
-        (
-            {"redirects": [table_row("redirects", errors=9, **NO_HINTS)]},
-            "Hints: none in 9 refusals.",
-        ),
+        ({"redirects": [REFUSED()]}, "Hints: none in 9 refusals."),
         (
             {
                 "redirects": [
-                    table_row("redirects", arm="kip951", errors=9, **NO_HINTS)
-                    | {"hints_present": 8, "hints_followed": 5, "hints_known": 3},
-                    table_row("redirects", arm="baseline", errors=9, **NO_HINTS)
-                    | {"hints_present": 9, "hints_ignored": 9},
+                    REFUSED(hints_present=8, hints_followed=5, hints_known=3),
+                    REFUSED(arm="baseline", hints_present=9, hints_ignored=9),
                 ]
             },
             "Hints: kip951 in 8 of 9 refusals, followed 5 times, known already 3 times; baseline "
             "in 9 of 9 refusals, followed 0 times.",
         ),
-        (
-            {"records": [table_row("records", acknowledged=500, failed=0)]},
-            "All 500 records were acknowledged, none failed.",
-        ),
-        (
-            {"records": [table_row("records", acknowledged=500, failed=1)]},
-            "1 record failed, 500 were acknowledged.",
-        ),
+        ({"records": [RECORDS(failed=0)]}, "All 500 records were acknowledged, none failed."),
+        ({"records": [RECORDS(failed=1)]}, "1 record failed, 500 were acknowledged."),
     ],
 )
 def test_the_answer(tables: dict[str, Any], said: str) -> None:
