@@ -3,8 +3,8 @@
     python benchmarks/faults.py [--moments 50] [--seed 1] [--megabytes 2] [--output json]
 
 On a lab of three brokers a topic of 8 partitions with two replicas each leaves broker 3, two
-partitions at a time, throttled such that copying takes some 15 seconds. `kipctl reassign` is ended by
-SIGKILL at a random moment of the time that it takes when it is left alone; then `--resume` or
+partitions at a time, throttled such that copying takes some 15 seconds. `kipctl reassign` is ended
+by SIGKILL at a random moment of the time that it takes when it is left alone; then `--resume` or
 `--rollback`, in turn, has to end with status 0: every partition where it was to be, or where it was
 before, and led as it was to be; no throttle left, and one that was set before as it was before.
 What was resumed is rolled back afterwards. `--seed N --moments 1` repeats moment N.

@@ -1,8 +1,10 @@
 """Small clusters for planners: written out for tables, and made up for properties."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from kipctl.cluster.moves.plan import Move, Plan
@@ -46,6 +48,11 @@ def cluster_of(
     return Snapshot("cluster", known, tuple(partitions))
 
 
+def by_name(names: tuple[str, ...], cases: Mapping[str, tuple[Any, ...]]) -> pytest.MarkDecorator:
+    """A table of cases, each with its name in front."""
+    return pytest.mark.parametrize(names, cases.values(), ids=cases)
+
+
 def sized(*sizes: int) -> PlanInputs:
     """The bytes of t-0, t-1, ..."""
     return PlanInputs({PartitionId("t", number): size for number, size in enumerate(sizes)})
@@ -56,9 +63,11 @@ def after(plan: Plan) -> dict[int, tuple[int, ...]]:
     return {move.id.partition: move.after for move in plan.moves}
 
 
-def reasons(plan: Plan) -> dict[int, str]:
-    """Why partitions are left alone, by number."""
-    return {one.id.partition: one.reason for one in plan.skipped}
+def outcome(plan: Plan) -> dict[int, tuple[int, ...] | str]:
+    """The new replicas by partition number, or why it is left alone."""
+    left = {one.id.partition: one.reason for one in plan.skipped}
+    assert not left.keys() & after(plan).keys()
+    return {**after(plan), **left}
 
 
 @st.composite

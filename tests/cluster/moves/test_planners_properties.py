@@ -1,13 +1,16 @@
 """What every plan has to keep, on small clusters of every kind; and that it is as good as it says.
 
 After a plan the cluster is taken to be as `after_moves` says; planned again, nothing is to move.
+The clusters are others each time: a few here, many in soak.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from campaigns import as_many, campaign, chance
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from plan_worlds import DEAD, after_moves, clusters, known_of
 
@@ -28,14 +31,12 @@ from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
-quickly = settings(
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-
 Replan = Callable[[Snapshot], Plan]
+
+
+def of_any_cluster(test: Callable[[st.DataObject], None]) -> Callable[[], None]:
+    drawn = seed(chance(test.__name__).randrange(2**32))(given(st.data())(test))
+    return campaign(settings(max_examples=as_many(30, 3000), database=None)(drawn))
 
 
 def racks_of(snapshot: Snapshot, replicas: tuple[int, ...]) -> set[str]:
@@ -77,11 +78,26 @@ def assert_racks_kept(snapshot: Snapshot, move: Move, fewer: bool) -> None:
         assert racks_after >= min(racks_before, len(move.after))
 
 
-def check_nothing_is_left(snapshot: Snapshot, plan: Plan, again: Replan) -> None:
+def carried_out(
+    snapshot: Snapshot, known: PlanInputs, replan: Replan, *, fewer: bool = False
+) -> tuple[Plan, Snapshot]:
+    """A plan that keeps every rule, and the cluster after it, of which nothing is left to move."""
+    plan = replan(snapshot)
+    check_every_rule(snapshot, known, plan, fewer=fewer)
     reached = after_moves(snapshot, plan.moves)
-    if DEAD in known_brokers(snapshot) - known_brokers(reached):
-        return  # nobody knows of it any more
-    assert again(reached).moves == ()
+    if DEAD not in known_brokers(snapshot) - known_brokers(reached):  # or nobody knows of it now
+        assert replan(reached).moves == ()
+    return plan, reached
+
+
+def left_or_moved(
+    plan: Plan, known: PlanInputs, reached: Snapshot
+) -> Iterator[tuple[Partition, bool]]:
+    """Each partition that may change, and whether it is left alone."""
+    left = {one.id for one in plan.skipped}
+    for partition in reached.partitions:
+        if known.chosen is None or partition.id in known.chosen:
+            yield partition, partition.id in left
 
 
 def spread(snapshot: Snapshot, weights: dict[object, int] | None = None) -> tuple[int, ...]:
@@ -103,8 +119,7 @@ def squares(counts: list[int]) -> int:
     return sum(count**2 for count in counts)
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_a_drained_broker_is_empty_or_it_is_said_why_not(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     known = data.draw(known_of(snapshot))
@@ -112,20 +127,15 @@ def test_a_drained_broker_is_empty_or_it_is_said_why_not(data: st.DataObject) ->
     gone = set(data.draw(st.lists(st.sampled_from(holders), min_size=1, max_size=3)))
     if gone >= set(snapshot.broker_ids):
         return
-    plan = drain(snapshot, gone, known)
-    check_every_rule(snapshot, known, plan)
-    left = {one.id for one in plan.skipped}
-    for partition in after_moves(snapshot, plan.moves).partitions:
-        if known.chosen is None or partition.id in known.chosen:
-            assert (not gone & set(partition.replicas)) is (partition.id not in left)
+    plan, reached = carried_out(snapshot, known, lambda s: drain(s, gone, known))
+    for partition, is_left in left_or_moved(plan, known, reached):
+        assert bool(gone & set(partition.replicas)) is is_left
     for move in plan.moves:
         assert set(move.removing) == gone & set(move.before)
         assert len(move.adding) == len(move.removing)
-    check_nothing_is_left(snapshot, plan, lambda s: drain(s, gone, known))
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_a_drained_brokers_bytes_are_spread(data: st.DataObject) -> None:
     """Placed largest first on the emptiest, no broker gets further above the mean than one log."""
     sizes = data.draw(st.lists(st.integers(1, 100), min_size=1, max_size=20))
@@ -150,22 +160,15 @@ def test_a_drained_brokers_bytes_are_spread(data: st.DataObject) -> None:
     assert max(now) <= max(*before[1:], sum(sizes) / (len(brokers) - 1) + max(sizes))
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_leaders_leave_or_it_is_said_why_not(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     known = data.draw(known_of(snapshot))
     off = set(data.draw(st.lists(st.sampled_from(snapshot.broker_ids), min_size=1, max_size=3)))
-    plan = leaders_off(snapshot, off, known)
-    check_every_rule(snapshot, known, plan)
+    plan, reached = carried_out(snapshot, known, lambda s: leaders_off(s, off, known))
     assert all(move.is_reorder for move in plan.moves)
-    left = {one.id for one in plan.skipped}
-    reached = after_moves(snapshot, plan.moves)
-    for partition in reached.partitions:
-        if (known.chosen is None or partition.id in known.chosen) and partition.id not in left:
-            assert partition.replicas[0] not in off
-            assert partition.leader not in off
-    check_nothing_is_left(snapshot, plan, lambda s: leaders_off(s, off, known))
+    for partition, is_left in left_or_moved(plan, known, reached):
+        assert is_left or not {partition.replicas[0], partition.leader} & off
     # Of all ways to give these partitions leaders elsewhere there is none that is more even.
     changed = {move.id for move in plan.moves if move.after != move.before}
     moved = [p for p in snapshot.partitions if p.id in changed][:5]
@@ -179,30 +182,24 @@ def test_leaders_leave_or_it_is_said_why_not(data: st.DataObject) -> None:
         assert squares(preferred(reached)) == best
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_a_named_leader_stands_first_or_it_is_said_why_not(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     partition = data.draw(st.sampled_from(snapshot.partitions))
     broker = data.draw(st.sampled_from(snapshot.broker_ids))
-    plan = set_preferred(snapshot, {partition.id: broker})
-    check_every_rule(snapshot, PlanInputs(), plan)
+    wanted = {partition.id: broker}
+    plan, _ = carried_out(snapshot, PlanInputs(), lambda s: set_preferred(s, wanted))
     assert len(plan.moves) + len(plan.skipped) == 1
     assert all(move.is_reorder and move.after[0] == broker for move in plan.moves)
-    check_nothing_is_left(snapshot, plan, lambda s: set_preferred(s, {partition.id: broker}))
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_leaders_are_as_even_as_can_be_with_as_few_moves_as_can_be(data: st.DataObject) -> None:
     snapshot = data.draw(clusters(most=7))
     known = data.draw(known_of(snapshot))
-    plan = balance_leaders(snapshot, known)
-    check_every_rule(snapshot, known, plan)
+    plan, reached = carried_out(snapshot, known, lambda s: balance_leaders(s, known))
     assert all(move.is_reorder for move in plan.moves)
-    reached = after_moves(snapshot, plan.moves)
     assert max(preferred(reached)) <= max(preferred(snapshot))
-    check_nothing_is_left(snapshot, plan, lambda s: balance_leaders(s, known))
 
     def choices(partition: Partition) -> list[int]:
         can_lead = in_sync(partition, snapshot.broker_ids)
@@ -221,8 +218,7 @@ def test_leaders_are_as_even_as_can_be_with_as_few_moves_as_can_be(data: st.Data
     assert (squares(preferred(reached)), len(plan.moves)) == best
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_evening_out_finds_the_best_of_all(data: st.DataObject) -> None:
     brokers = range(data.draw(st.integers(1, 5)))
     fixed = {broker: data.draw(st.integers(0, 3)) for broker in brokers}
@@ -239,8 +235,7 @@ def test_evening_out_finds_the_best_of_all(data: st.DataObject) -> None:
     assert cost(found) == min(map(cost, itertools.product(*(one.may for one in choices))))
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_a_new_broker_is_filled_and_nobody_is_worse_off(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     known = data.draw(known_of(snapshot))
@@ -271,18 +266,14 @@ def test_a_new_broker_is_filled_and_nobody_is_worse_off(data: st.DataObject) -> 
     assert moved <= room + 1
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_filling_a_new_broker_again_moves_nothing(data: st.DataObject) -> None:
     snapshot = data.draw(clusters(healthy=True))
     known = data.draw(known_of(snapshot))
-    new = {snapshot.broker_ids[-1]}
-    plan = add(snapshot, new, known)
-    check_nothing_is_left(snapshot, plan, lambda s: add(s, new, known))
+    carried_out(snapshot, known, lambda s: add(s, {snapshot.broker_ids[-1]}, known))
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_a_new_and_empty_broker_gets_its_share_where_nothing_forbids(data: st.DataObject) -> None:
     """All in sync, no racks, sizes equal: it comes within one replica of the mean."""
     old = data.draw(clusters(healthy=True, most=30))
@@ -292,20 +283,14 @@ def test_a_new_and_empty_broker_gets_its_share_where_nothing_forbids(data: st.Da
         for b in (*old.brokers, type(old.brokers[0])(new, "localhost", 9000 + new, None))
     )
     snapshot = Snapshot(old.cluster_id, brokers, old.partitions)
-    counts = dict(
-        zip(
-            snapshot.broker_ids,
-            spread(after_moves(snapshot, add(snapshot, [new]).moves)),
-            strict=True,
-        )
-    )
+    now = spread(after_moves(snapshot, add(snapshot, [new]).moves))
+    counts = dict(zip(snapshot.broker_ids, now, strict=True))
     mean = sum(counts.values()) / len(counts)
     held = [b for b in old.broker_ids if counts[b] >= mean + 1]
     assert counts[new] > mean - 1 or not held or counts[new] >= len(old.partitions)
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_a_successor_has_all_or_it_is_said_why_not(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     known = data.draw(known_of(snapshot))
@@ -316,29 +301,23 @@ def test_a_successor_has_all_or_it_is_said_why_not(data: st.DataObject) -> None:
     )
     if successor not in snapshot.broker_ids:
         return
-    plan = replace(snapshot, {broker: successor}, known)
-    check_every_rule(snapshot, known, plan)
-    left = {one.id for one in plan.skipped}
-    for partition in after_moves(snapshot, plan.moves).partitions:
-        if known.chosen is None or partition.id in known.chosen:
-            assert (broker not in partition.replicas) is (partition.id not in left)
+    plan, reached = carried_out(snapshot, known, lambda s: replace(s, {broker: successor}, known))
+    for partition, is_left in left_or_moved(plan, known, reached):
+        assert (broker in partition.replicas) is is_left
     for move in plan.moves:
         assert [r if r != broker else successor for r in move.before] == list(move.after)
-    check_nothing_is_left(snapshot, plan, lambda s: replace(s, {broker: successor}, known))
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_partitions_have_so_many_replicas_or_it_is_said_why_not(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     known = data.draw(known_of(snapshot))
     factor, force = data.draw(st.integers(1, 4)), data.draw(st.booleans())
-    plan = replication_factor(snapshot, factor, known, force=force)
-    check_every_rule(snapshot, known, plan, fewer=True)
-    left = {one.id for one in plan.skipped}
-    for partition in after_moves(snapshot, plan.moves).partitions:
-        if known.chosen is None or partition.id in known.chosen:
-            assert (len(partition.replicas) == factor) is (partition.id not in left)
+    plan, reached = carried_out(
+        snapshot, known, lambda s: replication_factor(s, factor, known, force=force), fewer=True
+    )
+    for partition, is_left in left_or_moved(plan, known, reached):
+        assert (len(partition.replicas) != factor) is is_left
     for move in plan.moves:
         partition = snapshot.by_id[move.id]
         assert not (move.adding and move.removing)
@@ -349,39 +328,30 @@ def test_partitions_have_so_many_replicas_or_it_is_said_why_not(data: st.DataObj
             assert force or (least is not None and least <= factor)
             assert len(kept) == min(factor, len(in_sync(partition, snapshot.broker_ids)))
             assert move.after[0] == move.before[0] or move.after[0] == partition.leader
-    check_nothing_is_left(
-        snapshot, plan, lambda s: replication_factor(s, factor, known, force=force)
-    )
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_replicas_stand_in_as_many_racks_as_can_be(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     known = data.draw(known_of(snapshot))
     racks = {broker.rack for broker in snapshot.brokers} - {None}
-    try:
-        plan = rack_aware(snapshot, known)
-    except UsageError:
-        assert len(racks) < 2
+    if len(racks) < 2:
+        with pytest.raises(UsageError):
+            rack_aware(snapshot, known)
         return
-    check_every_rule(snapshot, known, plan)
+    plan, reached = carried_out(snapshot, known, lambda s: rack_aware(s, known))
     rack = {broker.id: broker.rack for broker in snapshot.brokers}
-    left = {one.id for one in plan.skipped}
-    for partition in after_moves(snapshot, plan.moves).partitions:
-        if (known.chosen is None or partition.id in known.chosen) and partition.id not in left:
-            in_racks = [r for r in partition.replicas if rack.get(r) is not None]
-            stand_in = racks_of(snapshot, partition.replicas)
-            assert len(stand_in) == min(len(in_racks), len(racks))
+    for partition, is_left in left_or_moved(plan, known, reached):
+        in_racks = [r for r in partition.replicas if rack.get(r) is not None]
+        stand_in = racks_of(snapshot, partition.replicas)
+        assert is_left or len(stand_in) == min(len(in_racks), len(racks))
     for move in plan.moves:
         gained = racks_of(snapshot, move.after) - racks_of(snapshot, move.before)
         assert len(move.adding) == len(move.removing) == len(gained)
         assert move.leader in move.after
-    check_nothing_is_left(snapshot, plan, lambda s: rack_aware(s, known))
 
 
-@quickly
-@given(st.data())
+@of_any_cluster
 def test_rotation_and_replaced_leaders_keep_the_rules_too(data: st.DataObject) -> None:
     snapshot = data.draw(clusters())
     rotated = rotate(snapshot)
