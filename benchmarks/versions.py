@@ -38,8 +38,8 @@ from kipctl.transport.request import Cluster
 VERSIONS = ("3.3.2", "3.6.2", "3.9.2", "4.0.2", "4.2.1", "4.3.1", "4.4.0")
 TOPIC = "orders"
 PARTITIONS = 6
-RECORDS = 1500
-ENDS = f"--num-records {RECORDS} --throughput 1000 --record-size 100"
+RECORDS = 600
+ENDS = f"--num-records {RECORDS} --throughput {RECORDS} --record-size 100"
 LOAD = f"--topic {TOPIC} --force {ENDS}"
 ROTATING = "--during rotate --every 0.3 --count 1 --yes"
 PATIENCE_S = 120.0
@@ -51,29 +51,40 @@ class WrongError(Exception):
     """A step did not do what it should; the message says so in a few words."""
 
 
+Run = Callable[[Sequence[str], Mapping[str, str]], tuple[int, str, str]]
+"""Runs kipctl with these words and variables: its status, and both streams."""
+
+
+def in_a_process(words: Sequence[str], variables: Mapping[str, str]) -> tuple[int, str, str]:
+    ran = subprocess.run(
+        [sys.executable, "-m", "kipctl", *words],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    return ran.returncode, ran.stdout, ran.stderr
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A lab with a topic, and a folder for what the commands keep."""
+    """A lab with a topic, a folder for what the commands keep, and how they are run."""
 
     lab: Lab
     folder: Path
+    run: Run = in_a_process
 
     def kipctl(self, words: str, bootstrap_server: str = "") -> Any:
         """The document of a command. Raises WrongError with what it said when it failed."""
         at = bootstrap_server or self.lab.bootstrap_server
-        ran = subprocess.run(
-            [sys.executable, "-m", "kipctl", *words.split(), "--output", "json"],
-            env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": at, "XDG_STATE_HOME": str(self.folder)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-        )
-        if ran.returncode:
-            said = re.search(r"^kipctl: (.*)", ran.stderr, re.MULTILINE)
-            last = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
-            raise WrongError(f"{said[1] if said else last} (status {ran.returncode})")
-        return json.loads(ran.stdout)
+        variables = {"KIPCTL_BOOTSTRAP_SERVER": at, "XDG_STATE_HOME": str(self.folder)}
+        status, out, err = self.run([*words.split(), "--output", "json"], os.environ | variables)
+        if status:
+            said = re.search(r"^kipctl: (.*)", err, re.MULTILINE)
+            last = (err.strip().splitlines() or ["it said nothing"])[-1]
+            raise WrongError(f"{said[1] if said else last} (status {status})")
+        return json.loads(out)
 
     def leaders(self) -> list[int]:
         """By partition."""
