@@ -1,29 +1,25 @@
 """A table: each kind of connection in each way to connect; and what each wrong way ends in."""
 
 import json
-import socketserver
-import ssl
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from loop_client import LoopClient
 from on_secured import Way, broker_ids, passwords, ran, topic_of
 
 from kipctl import java_properties
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
-from kipctl.lab.certificates import EXPIRED, Authority, Identity
+from kipctl.lab.certificates import Authority
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import MECHANISMS, SCRAM_SHA_512, Security
+from kipctl.protocol.address import Address
 from kipctl.state import write_private
 from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec
@@ -64,53 +60,44 @@ def topic(way: Way) -> Iterator[str]:
         yield name
 
 
-def document(*words: str, state: Path) -> dict[str, Any]:
-    status, out, err = ran(*words, "-o", "json", state=state)
-    assert status == 0, err
-    parsed: dict[str, Any] = json.loads(out)
-    return parsed
-
-
 @pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_blocking_connections_to_every_broker(way: Way) -> None:
+def test_blocking_and_non_blocking_connections_to_every_broker(way: Way) -> None:
     with Cluster(way.access) as cluster:
         assert cluster.metadata(()).cluster_id == way.lab.cluster_id
         asked = {number for number in cluster.nodes if cluster.broker(number).api_versions}
         assert asked == broker_ids(way.lab)
+        for node in cluster.nodes.values():
+            with LoopClient(Address(node.host, node.port), way.access) as client:
+                number = client.connect().ask()
+                assert client.answers(1) == [number]
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_non_blocking_connections_of_a_producer_and_a_consumer(way: Way, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", [PKCS12], indirect=True)
+def test_a_probe_connects_with_a_certificate(way: Way, tmp_path: Path) -> None:
+    """In a process of its own; those that log in do so in `test_main_ways_kafka`."""
     load = ("--num-records", str(RECORDS), "--throughput", "100", "--partitions", "2")
-    said = document("perf", "e2e", *load, *way.options, state=tmp_path)
-    assert said["records"]["acknowledged"] == said["records"]["delivered"] == RECORDS
-
-
-@pytest.mark.parametrize("way", [SCRAM_SHA_512], indirect=True)
-def test_the_watch_sees_leaders_move(way: Way, topic: str, tmp_path: Path) -> None:
-    rotate = ("reassign", "--rotate", "--topic", topic, "--yes")
-    said = document(*rotate, *way.options, state=tmp_path)
-    assert {one["outcome"] for one in said["partitions"]} == {"elected"}
-    knew = {step for step in said["timeline_ms"] if "knew" in step}
-    assert knew == {f"broker {number} knew every new leader" for number in broker_ids(way.lab)}
+    status, out, err = ran("perf", "e2e", *load, *way.options, "-o", "json", state=tmp_path)
+    assert status == 0, err
+    records = json.loads(out)["records"]
+    assert records["acknowledged"] == records["delivered"] == RECORDS
 
 
 @pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_librdkafka_under_test(way: Way, topic: str) -> None:
-    writes_and_reads(Librdkafka(), way, topic)
-
-
-@pytest.mark.parametrize("way", [SCRAM_SHA_512, PKCS12], indirect=True)
-def test_java_under_test(way: Way, topic: str, fetched_kafka: FetchedKafka) -> None:
-    writes_and_reads(JavaClient(JAVA, find_java().path, fetched_kafka(JAVA).paths), way, topic)
-
-
-def writes_and_reads(client: Client, way: Way, topic: str) -> None:
+def test_stock_clients_under_test(
+    way: Way, topic: str, request: pytest.FixtureRequest, fetched_kafka: FetchedKafka
+) -> None:
+    """Java's producer has the same properties as its consumer, and is tried in one way each."""
+    producing: Client = Librdkafka()
+    consuming: Client = Librdkafka()
+    name = request.node.callspec.params["way"]
+    if name in (SCRAM_SHA_512, PKCS12):
+        java = JavaClient(JAVA, find_java().path, fetched_kafka(JAVA).paths)
+        producing, consuming = (java, consuming) if name == PKCS12 else (producing, java)
     load = ProducerLoad(topic=topic, num_records=RECORDS, throughput=0, record_size=10)
-    with client.producer(load, way.access) as producer:
+    with producing.producer(load, way.access) as producer:
         assert producer.outcome().records == RECORDS
     wanted = ConsumerLoad(topic=topic, num_records=RECORDS, group=topic, timeout_s=120)
-    with client.consumer(wanted, way.access) as consumer:
+    with consuming.consumer(wanted, way.access) as consumer:
         assert consumer.outcome().records == RECORDS
 
 
@@ -131,43 +118,34 @@ def test_the_taps_to_brokers_with_a_stock_client_behind_it(way: Way, topic: str)
     assert seen.counts.not_decoded == 0
 
 
+# Somebody who tried until delivery.timeout.ms is over would do so for longer than a test may last.
 COMMANDS = {
     "an admin command": ("reassign", "--list"),
     "a probe": (
-        *("perf", "produce", "--num-records", "10", "--throughput", "-1"),
-        *("--record-size", "10"),
+        *("perf", "produce", "--num-records", "10", "--throughput", "-1", "--record-size", "10"),
+        *("--command-property", "delivery.timeout.ms=3600000"),
     ),
 }
-WRONG_PASSWORD = "wrong-secret"
-TO_TLS = "it speaks TLS: set security.protocol"
-UNTRUSTED = "its certificate is of an authority that is not trusted"
-
-
-def with_password(properties: dict[str, str], password: str) -> dict[str, str]:
-    told = properties["sasl.jaas.config"]
-    before, _, _ = told.partition("password=")
-    return properties | {"sasl.jaas.config": f'{before}password="{password}";'}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("mechanism", MECHANISMS[:3])
-def test_a_wrong_password_is_refused(
-    secured_lab: Lab, mechanism: str, command: str, tmp_path: Path
-) -> None:
-    right = java_properties.read(secured_lab.client_files[f"admin-{mechanism.lower()}"])
-    properties = with_password(right, WRONG_PASSWORD)
-    said = "User 'admin' is refused by broker 127.0.0.1:"
-    fails(secured_lab, command, properties, tmp_path, 4, said)
-
-
-CLIENTS, INTERNAL = "clients", "internal"
-"""The listeners of a broker: SASL over TLS, and plain text."""
+CLIENTS, INTERNAL, CERTIFIED = "clients", "internal", "certified"
+"""The listeners: SASL over TLS, plain text, and TLS that asks clients for a certificate."""
+WRONG_PASSWORD = {"sasl.jaas.config": '{login}password="wrong-secret";'}
 PLAINTEXT, SSL, SASL_PLAINTEXT = (
     {"security.protocol": name} for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT")
 )
 NO_TOKEN = {"sasl.oauthbearer.token.endpoint.url": "file://{folder}/no-token"}
 OTHERS_CA = {"ssl.truststore.location": "{folder}/others-ca.pem"}
+OTHERS_KEY = {"ssl.keystore.location": "{folder}/others-admin.pem"}
+NO_KEY = {"ssl.keystore.location": ""}
+
+TO_TLS = "it speaks TLS: set security.protocol"
+REFUSED = "User 'admin' is refused by broker 127.0.0.1:"
+UNTRUSTED = "its certificate is of an authority that is not trusted"
+NO_CERTIFICATE = "it asks for a client's certificate that it trusts (ssl.keystore.*)"
 WRONG = {
+    **{
+        f"wrong password by {name}": (f"admin-{name.lower()}", WRONG_PASSWORD, CLIENTS, 4, REFUSED)
+        for name in MECHANISMS[:3]
+    },
     "no right": ("alice-plain", {}, CLIENTS, 4, "User:alice has no right to"),
     "no token": ("admin-oauthbearer", NO_TOKEN, CLIENTS, 4, "is refused by broker"),
     "unknown CA": ("admin-plain", OTHERS_CA, CLIENTS, 3, UNTRUSTED),
@@ -179,103 +157,37 @@ WRONG = {
         *("admin-plain", SASL_PLAINTEXT, INTERNAL, 4),
         "takes no login over SASL",
     ),
+    "no certificate": ("admin", NO_KEY, CERTIFIED, 3, NO_CERTIFICATE),
+    "another authority's certificate": ("admin", OTHERS_KEY, CERTIFIED, 3, NO_CERTIFICATE),
 }
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_what_does_not_fit_a_listener_is_refused(
-    secured_lab: Lab, wrong: str, command: str, tmp_path: Path
+    wrong: str, command: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    file, changes, listener, status, said = WRONG[wrong]
+    """It ends with one error of at most three lines, at once, and tells no password."""
+    name, changes, listener, status, said = WRONG[wrong]
+    of = "certified_lab" if listener == CERTIFIED else "secured_lab"
+    lab: Lab = request.getfixturevalue(of)
+    others = Authority()
     write_private(tmp_path / "no-token", b"none")
-    write_private(tmp_path / "others-ca.pem", Authority().pem)
-    properties = java_properties.read(secured_lab.client_files[file])
-    properties |= {name: text.format(folder=tmp_path) for name, text in changes.items()}
-    internal = f"127.0.0.1:{secured_lab.node(1).spec.plaintext_port}"
-    server = internal if listener == INTERNAL else ""
-    fails(secured_lab, command, properties, tmp_path, status, said, server)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("shown", ["nothing", "another authority's"])
-def test_a_client_without_a_certificate_that_is_trusted_is_refused(
-    certified_lab: Lab, shown: str, command: str, tmp_path: Path
-) -> None:
-    properties = java_properties.read(certified_lab.client_files["admin"])
-    if shown == "nothing":
-        del properties["ssl.keystore.location"]
-    else:
-        write_private(tmp_path / "admin.pem", Authority().for_user("admin").pem)
-        properties["ssl.keystore.location"] = str(tmp_path / "admin.pem")
-    said = "it asks for a client's certificate that it trusts (ssl.keystore.*)"
-    fails(certified_lab, command, properties, tmp_path, 3, said)
-
-
-class OneHandshake(socketserver.BaseRequestHandler):
-    """A server that has a certificate to show, and no more to say."""
-
-    context: ssl.SSLContext
-
-    def handle(self) -> None:
-        with suppress(OSError):  # it is not trusted
-            self.context.wrap_socket(self.request, server_side=True).recv(1)
-
-
-@contextmanager
-def tls_server(identity: Identity, folder: Path) -> Iterator[str]:
-    """It listens with that certificate; yields where."""
-    write_private(folder / "server.pem", identity.pem)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem")
-    handler = type("Handler", (OneHandshake,), {"context": context})
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler) as server:
-        serving = threading.Thread(target=server.serve_forever, args=(0.05,))
-        serving.start()
-        yield f"127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        serving.join()
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize(
-    ("host", "validity", "said"),
-    [
-        ("127.0.0.1", EXPIRED, "its certificate has expired"),
-        ("kafka.example.com", None, "its certificate is of another name"),
-    ],
-)
-def test_a_server_that_may_be_another_is_not_trusted(
-    secured_lab: Lab, host: str, validity: Any, said: str, command: str, tmp_path: Path
-) -> None:
-    authority = Authority()
-    write_private(tmp_path / "ca.pem", authority.pem)
-    properties = java_properties.read(secured_lab.client_files["admin-plain"])
-    properties["ssl.truststore.location"] = str(tmp_path / "ca.pem")
-    with tls_server(authority.for_hosts("broker", [host], validity), tmp_path) as server:
-        fails(secured_lab, command, properties, tmp_path, 3, said, server)
-
-
-def fails(
-    lab: Lab,
-    command: str,
-    properties: dict[str, str],
-    folder: Path,
-    status: int,
-    said: str,
-    server: str = "",
-) -> None:
-    """It ends with one error of at most three lines, soon, and tells no password."""
-    file = folder / "client.properties"
-    write_private(file, java_properties.text(properties).encode())
-    connecting = ("--bootstrap-server", server or lab.bootstrap_server, "--command-config")
-    began = time.monotonic()
-    ended, out, err = ran(*COMMANDS[command], *connecting, str(file), state=folder)
-    assert time.monotonic() - began < 60  # nobody tries until delivery.timeout.ms is over
+    write_private(tmp_path / "others-ca.pem", others.pem)
+    write_private(tmp_path / "others-admin.pem", others.for_user("admin").pem)
+    properties = java_properties.read(lab.client_files[name])
+    login = properties.get("sasl.jaas.config", "").partition("password=")[0]
+    properties |= {n: text.format(folder=tmp_path, login=login) for n, text in changes.items()}
+    file = tmp_path / "client.properties"
+    write_private(file, java_properties.text({n: v for n, v in properties.items() if v}).encode())
+    internal = f"127.0.0.1:{lab.node(1).spec.plaintext_port}"
+    server = internal if listener == INTERNAL else lab.bootstrap_server
+    connecting = ("--bootstrap-server", server, "--command-config", str(file))
+    ended, out, err = ran(*COMMANDS[command], *connecting, state=tmp_path)
     assert (ended, out) == (status, ""), err
     error = err[err.index("kipctl: ") :]
     assert said in error
     assert len(error.splitlines()) <= 3
     assert error.count("kipctl: ") == 1
-    secrets = {*passwords(lab), WRONG_PASSWORD.encode()}
+    secrets = {*passwords(lab), b"wrong-secret"}
     assert [secret for secret in secrets if secret in err.encode()] == []

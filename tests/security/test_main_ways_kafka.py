@@ -4,26 +4,18 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from on_secured import (
-    Program,
-    Way,
-    files_with,
-    passwords,
-    processes_watched,
-    processes_with,
-    topic_of,
-)
+from on_secured import Program, Way, broker_ids, files_with, passwords, processes_with
 
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
-from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
+from kipctl.clients.load import ConsumerLoad, ProducerLoad
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
@@ -33,32 +25,9 @@ from kipctl.transport.request import Cluster
 pytestmark = pytest.mark.kafka
 JAVA = "4.3.1"
 PARTITIONS = 4
-RECORDS = 2000
-LOAD = ("--num-records", str(RECORDS), "--throughput", "1000", "--record-size", "100")
+RECORDS = 600
+LOAD = ("--num-records", str(RECORDS), "--throughput", "300", "--record-size", "100")
 JSON = ("-o", "json")
-
-
-@pytest.fixture
-def admin(secured_lab: Lab) -> Way:
-    return Way(secured_lab, secured_lab.client_files["admin-scram-sha-512"])
-
-
-@pytest.fixture
-def topic(secured_lab: Lab) -> Iterator[str]:
-    with topic_of(secured_lab, "main-ways", PARTITIONS) as name:
-        yield name
-
-
-@pytest.fixture
-def kipctl(secured_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
-    """It tells no password: not while it runs, and not in anything that is left of it."""
-    secrets = passwords(secured_lab)
-    program = Program(tmp_path)
-    monkeypatch.setattr("tempfile.tempdir", program.environment["TMPDIR"])
-    with processes_watched(secrets) as telling:
-        yield program
-    assert telling == set()
-    assert files_with(secrets, tmp_path) == []
 
 
 def test_the_search_finds_a_password_wherever_it_is(secured_lab: Lab, tmp_path: Path) -> None:
@@ -96,17 +65,14 @@ def test_a_run_under_which_leaders_rotate_and_what_it_wrote_is_read(
     assert "acknowledged" in kipctl("runs", "show", str(kipctl.folder / "run"))
 
 
-def test_a_record_from_end_to_end(kipctl: Program, admin: Way) -> None:
-    few = ("--num-records", "300", "--throughput", "300", "--partitions", str(PARTITIONS))
+def test_records_from_end_to_end_in_a_run_that_outlasts_its_sessions(
+    kipctl: Program, admin: Way
+) -> None:
+    """Which end after 5 s. No connection is lost."""
+    load = ("--num-records", "330", "--throughput", "50", "--partitions", str(PARTITIONS))
     run = ("--record", str(kipctl.folder / "run"))
-    said = json.loads(kipctl("perf", "e2e", *few, *run, *JSON, *admin.options))
-    assert said["records"]["delivered"] == 300
-
-
-def test_a_run_that_outlasts_its_sessions_loses_no_connection(kipctl: Program, admin: Way) -> None:
-    load = ("--num-records", "3600", "--throughput", "300", "--partitions", str(PARTITIONS))
-    said = json.loads(kipctl("perf", "e2e", *load, *JSON, *admin.options))
-    assert (said["records"]["delivered"], said["records"]["failed"]) == (3600, 0)
+    said = json.loads(kipctl("perf", "e2e", *load, *run, *JSON, *admin.options))
+    assert (said["records"]["delivered"], said["records"]["failed"]) == (330, 0)
     for client in ("producer", "consumer"):
         assert said["health"][client]["reauthentications"]["count"] >= 2
         assert said["health"][client]["connection_failures"] == {}
@@ -114,45 +80,41 @@ def test_a_run_that_outlasts_its_sessions_loses_no_connection(kipctl: Program, a
         assert "error_retry" not in str(said["metadata_rpcs"][client])
 
 
-def test_leaders_are_rotated_and_rolled_back(kipctl: Program, admin: Way, topic: str) -> None:
+def test_leaders_are_rotated_which_each_broker_sees_and_rolled_back(
+    kipctl: Program, admin: Way, topic: str
+) -> None:
     def leaders() -> list[int]:
         with Cluster(admin.access) as cluster:
             return [partition.leader for partition in take_snapshot(cluster, [topic]).partitions]
 
     before = leaders()
-    kipctl("reassign", "--rotate", "--topic", topic, "--yes", *admin.options)
+    rotate = ("reassign", "--rotate", "--topic", topic, "--yes")
+    said = json.loads(kipctl(*rotate, *JSON, *admin.options))
+    assert {one["outcome"] for one in said["partitions"]} == {"elected"}
+    knew = {step for step in said["timeline_ms"] if "knew" in step}
+    assert knew == {f"broker {number} knew every new leader" for number in broker_ids(admin.lab)}
     assert [*map({1: 2, 2: 1}.get, leaders())] == before
     kipctl("reassign", "--rollback", "--yes", *admin.options)
     assert leaders() == before
 
 
-@pytest.mark.spark
-def test_two_workers_on_spark_send_one_run(kipctl: Program, admin: Way, topic: str) -> None:
-    run = ("--record", str(kipctl.folder / "run"))
-    produce = ("perf", "produce", *LOAD, "--topic", topic, "--workers", "2", *run, *JSON)
-    said = json.loads(kipctl(*produce, *admin.options))
-    assert said["records"]["acknowledged"] == RECORDS
-    assert (kipctl.folder / "state" / "kipctl" / "spark.log").exists()
-
-
 def test_stock_clients_log_in_through_the_tap(
     kipctl: Program, admin: Way, topic: str, fetched_kafka: Callable[[str], KafkaJars]
 ) -> None:
+    """Who produces and who consumes makes no difference to how they log in."""
     java = JavaClient(JAVA, find_java().path, fetched_kafka(JAVA).paths)
-    clients: tuple[Client, ...] = (Librdkafka(), java)
     run = ("--record", str(kipctl.folder / "run"))
     with kipctl.start("tap", *run, *JSON, *admin.options) as tap:
         assert tap.stderr is not None
         first = tap.stderr.readline()
         access = admin.access.behind(first.split()[3])
         assert access.security.protocol == "SASL_PLAINTEXT"
-        for client in clients:
-            load = ProducerLoad(topic=topic, num_records=500, throughput=0, record_size=100)
-            with client.producer(load, access) as producer:
-                assert producer.outcome().records == 500
-            wanted = ConsumerLoad(topic=topic, num_records=500, group="g", timeout_s=120)
-            with client.consumer(wanted, access) as consumer:
-                assert consumer.outcome().records == 500
+        load = ProducerLoad(topic=topic, num_records=500, throughput=0, record_size=100)
+        with java.producer(load, access) as producer:
+            assert producer.outcome().records == 500
+        wanted = ConsumerLoad(topic=topic, num_records=500, group="g", timeout_s=120)
+        with Librdkafka().consumer(wanted, access) as consumer:
+            assert consumer.outcome().records == 500
         tap.send_signal(signal.SIGINT)
         out, err = tap.communicate()
     kipctl.keep(first + out + err)
@@ -182,7 +144,7 @@ def test_what_looks_and_changes_nothing_needs_no_more_than_a_reader_has(
     way = Way(secured_lab, secured_lab.client_files[f"{user}-plain"])
 
     def looked(*words: str) -> dict[str, Any]:
-        parsed: dict[str, Any] = json.loads(kipctl(*words, *JSON, *way.options))
+        parsed: dict[str, Any] = json.loads(kipctl.in_this_process(*words, *JSON, *way.options))
         return parsed
 
     leaders = looked("inspect", "leaders", "--topic", topic)
@@ -196,7 +158,7 @@ def test_what_looks_and_changes_nothing_needs_no_more_than_a_reader_has(
     assert {one["reads_from"] for one in selection["partitions"]} == {1, 2}
     hints = looked("inspect", "hints", "--topic", topic)
     assert {one["verdict"] for one in hints["brokers"]} == {verdict}
-    sentence = kipctl("inspect", "hints", "--topic", topic, *way.options).splitlines()[0]
-    assert sentence.startswith(said)
+    text = kipctl.in_this_process("inspect", "hints", "--topic", topic, *way.options)
+    assert text.startswith(said)
     plan = looked("reassign", "--rotate", "--topic", topic, "--dry-run")
     assert len(plan["partitions"]) == PARTITIONS
