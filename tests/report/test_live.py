@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from test_tap_tables import client
 
 from kipctl.progress import ProgressText
 from kipctl.report.live import RunScreen, run_lines, tap_lines
@@ -159,15 +160,10 @@ def test_a_line_of_progress_has_a_bar_where_it_is_known_how_far_it_is(
 
 
 def tapped(number: int) -> dict[str, Any]:
-    return {
-        "client_id": f"c{number}",
-        "software_name": "librdkafka",
-        "software_version": "2.6.0",
-        "connections": {"open": 4},
-        "requests": {"per_second": number, "by_api": {"Produce": 12_000, "Metadata": 5}},
-        "refused_by_hint": {"ignored": 7, "followed": 1},
-        "moves": {"met": 8, "wait_ms": {"p50": 100.2, "p99": 104.0, "max": 104.0}},
-    }
+    moves = {"met": 8, "wait_ms": {"p50": 100.2, "p99": 104.0, "max": 104.0}}
+    seen = client(f"c{number}", version="2.6.0", ignored=7, followed=1) | {"moves": moves}
+    asked = {"per_second": number, "by_api": {"Produce": 12_000, "Metadata": 5}}
+    return seen | {"connections": {"open": 4}, "requests": asked}
 
 
 @pytest.mark.parametrize("height", [24, 40])

@@ -5,6 +5,7 @@ from typing import Any
 from test_html_page import HOSTILE, Elements, svgs
 
 from kipctl.report.html.request_log_page import request_log_page
+from kipctl.report.html.svg import short
 
 
 def fleet_row(software: str, hints: str, clients: int, refused: int) -> dict[str, Any]:
@@ -94,19 +95,15 @@ def test_its_sentence_says_who_uses_hints() -> None:
     assert "Read with care" not in words
 
 
-def test_each_of_several_clusters_has_its_own() -> None:
-    both = log(cluster("first", *TWO), cluster(None, *TWO), broken=2)
-    page = request_log_page(["logs"], both, [in_time("first", "java"), in_time(None, "java")])
-    words = " ".join(Elements(page.html).words)
-    assert "first: 70 requests" in words
+def test_each_of_several_clusters_has_its_own_and_names_are_text() -> None:
+    both = log(cluster(HOSTILE, fleet_row(HOSTILE, "gets", 1, 0)), cluster(None, *TWO), broken=2)
+    over_time = [in_time(HOSTILE, HOSTILE), in_time(None, "java")]
+    page = request_log_page([HOSTILE], both, over_time, HOSTILE)
+    assert "<script" not in page.html
+    elements = Elements(page.html)
+    words = " ".join(elements.words)
+    assert f"{short(HOSTILE, 10)}: 10 requests" in words
     assert "not known: 70 requests" in words
     assert "2 lines are broken, and not counted." in words
-    ids = [attributes["id"] for _, attributes in Elements(page.html).elements if "id" in attributes]
+    ids = [attributes["id"] for _, attributes in elements.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-
-
-def test_names_from_clients_are_text() -> None:
-    document = log(cluster(HOSTILE, fleet_row(HOSTILE, "gets", 1, 0)))
-    page = request_log_page([HOSTILE], document, [in_time(HOSTILE, HOSTILE)], HOSTILE)
-    assert "<script" not in page.html
-    assert Elements(page.html).elements

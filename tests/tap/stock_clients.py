@@ -55,7 +55,7 @@ class Reader(NamedTuple):
 
 
 class StockClient:
-    """A library. Its client ids begin with its name."""
+    """A library. It writes to the topic of its name, with which its client ids begin."""
 
     name: str
     codecs: Sequence[str] = CODECS
@@ -64,10 +64,10 @@ class StockClient:
     def __init__(self) -> None:
         self.errors: list[str] = []
 
-    def writer(self, server: str, topic: str, codec: str) -> Writer:
+    def writer(self, server: str, codec: str) -> Writer:
         raise NotImplementedError
 
-    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
+    def reader(self, server: str, group: str, member: int) -> Reader:
         raise NotImplementedError
 
     def take_errors(self) -> list[str]:
@@ -90,7 +90,7 @@ class StockClient:
         return {
             "bootstrap.servers": server,
             "client.id": f"{self.name}-reader",
-            "group.id": group,
+            "group.id": f"{self.name}-{group}",
             "auto.offset.reset": "earliest",
             "session.timeout.ms": "30000",
         }
@@ -110,10 +110,10 @@ class Java(StockClient):
         self.groups = ("classic", "consumer") if version.startswith("4.") else ("classic",)
         self._jvm, self._log, self._lines_read = jvm, log, 0
 
-    def writer(self, server: str, topic: str, codec: str) -> Writer:
+    def writer(self, server: str, codec: str) -> Writer:
         settings = self.producing(server, codec)
         if codec == TRANSACTIONS:
-            settings |= {"transactional.id": topic, "compression.type": "lz4"}
+            settings |= {"transactional.id": self.name, "compression.type": "lz4"}
         room = {"max.request.size": str(MOST_BYTES), "buffer.memory": str(64 * 1024 * 1024)}
         clients = self._jvm.org.apache.kafka.clients.producer
         producer = clients.KafkaProducer(self._properties(settings | room, "Serializer"))
@@ -122,7 +122,7 @@ class Java(StockClient):
         def send(values: Sequence[bytes]) -> None:
             if codec == TRANSACTIONS:
                 producer.beginTransaction()
-            sent.extend(producer.send(clients.ProducerRecord(topic, value)) for value in values)
+            sent.extend(producer.send(clients.ProducerRecord(self.name, value)) for value in values)
             if codec == TRANSACTIONS:
                 producer.commitTransaction()
 
@@ -138,8 +138,8 @@ class Java(StockClient):
             producer.initTransactions()
         return Writer(send, close)
 
-    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
-        settings = self.reading(server, f"{topic}-{group}")
+    def reader(self, server: str, group: str, member: int) -> Reader:
+        settings = self.reading(server, group)
         if group == "consumer":  # its session is the brokers' to set
             del settings["session.timeout.ms"]
             settings["group.protocol"] = group
@@ -147,7 +147,7 @@ class Java(StockClient):
         settings["isolation.level"] = "read_committed" if member else "read_uncommitted"
         java, clients = self._jvm.java, self._jvm.org.apache.kafka.clients.consumer
         consumer = clients.KafkaConsumer(self._properties(settings, "Deserializer"))
-        consumer.subscribe(java.util.Collections.singletonList(topic))
+        consumer.subscribe(java.util.Collections.singletonList(self.name))
         moment = java.time.Duration.ofMillis(round(_POLL_S * 1000))
 
         def poll() -> list[bytes]:
@@ -206,7 +206,7 @@ class Confluent(StockClient):
 
     name = "confluent-kafka"
 
-    def writer(self, server: str, topic: str, codec: str) -> Writer:
+    def writer(self, server: str, codec: str) -> Writer:
         room = {"message.max.bytes": str(MOST_BYTES), "log_level": "0"}
         producer = Producer(self.producing(server, codec) | room)
 
@@ -216,7 +216,7 @@ class Confluent(StockClient):
 
         def send(values: Sequence[bytes]) -> None:
             for value in values:
-                producer.produce(topic, value, on_delivery=delivered)
+                producer.produce(self.name, value, on_delivery=delivered)
             producer.poll(0)
 
         def close() -> None:
@@ -225,10 +225,10 @@ class Confluent(StockClient):
 
         return Writer(send, close)
 
-    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
+    def reader(self, server: str, group: str, member: int) -> Reader:
         room = {"fetch.message.max.bytes": str(MOST_BYTES), "log_level": "0"}
-        consumer = Consumer(self.reading(server, f"{topic}-{group}") | room)
-        consumer.subscribe([topic])
+        consumer = Consumer(self.reading(server, group) | room)
+        consumer.subscribe([self.name])
 
         def poll() -> list[bytes]:
             messages = consumer.consume(100, _POLL_S)
@@ -251,7 +251,7 @@ class KafkaPython(StockClient):
         has_library = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
         self.codecs = ("none", *(codec for codec, has in has_library.items() if has()))
 
-    def writer(self, server: str, topic: str, codec: str) -> Writer:
+    def writer(self, server: str, codec: str) -> Writer:
         producer = KafkaProducer(
             bootstrap_servers=server,
             client_id=f"{self.name}-{codec}",
@@ -264,7 +264,7 @@ class KafkaPython(StockClient):
         sent: list[Any] = []
 
         def send(values: Sequence[bytes]) -> None:
-            sent.extend(producer.send(topic, value) for value in values)
+            sent.extend(producer.send(self.name, value) for value in values)
 
         def close() -> None:
             producer.close(timeout=_PATIENCE_S)
@@ -273,12 +273,12 @@ class KafkaPython(StockClient):
 
         return Writer(send, close)
 
-    def reader(self, server: str, topic: str, group: str, member: int) -> Reader:
+    def reader(self, server: str, group: str, member: int) -> Reader:
         consumer = KafkaConsumer(
-            topic,
+            self.name,
             bootstrap_servers=server,
             client_id=f"{self.name}-reader",
-            group_id=f"{topic}-{group}",
+            group_id=f"{self.name}-{group}",
             auto_offset_reset="earliest",
             session_timeout_ms=30_000,
             max_partition_fetch_bytes=MOST_BYTES,

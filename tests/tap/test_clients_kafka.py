@@ -26,7 +26,6 @@ from kipctl.cluster.topics import await_no_topics, await_topics, create_topics, 
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.process import wait_until
-from kipctl.tap.clients import Counts
 from kipctl.tap.export import record_batches
 from kipctl.tap.process import TapOutcome, running_tap
 from kipctl.tap.spec import TapSpec
@@ -45,10 +44,10 @@ PATIENCE_S = 300
 
 
 class Work:
-    """A client at work on a topic: producers of every codec, and groups of two consumers."""
+    """A client at work on its topic: producers of every codec, and groups of two consumers."""
 
-    def __init__(self, client: StockClient, server: str, topic: str) -> None:
-        self.client, self.topic = client, topic
+    def __init__(self, client: StockClient, server: str) -> None:
+        self.client = client
         self.written: list[bytes] = []
         self.read: dict[str, list[bytes]] = {group: [] for group in client.groups}
         self.errors: list[str] = []
@@ -101,7 +100,7 @@ class Work:
 
     def _write(self) -> None:
         codecs = self.client.codecs
-        writers = {codec: self.client.writer(self._server, self.topic, codec) for codec in codecs}
+        writers = {codec: self.client.writer(self._server, codec) for codec in codecs}
         while (has_large := self._rounds.get()) is not None:
             for codec, writer in writers.items():
                 values = list(self._values(codec, has_large))
@@ -121,7 +120,7 @@ class Work:
             yield random.Random(next(self._numbers)).randbytes(MEGABYTES_10)
 
     def _read(self, group: str, member: int) -> None:
-        reader = self.client.reader(self._server, self.topic, group, member)
+        reader = self.client.reader(self._server, group, member)
         while not self._over.is_set():
             self.read[group] += map(kept, reader.poll())
         reader.close()
@@ -134,9 +133,9 @@ def kept(value: bytes) -> bytes:
     return f"{len(value)} bytes {hashlib.sha256(value).hexdigest()}".encode()
 
 
-def worked(server: str, lab: Lab, topics: Mapping[StockClient, str]) -> list[Work]:
+def worked(server: str, lab: Lab, clients: Sequence[StockClient]) -> list[Work]:
     """What clients did on their topics, through this server, while leaders rotated."""
-    works = [Work(client, server, topic) for client, topic in topics.items()]
+    works = [Work(client, server) for client in clients]
 
     def all_have(condition: Callable[[Work], bool]) -> bool:
         return wait_until(lambda: all(work.has_failed_or(condition) for work in works), PATIENCE_S)
@@ -151,7 +150,7 @@ def worked(server: str, lab: Lab, topics: Mapping[StockClient, str]) -> list[Wor
         with Cluster(lab.access) as cluster:
             for rotation in range(ROTATIONS):
                 let_write(ROUNDS, has_large=rotation % 2 == 0)
-                assert rotate_own_topics(cluster, list(topics.values())).failures == ()
+                assert rotate_own_topics(cluster, [one.name for one in clients]).failures == ()
                 assert all_have(Work.has_written_all)
     finally:
         for work in works:
@@ -163,11 +162,11 @@ Log = list[tuple[int, int, bytes]]
 """All that is committed in a topic: partition, offset, value (as `kept`), in that order."""
 
 
-def logs_of(server: str, topics: Iterable[str]) -> dict[str, Log]:
+def logs_of(server: str) -> dict[str, Log]:
     settings = {"bootstrap.servers": server, "group.id": "log", "enable.auto.commit": False}
     consumer = Consumer(settings | {"enable.partition.eof": True})
-    unread = {(topic, partition) for topic in topics for partition in range(PARTITIONS)}
-    logs: dict[str, Log] = {topic: [] for topic in topics}
+    unread = {(topic, partition) for topic in NAMES for partition in range(PARTITIONS)}
+    logs: dict[str, Log] = {topic: [] for topic in NAMES}
     try:
         consumer.assign([TopicPartition(*at, 0) for at in unread])
         while unread:
@@ -203,27 +202,27 @@ def written_through(outcome: TapOutcome, directory: Path) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What came of a client's work: in its own words, in the log, and as the tap saw it."""
+    """What came of the clients' work, in their own words, in the log, and as the tap saw it."""
 
-    work: Work
-    log: Log
-    log_through_tap: Log
-    written_through_tap: int
-    counts: Sequence[Counts]
-    versions: set[str]
-    errors_without_tap: set[str]
+    works: Mapping[str, Work]
+    logs: Mapping[str, Log]
+    logs_through_tap: Mapping[str, Log]
+    outcome: TapOutcome
+    written_through_tap: Mapping[str, int]
+    errors_without_tap: Mapping[str, set[str]]
 
 
 @pytest.fixture(scope="module")
-def seen_by_name(
+def seen(
     lab: Lab, fetched_kafka: Callable[[str], KafkaJars], tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, Seen]:
-    topics = [f"through-tap-{name}" for name in NAMES]
+) -> Seen:
+    """All by the names of the clients, which are their topics', too."""
+    folder, server = tmp_path_factory.mktemp("trace"), lab.bootstrap_server
     # A lab keeps no more than 32 MiB of a partition, unless the topic says otherwise.
     configs = {"max.message.bytes": str(MOST_BYTES), "retention.bytes": "-1"}
-    create_topics(lab.access, topics, PARTITIONS, 3, configs=configs)
+    create_topics(lab.access, NAMES, PARTITIONS, 3, configs=configs)
     with ExitStack() as stack, Cluster(lab.access) as cluster:
-        await_topics(cluster, topics)
+        await_topics(cluster, NAMES)
         clients = [
             *(
                 stack.enter_context(java(fetched_kafka(version), tmp_path_factory.mktemp("java")))
@@ -232,36 +231,20 @@ def seen_by_name(
             Confluent(),
             stack.enter_context(KafkaPython().listening()),
         ]
-        seen = seen_through_tap(lab, clients, topics, tmp_path_factory.mktemp("trace"))
-        delete_topics(lab.access, topics)
-        await_no_topics(cluster, topics)
-    return seen
-
-
-def seen_through_tap(
-    lab: Lab, clients: Sequence[StockClient], topics: Sequence[str], folder: Path
-) -> dict[str, Seen]:
-    """By the name of the client, which is the beginning of its client ids."""
-    server = lab.bootstrap_server
-    with running_tap(TapSpec(access=lab.access), folder) as tap:
-        works = worked(tap.bootstrap_server, lab, dict(zip(clients, topics, strict=True)))
-        through = logs_of(tap.bootstrap_server, topics)
-        outcome = tap.stop()
-    assert outcome.messages == ()
-    logs, written = logs_of(server, topics), written_through(outcome, folder)
-    seen = {}
-    for work in works:
-        name, topic = work.client.name, work.topic
-        known = [client for client in outcome.clients if client.identity.client_id.startswith(name)]
-        seen[name] = Seen(
-            work,
-            logs[topic],
-            through[topic],
-            written[topic],
-            [client.counts for client in known],
-            {client.identity.software_version for client in known},
-            errors_without_tap(lab, work),
+        with running_tap(TapSpec(access=lab.access), folder) as tap:
+            works = worked(tap.bootstrap_server, lab, clients)
+            through = logs_of(tap.bootstrap_server)
+            outcome = tap.stop()
+        seen = Seen(
+            {work.client.name: work for work in works},
+            logs_of(server),
+            through,
+            outcome,
+            written_through(outcome, folder),
+            {work.client.name: errors_without_tap(lab, work) for work in works},
         )
+        delete_topics(lab.access, NAMES)
+        await_no_topics(cluster, NAMES)
     return seen
 
 
@@ -273,7 +256,7 @@ def errors_without_tap(lab: Lab, work: Work) -> set[str]:
     met: set[str] = set()
     for _ in range(3):
         if not kinds(work.errors) <= met:
-            (without,) = worked(lab.bootstrap_server, lab, {work.client: work.topic})
+            (without,) = worked(lab.bootstrap_server, lab, [work.client])
             met |= kinds(without.errors)
     return met
 
@@ -283,30 +266,37 @@ def kinds(errors: Iterable[str]) -> set[str]:
     return {re.sub(r"\d+", "#", error) for error in errors}
 
 
-@pytest.fixture(params=NAMES)
-def seen(seen_by_name: Mapping[str, Seen], request: pytest.FixtureRequest) -> Seen:
-    return seen_by_name[request.param]
+each_client = pytest.mark.parametrize("name", NAMES)
 
 
-def test_the_log_holds_what_was_written_once_and_is_the_same_without_the_tap(seen: Seen) -> None:
-    assert seen.log_through_tap == seen.log
-    assert sorted(value for *_, value in seen.log) == sorted(seen.work.written)
-    large = [value for value in seen.work.written if value.startswith(b"10485760 bytes")]
+@each_client
+def test_the_log_holds_what_was_written_once_and_is_the_same_without_the_tap(
+    seen: Seen, name: str
+) -> None:
+    assert seen.logs_through_tap[name] == seen.logs[name]
+    written = seen.works[name].written
+    assert sorted(value for *_, value in seen.logs[name]) == sorted(written)
+    large = [value for value in written if value.startswith(b"10485760 bytes")]
     assert len(large) == (ROTATIONS + 1) // 2
 
 
-def test_every_group_reads_all_of_it(seen: Seen) -> None:
-    for read in seen.work.read.values():
-        assert set(read) == set(seen.work.written)
+@each_client
+def test_every_group_reads_all_of_it(seen: Seen, name: str) -> None:
+    for read in seen.works[name].read.values():
+        assert set(read) == set(seen.works[name].written)
 
 
-def test_it_has_only_errors_that_it_has_without_the_tap(seen: Seen) -> None:
-    assert kinds(seen.work.errors) <= seen.errors_without_tap
+@each_client
+def test_it_has_only_errors_that_it_has_without_the_tap(seen: Seen, name: str) -> None:
+    assert kinds(seen.works[name].errors) <= seen.errors_without_tap[name]
 
 
-def test_nobody_walks_around_the_tap_and_it_reads_all(seen: Seen) -> None:
-    assert seen.written_through_tap == len(seen.log)
-    assert sum(counts.not_decoded for counts in seen.counts) == 0
-    assert sum(counts.leader_errors for counts in seen.counts) > 0
-    name = seen.work.client.name
-    assert seen.versions == {name.removeprefix("java-")} or not name.startswith("java-")
+@each_client
+def test_nobody_walks_around_the_tap_and_it_reads_all(seen: Seen, name: str) -> None:
+    assert seen.outcome.messages == ()
+    assert seen.written_through_tap[name] == len(seen.logs[name])
+    known = [one for one in seen.outcome.clients if one.identity.client_id.startswith(name)]
+    assert sum(one.counts.not_decoded for one in known) == 0
+    assert sum(one.counts.leader_errors for one in known) > 0
+    if name.startswith("java-"):
+        assert {one.identity.software_version for one in known} == {name.removeprefix("java-")}
