@@ -14,7 +14,7 @@ from kipctl.report.replica_selection_tables import (
     walk_answers,
     walk_tables,
 )
-from kipctl.report.tables import Report
+from kipctl.report.tables import Report, Table
 
 
 def row(**more: Any) -> dict[str, Any]:
@@ -55,14 +55,17 @@ def rack(**more: Any) -> dict[str, Any]:
     }
 
 
-def document(**more: Any) -> dict[str, Any]:
+def document(*partitions: dict[str, Any], **more: Any) -> dict[str, Any]:
     empty = {"unreported": [], "rate_over_s": None, "price_per_gb": None, "client": None}
-    return {"partitions": [row()], "racks": [rack()], **empty, **more}
+    return {"partitions": [*partitions], "racks": [rack()], **empty, **more}
+
+
+AWAY = row(partition=1, local=False, reason="no replica in the rack")
 
 
 def test_a_reason_and_its_detail_are_one_sentence() -> None:
     lagging = row(reason="the replica in the rack is not in sync", detail="broker 2 is 9 behind")
-    *_, table = selection_tables(document(partitions=[row(), lagging]))
+    *_, table = selection_tables(document(row(), lagging))
     why = [found[-1] for found in table.rows]
     assert why == [
         "a follower in the rack",
@@ -72,19 +75,16 @@ def test_a_reason_and_its_detail_are_one_sentence() -> None:
 
 
 def test_the_answer_counts_what_stays_in_its_rack_and_says_why_the_rest_does_not() -> None:
-    away = row(local=False, reason="no replica in the rack")
-    said = selection_answer(document(partitions=[row(), away, away]))
-    assert said.first == (
+    assert selection_answer(document(row(), AWAY, AWAY)).first == (
         "1 of 3 reads (each partition from each rack) stay in their rack."
         " The others: no replica in the rack (2)."
     )
-    assert selection_answer(document()).first.endswith(" stay in their rack.")
-    assert selection_answer(document(partitions=[])).first == "No partition is shown, or no rack."
+    assert selection_answer(document(row())).first.endswith(" stay in their rack.")
+    assert selection_answer(document()).first == "No partition is shown, or no rack."
 
 
 def test_reads_alike_are_one_row_those_that_leave_their_rack_first() -> None:
-    away = row(partition=1, local=False, reason="no replica in the rack")
-    _, why, each = selection_tables(document(partitions=[row(), row(partition=2), away]))
+    _, why, each = selection_tables(document(row(), row(partition=2), AWAY))
     assert why.rows == (
         ("b", False, True, "no replica in the rack", 1, "orders-1"),
         ("b", True, True, "a follower in the rack", 2, "orders-0"),
@@ -93,7 +93,7 @@ def test_reads_alike_are_one_row_those_that_leave_their_rack_first() -> None:
 
 
 def test_people_are_shown_a_few_partitions_and_programs_all() -> None:
-    many = document(partitions=[row(partition=number) for number in range(30)])
+    many = document(*(row(partition=number) for number in range(30)))
     report = with_most_rows(Report("", {}, selection_tables(many)))
     few = for_people(report.tables[-1], None)
     assert len(few.rows) == 20
@@ -103,7 +103,7 @@ def test_people_are_shown_a_few_partitions_and_programs_all() -> None:
 
 def test_an_answer_that_the_rules_do_not_explain_is_told() -> None:
     odd = row(reads_from=1, expected=(2, 3), as_expected=False)
-    *_, table = selection_tables(document(partitions=[odd, row(as_expected=None)]))
+    *_, table = selection_tables(document(odd, row(as_expected=None)))
     assert table.notes == ("orders-0 for b: the broker named 1, the rules say 2 or 3.",)
 
 
@@ -113,9 +113,8 @@ def test_rates_and_prices_have_columns_only_where_they_were_asked_for() -> None:
     assert held.rows == (("b", 4, 3, 75.0, 4, 1000, 25.0),)
     assert "of the bytes that the leaders hold" in held.notes[0]
     rates = {"bytes_per_s": 4e6, "cross_bytes_per_s": 1e6, "price_of_30_days": 51.84}
-    priced, *_ = selection_tables(
-        document(racks=[rack(**rates)], rate_over_s=30.0, price_per_gb=0.02)
-    )
+    asked = {"rate_over_s": 30.0, "price_per_gb": 0.02}
+    priced, *_ = selection_tables(document(racks=[rack(**rates)], **asked))
     assert priced.titles[-3:] == ("Bytes/s", "Across racks bytes/s", "Price of 30 days")
     assert priced.rows[0][-3:] == (4e6, 1e6, 51.84)
     assert "over 30 s" in priced.notes[0]
@@ -130,28 +129,27 @@ def test_bytes_that_nobody_told_are_no_zero() -> None:
     assert table.notes[1] == (
         "Partitions whose bytes, or who serves them, are not known: 1; orders-3: broker 1 is gone."
     )
-    whole, alone = selection_tables(
-        document(
-            racks=[rack(bytes_per_s=None, cross_bytes_per_s=0.0, unreported_partitions=1)],
-            rate_over_s=5.0,
-        )
-    )[0].rows[0][-2:]
-    assert (whole, alone) == ("not known", 0.0)
+    partly = rack(bytes_per_s=None, cross_bytes_per_s=0.0, unreported_partitions=1)
+    table, *_ = selection_tables(document(racks=[partly], rate_over_s=5.0))
+    assert table.rows[0][-2:] == ("not known", 0.0)
+
+
+def client_table(**more: Any) -> Table:
+    """Of a client that has read a partition."""
+    read = {"topic": "orders", "partition": 0, "rack": "b", "broker": 2, "broker_rack": "b"}
+    read |= {"records": 10, "bytes": 1000, "agrees": True} | more
+    client = {"name": "librdkafka", "version": "2.16.0", "reads": [read]}
+    return selection_tables(document(row(), client=client))[2]
 
 
 def test_what_a_client_did_stands_beside_it() -> None:
-    read = {"topic": "orders", "partition": 0, "rack": "b", "broker": 2, "broker_rack": "b"}
-    read |= {"records": 10, "bytes": 1000, "agrees": True}
-    client = {"name": "librdkafka", "version": "2.16.0", "reads": [read]}
-    *_, table, _ = selection_tables(document(client=client))
+    table = client_table()
     assert table.title == "Where librdkafka 2.16.0 reads"
     assert table.rows == (("orders", 0, "b", 2, "b", 10, 1000, True),)
     assert table.notes == ()
-    empty = {**client, "reads": [{**read, "broker": None, "records": 0}]}
-    (note,) = selection_tables(document(client=empty))[2].notes
+    (note,) = client_table(broker=None, records=0).notes
     assert note == "A partition without records is read from nowhere."
-    markers = {**client, "reads": [{**read, "records": 1, "bytes": 0}]}
-    (note,) = selection_tables(document(client=markers))[2].notes
+    (note,) = client_table(records=1, bytes=0).notes
     assert note.startswith("Records of 0 bytes are transaction markers")
 
 
