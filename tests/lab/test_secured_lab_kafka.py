@@ -1,11 +1,10 @@
 """Secured labs: whom their brokers let in, with the lab's own files, and what those may do."""
 
-import io
 import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from lab_tools import kipctl_lab
 
 from kipctl import java_properties
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.lab.certificates import Authority
 from kipctl.lab.cluster import Lab
 from kipctl.lab.security import Security
@@ -52,12 +50,16 @@ def in_librdkafkas_words(lab: Lab, name: str) -> dict[str, Any]:
     return given
 
 
-def configuration_of(broker: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """What only those may read who have DescribeConfigs on the cluster. Raises KafkaException."""
-    asked = ConfigResource(ResourceType.BROKER, str(broker))
+def nodes_that_answer(brokers: Sequence[int], settings: dict[str, Any]) -> list[str]:
+    """By the configuration of each, which only those may read who have DescribeConfigs on the
+    cluster. Raises KafkaException."""
     admin = AdminClient(settings)
     admin.poll(0)  # asks for a token
-    answered: dict[str, Any] = admin.describe_configs([asked], request_timeout=20)[asked].result()
+    answered = []
+    for broker in brokers:
+        asked = ConfigResource(ResourceType.BROKER, str(broker))
+        [answer] = admin.describe_configs([asked], request_timeout=20).values()
+        answered.append(answer.result()["node.id"].value)
     return answered
 
 
@@ -78,15 +80,18 @@ def told_why(settings: dict[str, Any]) -> str:
     return str(told[0])
 
 
-def javas(lab: Lab, tool: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+def java_tool(lab: Lab, tool: str, name: str, *arguments: str) -> str:
+    """What one of Kafka's own tools says with a file of the lab's."""
     command = [str(lab.java.path), "-XX:TieredStopAtLevel=1", "-cp", lab.jars.classpath]
     command += [f"org.apache.kafka.tools.{tool}", "--bootstrap-server", lab.bootstrap_server]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=120)
+    command += ["--command-config", str(lab.client_files[name]), *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
-def offsets_by_java(lab: Lab, name: str) -> "subprocess.CompletedProcess[str]":
-    properties = str(lab.client_files[name])
-    return javas(lab, "GetOffsetShell", "--topic", TOPIC, "--command-config", properties)
+def offsets_by_java(lab: Lab, name: str) -> str:
+    return java_tool(lab, "GetOffsetShell", name, "--topic", TOPIC)
 
 
 def refusal(error: KafkaException) -> int:
@@ -126,17 +131,17 @@ def lab_with_topic(secured_lab: Lab) -> Iterator[Lab]:
 @pytest.mark.parametrize("mechanism", FILES[:-1])
 def test_librdkafka_is_let_in_by_every_broker(secured_lab: Lab, user: str, mechanism: str) -> None:
     settings = in_librdkafkas_words(secured_lab, f"{user}-{mechanism}")
-    for broker in (1, 2):
-        assert configuration_of(broker, settings)["node.id"].value == str(broker)
+    assert nodes_that_answer((1, 2), settings) == ["1", "2"]
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_javas_own_tools_take_the_files(lab_with_topic: Lab, file: str) -> None:
-    ran = offsets_by_java(lab_with_topic, f"admin-{file}")
-    assert (ran.returncode, ran.stdout) == (0, f"{TOPIC}:0:1\n"), ran.stderr
-    listing = ("--list", "--command-config", str(lab_with_topic.client_files[f"admin-{file}"]))
-    ran = javas(lab_with_topic, "reassign.ReassignPartitionsCommand", *listing)
-    assert (ran.returncode, ran.stdout) == (0, "No partition reassignments found.\n"), ran.stderr
+    assert offsets_by_java(lab_with_topic, f"admin-{file}") == f"{TOPIC}:0:1\n"
+
+
+def test_javas_tool_for_reassignments_takes_them_too(secured_lab: Lab) -> None:
+    said = java_tool(secured_lab, "reassign.ReassignPartitionsCommand", "admin-plain", "--list")
+    assert said == "No partition reassignments found.\n"
 
 
 @pytest.mark.parametrize("mechanism", ["plain", "scram-sha-256", "scram-sha-512"])
@@ -156,13 +161,11 @@ def test_alice_may_do_nothing(lab_with_topic: Lab) -> None:
     settings = in_librdkafkas_words(lab_with_topic, "alice-scram-sha-512")
     assert topics(settings) == set()
     with pytest.raises(KafkaException) as refused:
-        configuration_of(1, settings)
+        nodes_that_answer([1], settings)
     assert refusal(refused.value) == KafkaError.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaException) as refused:
         create_topic("alices", settings)
     assert refusal(refused.value) == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    ran = offsets_by_java(lab_with_topic, "alice-plain")
-    assert ran.returncode != 0
 
 
 def test_reader_may_look_and_change_nothing(lab_with_topic: Lab) -> None:
@@ -182,13 +185,13 @@ def test_a_restarted_broker_knows_its_users(secured_lab: Lab) -> None:
     Lab.load("secured").restart(1)
     for user in ("admin", "reader"):
         settings = in_librdkafkas_words(secured_lab, f"{user}-scram-sha-512")
-        assert configuration_of(1, settings)["node.id"].value == "1"
+        assert nodes_that_answer([1], settings) == ["1"]
 
 
 def status(name: str, output: str) -> str:
-    environment = Environment(stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO())
-    assert run(["lab", "status", "--name", name, "-o", output], environment) == 0
-    return environment.stdout.getvalue()
+    ended, out, _ = kipctl_lab("status", "--name", name, "-o", output)
+    assert ended == 0
+    return out
 
 
 def test_it_is_told_where_the_files_are(secured_lab: Lab) -> None:
@@ -249,8 +252,7 @@ def test_a_lab_whose_users_are_certificates(make_lab: Callable[..., Lab], tmp_pa
     assert TOPIC in topics(reader)
     assert topics(alice) == set()
     for name in ("admin", "admin-pkcs12"):
-        ran = offsets_by_java(lab, name)
-        assert (ran.returncode, ran.stdout) == (0, f"{TOPIC}:0:1\n"), ran.stderr
+        assert offsets_by_java(lab, name) == f"{TOPIC}:0:1\n"
     own = ("ssl.certificate.location", "ssl.key.location")
     nobody = {key: value for key, value in admin.items() if key not in own}
     assert "SSL alert" in told_why(nobody)  # which one is up to Java
