@@ -12,6 +12,7 @@ import warnings
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from functools import cache
+from pkgutil import iter_modules
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from uuid import UUID
@@ -21,62 +22,50 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
+import kipctl.protocol
 from kipctl.protocol.api_versions import ApiVersionsRequest
-from kipctl.protocol.describe_cluster import DescribeClusterRequest
-from kipctl.protocol.describe_configs import DescribeConfigsRequest
-from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
-from kipctl.protocol.describe_quorum import DescribeQuorumRequest
-from kipctl.protocol.describe_topic_partitions import DescribeTopicPartitionsRequest
-from kipctl.protocol.elect_leaders import ElectLeadersRequest
-from kipctl.protocol.fetch import FetchRequest
-from kipctl.protocol.find_coordinator import FindCoordinatorRequest
-from kipctl.protocol.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kipctl.protocol.init_producer_id import InitProducerIdRequest
-from kipctl.protocol.list_offsets import ListOffsetsRequest
-from kipctl.protocol.message import ZERO_UUID, Field, Message
-from kipctl.protocol.metadata import MetadataRequest
-from kipctl.protocol.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from kipctl.protocol.produce import ProduceRequest
-from kipctl.protocol.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ListPartitionReassignmentsRequest,
-)
-from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kipctl.protocol.message import ZERO_UUID, Field, Message, Request
 from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
-from kipctl.protocol.topics import CreateTopicsRequest, DeleteTopicsRequest
 
-# What kipctl speaks, written out: request class -> lowest and highest version.
-REQUESTS = {
-    ProduceRequest: (3, 13),
-    FetchRequest: (4, 18),
-    ListOffsetsRequest: (1, 11),
-    MetadataRequest: (0, 13),
-    FindCoordinatorRequest: (0, 6),
-    ApiVersionsRequest: (0, 5),
-    InitProducerIdRequest: (0, 6),
-    OffsetForLeaderEpochRequest: (2, 4),
-    DescribeConfigsRequest: (1, 4),
-    DescribeLogDirsRequest: (1, 5),
-    ElectLeadersRequest: (0, 2),
-    IncrementalAlterConfigsRequest: (0, 1),
-    AlterPartitionReassignmentsRequest: (0, 1),
-    ListPartitionReassignmentsRequest: (0, 0),
-    DescribeQuorumRequest: (0, 2),
-    DescribeClusterRequest: (0, 2),
-    DescribeTopicPartitionsRequest: (0, 0),
-    ShareFetchRequest: (1, 2),
-    ShareAcknowledgeRequest: (1, 2),
-    SaslHandshakeRequest: (0, 1),
-    SaslAuthenticateRequest: (0, 2),
-    CreateTopicsRequest: (2, 7),
-    DeleteTopicsRequest: (1, 6),
+# What kipctl speaks, written out: lowest and highest version.
+VERSIONS = {
+    "Produce": (3, 13),
+    "Fetch": (4, 18),
+    "ListOffsets": (1, 11),
+    "Metadata": (0, 13),
+    "FindCoordinator": (0, 6),
+    "ApiVersions": (0, 5),
+    "InitProducerId": (0, 6),
+    "OffsetForLeaderEpoch": (2, 4),
+    "DescribeConfigs": (1, 4),
+    "DescribeLogDirs": (1, 5),
+    "ElectLeaders": (0, 2),
+    "IncrementalAlterConfigs": (0, 1),
+    "AlterPartitionReassignments": (0, 1),
+    "ListPartitionReassignments": (0, 0),
+    "DescribeQuorum": (0, 2),
+    "DescribeCluster": (0, 2),
+    "DescribeTopicPartitions": (0, 0),
+    "ShareFetch": (1, 2),
+    "ShareAcknowledge": (1, 2),
+    "SaslHandshake": (0, 1),
+    "SaslAuthenticate": (0, 2),
+    "CreateTopics": (2, 7),
+    "DeleteTopics": (1, 6),
 }
+REQUESTS: dict[type[Request[Any]], tuple[int, int] | None] = {
+    cls: VERSIONS.get(cls.__name__.removesuffix("Request"))
+    for name in sorted(module.name for module in iter_modules(kipctl.protocol.__path__))
+    for cls in vars(importlib.import_module(f"kipctl.protocol.{name}")).values()
+    if isinstance(cls, type) and issubclass(cls, Request) and cls is not Request
+}
+"""Those that there are."""
 
 ALL_VERSIONS = [
     (cls, version)
-    for request, (first, last) in REQUESTS.items()
+    for request in REQUESTS
     for cls in (request, request.response)
-    for version in range(first, last + 1)
+    for version in range(cls.api.versions[0], cls.api.versions[1] + 1)
 ]
 
 UNKNOWN_TO_ALL = {(cls, 5) for cls in (ApiVersionsRequest, ApiVersionsRequest.response)}
