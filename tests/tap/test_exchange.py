@@ -26,6 +26,11 @@ from tap_messages import (
 
 from kipctl.protocol.api import encode_request
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from kipctl.protocol.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -39,6 +44,7 @@ from kipctl.protocol.message import decode, encode
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
+from kipctl.protocol.records import BATCH_HEADER_SIZE
 from kipctl.tap import recorder as recorder_module
 from kipctl.tap.rewrite import read_answer
 
@@ -88,6 +94,21 @@ def test_endpoints_are_the_taps_and_a_hint_agrees_with_its_endpoint(wire):
     assert (at.host, at.port) == ("tap", PORTS[2] + TAP_PORTS)
 
 
+def test_endpoints_of_other_answers_are_the_taps_too(wire):
+    brokers = tuple(DescribeClusterBroker(node, HOST, port) for node, port in PORTS.items())
+    answer = DescribeClusterResponse(brokers=brokers)
+    seen = wire.connect(1).call(DescribeClusterRequest(), answer, version=1)
+    assert [(at.host, at.port) for at in seen.brokers] == [
+        ("tap", port + TAP_PORTS) for port in PORTS.values()
+    ]
+
+
+@pytest.mark.parametrize(("version", "topics"), [(0, 1), (1, 0)])
+def test_metadata_of_no_topic_is_that_of_all_in_version_0_alone(wire, version, topics):
+    wire.connect(1).call(MetadataRequest(topics=()), metadata((1, 0)), version=version)
+    assert wire.rows("rpcs", "topics") == [(topics,)]
+
+
 AT_TAP = LeaderHint(2, 1, NodeEndpoint(2, "tap", PORTS[2] + TAP_PORTS), is_draft=True)
 """A client that reads a draft's hints stays with the tap, too."""
 
@@ -126,6 +147,16 @@ def test_a_broker_that_appears_or_moves_gets_a_listener(wire):
 def test_an_answer_without_endpoints_passes_as_it_came(wire):
     asked, answer = produce((0, records(1)), (1, records(2))), produced((1, 0), (0, 0))
     assert wire.connect(1).call(asked, answer, version=9) == answer
+    assert wire.rows("batches", "partition", "records") == [(1, 2), (0, 1)]
+
+
+def test_batches_of_any_length_are_read(wire):
+    """Lengths from 128 on take two bytes."""
+    peer, batches = wire.connect(1), [records(1, bytes(size)) for size in range(50, 200)]
+    for batch in batches:
+        peer.call(produce((0, batch), (1, batch)), produced((0, 0), (1, 0)))
+    found = sorted(wire.rows("batches", "partition", "bytes"))
+    assert found == [(at, len(batch) - BATCH_HEADER_SIZE) for at in (0, 1) for batch in batches]
 
 
 def test_a_request_without_answer_is_not_waited_for(wire):

@@ -40,8 +40,9 @@ def waiting(wire) -> int:
     return sum(client.waiting for client in wire.observer.clients.values())
 
 
-def test_a_batch_that_succeeds_at_once(wire):
-    wire.connect(1).call(sent(records(3)), DONE, took_us=1500, version=9)
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+def test_a_batch_that_succeeds_at_once(wire, version):
+    wire.connect(1).call(sent(records(3)), DONE, took_us=1500, version=version)
     (row,) = wire.rows("batches")
     assert (row["topic"], row["partition"], row["records"], row["first_seq"]) == (TOPIC, 0, 3, 0)
     assert row["acked_us"] - row["sent_us"] == 1500
@@ -76,10 +77,22 @@ def test_a_followed_hint(wire):
 
 def test_of_batches_that_met_the_same_moved_leader_the_longest_wait_counts(wire):
     client = wire.observer.client(Identity("c", "", ""))
+
+    def met(epoch, wait_us):
+        client.met(PartitionId(TOPIC, 0), 0, epoch, wait_us)
+        return client.counts.moves
+
     for wait_us in (10, 30, 20):
-        client.met(PartitionId(TOPIC, 0), 0, 1, wait_us)
-    client.met(PartitionId(TOPIC, 0), 0, 2, 5)
-    assert (client.counts.moves, client.waits_us) == (2, (5, 30, 30))
+        assert met(1, wait_us) == 1
+    assert met(2, 5) == 2
+    assert client.waits_us == (5, 30, 30)
+    for epoch in range(3, 101):
+        assert met(epoch, 1000 + epoch) == epoch
+    assert client.waits_us == (1050, 1099, 1100)
+    for epoch in range(101, 252):
+        met(epoch, 0)
+    assert met(2, 5) == 251
+    assert met(1, 30) == 252  # the last 250 are remembered
 
 
 def test_a_batch_refused_across_two_moves_waited_for_each_by_itself(wire):
@@ -212,13 +225,18 @@ def test_another_batch_of_the_same_producer_is_not_taken_for_one_that_waits(wire
 
 
 def test_a_batch_that_waited_for_longer_than_any_client_lets_it_is_over(wire):
-    peer = refused_at_once(wire, records(1), answer=HINTED)
-    wire.after(121_000_000)
+    peer = refused_at_once(wire, in_sequence(0), answer=HINTED)
+    wire.after(60_000_000)
+    peer.call(sent(in_sequence(1)), REFUSED)
+    wire.after(61_000_000)
     wire.observer.tick(wire.now)
+    assert waiting(wire) == 1
+    for sequence in (0, 1):
+        peer.call(sent(in_sequence(sequence)), DONE)
     assert waiting(wire) == 0
-    peer.call(sent(records(1)), DONE)
-    assert wire.rows("batches", "error", "attempts") == [(NOT_LEADER, 1), (0, 1)]
-    assert wire.rows("redirects", "decision", "to_broker") == [("ignored", None)]
+    found = wire.rows("batches", "first_seq", "error", "attempts")
+    assert found == [(0, NOT_LEADER, 1), (2, 0, 1), (1, 0, 2)]
+    assert wire.rows("redirects", "decision", "to_broker")[0] == ("ignored", None)
 
 
 def test_records_put_together_anew_are_the_batches_that_waited(wire):

@@ -11,6 +11,7 @@ from kipctl.protocol.primitives import MalformedFrame
 from kipctl.tap.frames import Frames
 
 FRAMES = [encode_request(request, version, n, "c") for n, (request, version) in enumerate(EXCHANGE)]
+FRAMES.append(bytes(4))  # of no bytes: what that means is for others to say
 STREAM = b"".join(FRAMES)
 
 
