@@ -12,23 +12,22 @@ import warnings
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from functools import cache
-from pkgutil import iter_modules
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from all_requests import ALL_REQUESTS
 from kio.index import load_payload_module
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-import kipctl.protocol
 from kipctl.protocol.api_versions import ApiVersionsRequest
-from kipctl.protocol.message import ZERO_UUID, Field, Message, Request
+from kipctl.protocol.message import ZERO_UUID, Field, Message
 from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
 
 # What kipctl speaks, written out: lowest and highest version.
-VERSIONS = {
+REQUESTS = {
     "Produce": (3, 13),
     "Fetch": (4, 18),
     "ListOffsets": (1, 11),
@@ -53,17 +52,9 @@ VERSIONS = {
     "CreateTopics": (2, 7),
     "DeleteTopics": (1, 6),
 }
-REQUESTS: dict[type[Request[Any]], tuple[int, int] | None] = {
-    cls: VERSIONS.get(cls.__name__.removesuffix("Request"))
-    for name in sorted(module.name for module in iter_modules(kipctl.protocol.__path__))
-    for cls in vars(importlib.import_module(f"kipctl.protocol.{name}")).values()
-    if isinstance(cls, type) and issubclass(cls, Request) and cls is not Request
-}
-"""Those that there are."""
-
 ALL_VERSIONS = [
     (cls, version)
-    for request in REQUESTS
+    for request in ALL_REQUESTS
     for cls in (request, request.response)
     for version in range(cls.api.versions[0], cls.api.versions[1] + 1)
 ]

@@ -7,12 +7,12 @@ from functools import cache
 from random import Random
 
 import pytest
+from all_requests import ALL_REQUESTS
 from campaigns import as_many, campaign, chance
 from looped import looped
 from protocol_oracles import (
     ALL_VERSIONS,
     KAFKA_PYTHON,
-    REQUESTS,
     Fill,
     from_kafka_python,
     kafka_python_class,
@@ -32,7 +32,7 @@ from kipctl.protocol.produce import (
 )
 
 each_message = looped("cls, version", ALL_VERSIONS)
-each_request = looped("cls, version", [known for known in KAFKA_PYTHON if known[0] in REQUESTS])
+each_request = looped("cls, version", [known for known in KAFKA_PYTHON if known[0] in ALL_REQUESTS])
 
 
 @cache

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from all_requests import ALL_REQUESTS
 from campaigns import as_many, campaign, chance
 from kio.index import UnknownEntity
 from looped import noted
@@ -13,7 +14,6 @@ from protocol_oracles import (
     REQUESTS,
     UNKNOWN_TO_ALL,
     UNKNOWN_TO_KAFKA_PYTHON,
-    VERSIONS,
     Fill,
     kafka_python_bytes,
     kafka_python_class,
@@ -39,7 +39,7 @@ def messages(cls, version):
 
 
 @campaign
-@pytest.mark.parametrize("request_class", REQUESTS, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("request_class", ALL_REQUESTS, ids=lambda cls: cls.__name__)
 def test_others_write_and_read_the_same_bytes_as_the_same_message(request_class):
     for cls, version in (one for one in ALL_VERSIONS if one[0].api is request_class.api):
         with noted(cls, version):
@@ -59,10 +59,10 @@ def test_others_write_and_read_the_same_bytes_as_the_same_message(request_class)
 
 
 def test_the_table_names_every_message_and_version_of_kipctl():
-    assert {cls.__name__.removesuffix("Request") for cls in REQUESTS} == set(VERSIONS)
-    for request, versions in REQUESTS.items():
+    spoken = {cls.__name__.removesuffix("Request"): cls.api.versions for cls in ALL_REQUESTS}
+    assert spoken == REQUESTS
+    for request in ALL_REQUESTS:
         assert request.api is request.response.api
-        assert request.api.versions == versions
 
 
 def test_the_oracles_know_every_version_that_kipctl_knows():
@@ -80,7 +80,8 @@ def test_the_oracles_know_every_version_that_kipctl_knows():
 
 
 def test_the_oracles_know_no_newer_version_of_these_messages():
-    for request, (_, last) in REQUESTS.items():
+    for request in ALL_REQUESTS:
+        last = request.api.versions[1]
         if request in UNKNOWN_TO_KAFKA_PYTHON:
             with pytest.raises(UnknownEntity):
                 kio_class(request, last + 1)

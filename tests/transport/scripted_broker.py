@@ -7,40 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, NamedTuple, Self
 
-from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from kipctl.protocol.describe_cluster import DescribeClusterRequest
-from kipctl.protocol.describe_configs import DescribeConfigsRequest
-from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
-from kipctl.protocol.elect_leaders import ElectLeadersRequest
-from kipctl.protocol.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kipctl.protocol.list_offsets import ListOffsetsRequest
-from kipctl.protocol.message import Request, Response, decode, encode
-from kipctl.protocol.metadata import MetadataRequest
-from kipctl.protocol.produce import ProduceRequest
-from kipctl.protocol.reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ListPartitionReassignmentsRequest,
-)
-from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from all_requests import ALL_REQUESTS
 
-_REQUESTS: dict[int, type[Request[Any]]] = {
-    cls.api.key: cls
-    for cls in (
-        AlterPartitionReassignmentsRequest,
-        ApiVersionsRequest,
-        DescribeClusterRequest,
-        DescribeConfigsRequest,
-        DescribeLogDirsRequest,
-        ElectLeadersRequest,
-        IncrementalAlterConfigsRequest,
-        ListOffsetsRequest,
-        ListPartitionReassignmentsRequest,
-        MetadataRequest,
-        ProduceRequest,
-        SaslAuthenticateRequest,
-        SaslHandshakeRequest,
-    )
-}
+from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.message import Response, decode, encode
+
+_REQUESTS = {cls.api.key: cls for cls in ALL_REQUESTS}
 
 VERSIONS = {0: (0, 13), 2: (1, 8), 3: (0, 13), 18: (0, 4), 43: (0, 2), 46: (0, 0), 60: (0, 2)}
 
