@@ -1,6 +1,5 @@
 """Refuses whatever a command would begin: processes, connections, files. Used by tests."""
 
-import io
 import os
 import sys
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
+from in_process import kipctl
+from one_process import Said
 
 _BEGINNINGS = frozenset(
     {
@@ -82,12 +81,9 @@ def nothing_begins() -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A command's exit status, what it wrote, and what was about to begin."""
+class Outcome(Said):
+    """Of a command, and what was about to begin."""
 
-    status: int
-    out: str
-    err: str
     begun: list[str]
 
     @property
@@ -98,12 +94,11 @@ class Outcome:
 
 def outcome(words: list[str], folder: Path, servers: str = "127.0.0.1:1") -> Outcome:
     """Of a command in this process, which is kept from beginning anything."""
-    out, err = io.StringIO(), io.StringIO()
     variables = {
         "KIPCTL_BOOTSTRAP_SERVER": servers,
         "KIPCTL_RUNS": str(folder / "runs"),
         "XDG_STATE_HOME": str(folder / "state"),
     }
     with nothing_begins() as begun:
-        status = run(words, Environment(io.StringIO(), out, err, variables))
-    return Outcome(status, out.getvalue(), err.getvalue(), begun)
+        said = kipctl(*words, **variables)
+    return Outcome(said.status, said.out, said.err, begun)

@@ -1,13 +1,11 @@
 """Whatever a command line misspells, the name that was probably meant is said."""
 
-import io
 import re
 from pathlib import Path
 
 import pytest
+from in_process import kipctl
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cluster.moves.election_request import require_known
 from kipctl.cluster.moves.election_until_balanced import preferred_on
 from kipctl.cluster.moves.planners.options import brokers_of
@@ -58,12 +56,9 @@ def refused(tmp_path: Path, *arguments: str) -> str:
     variables = {"XDG_CONFIG_HOME": str(tmp_path), "KIPCTL_RUNS": str(tmp_path / "runs")}
     add_cluster(clusters_file(variables), NamedCluster("staging-east", "127.0.0.1:1"))
     (runs_folder(variables) / "before-upgrade").mkdir(parents=True, exist_ok=True)
-    environment = Environment(
-        stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO(), variables=variables
-    )
-    assert run(list(arguments), environment) == ExitStatus.USAGE
-    assert isinstance(environment.stderr, io.StringIO)
-    return environment.stderr.getvalue()
+    said = kipctl(*arguments, **variables)
+    assert said.status == ExitStatus.USAGE
+    return said.err
 
 
 @pytest.mark.parametrize(
@@ -113,8 +108,7 @@ def test_a_missing_run_says_how_runs_are_listed(tmp_path: Path, command: str) ->
 
 @pytest.mark.parametrize("line", ["", "reassign", "inspect", "inspect leaders", "runs compare"])
 def test_h_is_help(line: str) -> None:
-    environment = Environment(io.StringIO(), io.StringIO(), io.StringIO(), {})
-    assert run([*line.split(), "-h"], environment) == ExitStatus.DONE
+    assert kipctl(*line.split(), "-h").status == ExitStatus.DONE
 
 
 def test_a_command_that_is_nowhere_is_no_other(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from in_process import Terminal
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
@@ -19,11 +20,6 @@ from kipctl.lab.certificates import Authority
 from kipctl.process import Process, current_process
 from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def environment(
@@ -66,10 +62,7 @@ def test_only_what_was_asked_for_goes_on(typed: str, answer: str, goes_on: bool)
 
 
 def test_ctrl_c_at_a_question_says_that_nothing_was_changed() -> None:
-    class Interrupted(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
+    class Interrupted(Terminal):
         def readline(self, size: int | None = -1) -> str:
             raise KeyboardInterrupt
 

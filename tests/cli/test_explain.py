@@ -7,23 +7,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from in_process import Terminal, kipctl
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cli.explain import findings, other_pages
 
 REPOSITORY = Path(__file__).parents[2]
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def explained(*words: str, stdout: io.StringIO | None = None) -> tuple[int, str, str]:
-    out, err = stdout or io.StringIO(), io.StringIO()
-    status = run(["explain", *words], Environment(io.StringIO(), out, err, {}))
-    return status, out.getvalue(), err.getvalue()
+    said = kipctl("explain", *words, stdout=stdout)
+    return said.status, said.out, said.err
 
 
 def test_off_a_terminal_it_is_the_page_itself() -> None:

@@ -1,6 +1,5 @@
 """What every command has in common: exit statuses, messages, pipes and Ctrl-C."""
 
-import io
 import os
 import signal
 import subprocess
@@ -10,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from in_process import kipctl
 from typer.models import CommandInfo
 
 from kipctl import __version__, errors
-from kipctl.cli.app import app, run
-from kipctl.cli.environment import Environment
+from kipctl.cli.app import app
 from kipctl.errors import ExitStatus, KipctlError
 
 AddCommand = Callable[[Callable[[], None]], None]
@@ -58,9 +57,8 @@ def add_command(monkeypatch: pytest.MonkeyPatch) -> AddCommand:
 
 
 def outcome(*arguments: str) -> tuple[int, str, str]:
-    environment = Environment(stdin=io.StringIO(), stdout=io.StringIO(), stderr=io.StringIO())
-    status = run(list(arguments), environment)
-    return status, environment.stdout.getvalue(), environment.stderr.getvalue()
+    said = kipctl(*arguments)
+    return said.status, said.out, said.err
 
 
 def program(body: str) -> subprocess.Popen[str]:

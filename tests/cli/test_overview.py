@@ -1,12 +1,10 @@
 """`kipctl` alone: what it says of each state of the world, by table."""
 
-import io
 from pathlib import Path
 
 import pytest
+from in_process import kipctl
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cli.overview import Health, Overview, in_one_line, next_commands, sentences
 from kipctl.errors import ExitStatus
 
@@ -135,10 +133,8 @@ def test_the_last_run_is_among_what_to_type_next() -> None:
 
 
 def test_a_cluster_that_does_not_answer_ends_with_its_status(tmp_path: Path) -> None:
-    out, err = io.StringIO(), io.StringIO()
-    variables = {"KIPCTL_BOOTSTRAP_SERVER": "127.0.0.1:1", "XDG_STATE_HOME": str(tmp_path)}
-    variables |= {"XDG_CONFIG_HOME": str(tmp_path), "KIPCTL_RUNS": str(tmp_path / "runs")}
-    status = run([], Environment(io.StringIO(), out, err, variables))
-    assert status == ExitStatus.UNREACHABLE == 3
-    assert out.getvalue().startswith("Cluster 127.0.0.1:1: ")
-    assert "kipctl clusters test --help" in out.getvalue()
+    folders = dict.fromkeys(("XDG_STATE_HOME", "XDG_CONFIG_HOME", "KIPCTL_RUNS"), str(tmp_path))
+    said = kipctl(KIPCTL_BOOTSTRAP_SERVER="127.0.0.1:1", **folders)
+    assert said.status == ExitStatus.UNREACHABLE == 3
+    assert said.out.startswith("Cluster 127.0.0.1:1: ")
+    assert "kipctl clusters test --help" in said.out

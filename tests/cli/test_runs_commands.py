@@ -1,16 +1,14 @@
 """`kipctl runs list`, `show`, `export`, `remove`: what a user sees of the store."""
 
 import inspect
-import io
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from in_process import kipctl
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cli.runs import compare
 from kipctl.pipeline.compare import UNITS
 from kipctl.trace.codes import PHASES
@@ -75,21 +73,8 @@ class Store:
         return recorded
 
     def kipctl(self, *words: str, typed: str | None = None) -> tuple[int, str, str]:
-        environment = Environment(
-            stdin=io.StringIO() if typed is None else Terminal(typed),
-            stdout=io.StringIO(),
-            stderr=io.StringIO(),
-            variables={"KIPCTL_RUNS": str(self.folder)},
-        )
-        status = run(["runs", *words], environment)
-        assert isinstance(environment.stdout, io.StringIO)
-        assert isinstance(environment.stderr, io.StringIO)
-        return status, environment.stdout.getvalue(), environment.stderr.getvalue()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+        said = kipctl("runs", *words, typed=typed, KIPCTL_RUNS=str(self.folder))
+        return said.status, said.out, said.err
 
 
 @pytest.fixture

@@ -68,7 +68,9 @@ def python_without_spark(tmp_path_factory: pytest.TempPathFactory) -> Python:
         for entry in Path(place).iterdir():
             if entry.name.partition("-")[0] not in MODULES:
                 (folder / entry.name).symlink_to(entry)
-    path = os.pathsep.join(map(str, (folder, REPOSITORY, REPOSITORY / "tests" / "cli")))
+    path = os.pathsep.join(
+        map(str, (folder, REPOSITORY, REPOSITORY / "tests" / "cli", REPOSITORY / "tests"))
+    )
     state = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CACHE_HOME": str(folder / "cache")}
 
     def run(program: str, *arguments: str) -> str:

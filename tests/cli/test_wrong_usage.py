@@ -1,15 +1,12 @@
 """Options that do not go together, or mean nothing: what is said of them before anything begins."""
 
-import io
 import shlex
 import socket
 from pathlib import Path
 
 import pytest
+from in_process import kipctl
 from nothing_begun import outcome
-
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 
 REFUSED = {
     "reassign": [
@@ -146,13 +143,11 @@ def test_a_bootstrap_server_that_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_an_unreachable_cluster(command: str) -> None:
-    out, err = io.StringIO(), io.StringIO()
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # bound but not listening: it refuses connections
         address = f"127.0.0.1:{closed.getsockname()[1]}"
-        variables = {"KIPCTL_BOOTSTRAP_SERVER": address}
-        status = run(command.split(), Environment(io.StringIO(), out, err, variables))
-    assert (status, out.getvalue()) == (3, "")
-    assert len(err.getvalue().splitlines()) <= 3
-    assert address in err.getvalue()
-    assert "Check --bootstrap-server" in err.getvalue()
+        said = kipctl(*command.split(), KIPCTL_BOOTSTRAP_SERVER=address)
+    assert (said.status, said.out) == (3, "")
+    assert len(said.err.splitlines()) <= 3
+    assert address in said.err
+    assert "Check --bootstrap-server" in said.err
