@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
+from rows import rows_of
 
 from kipctl.measure.consumer_summary import (
     DETAILED_HEADER,
@@ -24,19 +24,10 @@ from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import RangeCase, RangeHandling
-from kipctl.trace.columns import COLUMNS
-from kipctl.trace.rows import IntRows
 from kipctl.transport.access import Access
 
 START_US = 7_000_000
 FENCED_LEADER_EPOCH = 74
-
-
-def rows(dataset: str, *named: dict[str, int]) -> IntRows:
-    columns = COLUMNS[dataset]
-    return np.array(
-        [[one.get(name, 0) for name in columns] for one in named], dtype=np.int64
-    ).reshape(len(named), len(columns))
 
 
 def read(at_ms: int, broker: int, records: int = 10, **more: int) -> dict[str, int]:
@@ -82,11 +73,11 @@ def measured(
         cpu_s=0.5,
         stopped=False,
     )
-    calls, requests = FetchCalls(), rows("rpcs", *(rpcs or []))
+    calls, requests = FetchCalls(), rows_of("rpcs", *(rpcs or []))
     answers = Answers(calls.add(requests))
     for one in reads:  # in files of many rows they come in pieces
-        answers.add(rows("reads", one))
-    return MeasuredConsume(outcome, answers, calls, metadata_calls(requests), rows("redirects"))
+        answers.add(rows_of("reads", one))
+    return MeasuredConsume(outcome, answers, calls, metadata_calls(requests), rows_of("redirects"))
 
 
 @pytest.mark.parametrize(
@@ -167,8 +158,8 @@ def test_the_line_of_kafkas_tool_has_its_headers_fields() -> None:
 
 
 def test_interval_lines_add_up() -> None:
-    first, records, size = interval_line(rows("reads", read(1, 1, 10)), 0, 0, 2.0, str)
-    second, records, size = interval_line(rows("reads", read(2, 1, 30)), records, size, 2.0, str)
+    first, records, size = interval_line(rows_of("reads", read(1, 1, 10)), 0, 0, 2.0, str)
+    second, records, size = interval_line(rows_of("reads", read(2, 1, 30)), records, size, 2.0, str)
     assert (records, size) == (40, 4000)
     assert first.split(", ")[4:6] == ["10", "5.0000"]
     assert second.split(", ")[4:6] == ["40", "15.0000"]

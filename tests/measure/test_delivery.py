@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns import as_many, campaign, chance
+from rows import rows_of
 
 from kipctl.measure.delivery import Delivery, follow_batches, match_delivery
 from kipctl.measure.matching import Source
@@ -16,13 +18,6 @@ from kipctl.trace.rows import IntRows
 START_US = 5_000_000
 INTERVAL_NS = 1_000_000
 """A record each millisecond."""
-
-
-def rows(dataset: str, *named: dict[str, int]) -> IntRows:
-    columns = COLUMNS[dataset]
-    return np.array(
-        [[one.get(name, 0) for name in columns] for one in named], dtype=np.int64
-    ).reshape(len(named), len(columns))
 
 
 def batch(partition: int, first_seq: int, records: int, base_offset: int, **more: int) -> Any:
@@ -53,30 +48,49 @@ def read(partition: int, fetch_offset: int, records: int, at_ms: float, **more: 
 
 def delivered(batches: list[Any], reads: list[Any], skip: int = 0) -> Delivery:
     return match_delivery(
-        lambda: [rows("batches", *batches)],
-        lambda: [rows("reads", *reads)],
+        lambda: [rows_of("batches", *batches)],
+        lambda: [rows_of("reads", *reads)],
         START_US,
         INTERVAL_NS,
         skip,
     )
 
 
-def test_each_record_is_timed_from_its_own_intended_time_to_the_answer_that_brought_it() -> None:
-    found = delivered(
-        [batch(0, 0, 2, base_offset=10), batch(1, 2, 1, base_offset=0)],
-        [read(0, 10, 2, at_ms=7), read(1, 0, 1, at_ms=4)],
-    )
-    # Records 0 and 1 came at 7 ms, record 2 at 4 ms.
-    assert found.times.latency.values.tolist() == [2000, 6000, 7000]
-    assert (found.delivered, found.missing, found.extra) == (3, 0, 0)
-
-
-def test_one_answer_may_bring_several_batches_and_come_in_any_order_of_rows() -> None:
-    found = delivered(
-        [batch(0, 0, 1, 0), batch(0, 1, 1, 1), batch(0, 2, 1, 2)],
-        [read(0, 2, 1, at_ms=9), read(0, 0, 2, at_ms=5)],
-    )
-    assert found.times.latency.values.tolist() == [4000, 5000, 7000]
+@pytest.mark.parametrize(
+    ("batches", "reads", "times_us"),
+    [
+        # Records 0 and 1 came at 7 ms, record 2 at 4 ms.
+        (
+            [batch(0, 0, 2, base_offset=10), batch(1, 2, 1, base_offset=0)],
+            [read(0, 10, 2, at_ms=7), read(1, 0, 1, at_ms=4)],
+            [2000, 6000, 7000],
+        ),
+        # One answer brings several batches; rows come in any order.
+        (
+            [batch(0, 0, 1, 0), batch(0, 1, 1, 1), batch(0, 2, 1, 2)],
+            [read(0, 2, 1, at_ms=9), read(0, 0, 2, at_ms=5)],
+            [4000, 5000, 7000],
+        ),
+        # Answers without records bring nothing.
+        (
+            [batch(0, 0, 1, 0)],
+            [
+                read(0, 0, 0, at_ms=1, preferred_read_replica=2),
+                read(0, 0, 0, at_ms=2, error=74, next_offset=-1),
+                read(0, 0, 1, at_ms=3),
+            ],
+            [3000],
+        ),
+        # A batch that was read twice came when it was read first.
+        ([batch(0, 0, 2, 0)], [read(0, 0, 3, at_ms=8), read(0, 0, 2, at_ms=30)], [7000, 8000]),
+    ],
+)
+def test_each_record_is_timed_from_its_own_intended_time_to_the_answer_that_brought_it(
+    batches: list[Any], reads: list[Any], times_us: list[int]
+) -> None:
+    found = delivered(batches, reads)
+    assert found.times.latency.values.tolist() == times_us
+    assert (found.delivered, found.missing) == (len(times_us), 0)
 
 
 @pytest.mark.parametrize(
@@ -121,24 +135,6 @@ def test_what_the_consumer_read_again_came_twice_and_is_nobody_elses() -> None:
         [read(0, 0, 6, at_ms=20), read(0, 4, 6, at_ms=30), read(0, 2, 1, at_ms=31)],
     )
     assert (found.delivered, found.missing, found.twice, found.extra) == (10, 0, 3, 0)
-
-
-def test_answers_without_records_bring_nothing() -> None:
-    found = delivered(
-        [batch(0, 0, 1, 0)],
-        [
-            read(0, 0, 0, at_ms=1, preferred_read_replica=2),
-            read(0, 0, 0, at_ms=2, error=74, next_offset=-1),
-            read(0, 0, 1, at_ms=3),
-        ],
-    )
-    assert found.times.latency.values.tolist() == [3000]
-
-
-def test_a_batch_that_was_read_twice_came_when_it_was_read_first() -> None:
-    found = delivered([batch(0, 0, 6, 0)], [read(0, 0, 10, at_ms=8), read(0, 4, 3, at_ms=30)])
-    assert found.times.last_us == START_US + 8000
-    assert found.twice == 3
 
 
 def a_consumer_that_jumps(choose: random.Random) -> tuple[list[Any], list[Any]]:
@@ -222,9 +218,10 @@ def test_an_offset_that_was_read_is_the_batchs_that_was_acknowledged_there_last(
     assert found.times.latency.values.min(initial=0) >= 0
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
-    choose = random.Random(seed)
+@campaign
+@pytest.mark.parametrize("number", range(as_many(10, 1000)))
+def test_where_no_offset_is_used_again_only_offsets_matter(number: int) -> None:
+    choose = chance(f"consumer {number}")
     batches, reads = a_consumer_that_jumps(choose)
     first: dict[tuple[int, int], int] = {}
     twice = 0
@@ -241,8 +238,8 @@ def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
         one["records"] for one in batches if (one["partition"], one["base_offset"]) in read_at
     )
     found = match_delivery(
-        in_pieces(choose, rows("batches", *batches)),
-        in_pieces(choose, rows("reads", *reads)),
+        in_pieces(choose, rows_of("batches", *batches)),
+        in_pieces(choose, rows_of("reads", *reads)),
         START_US,
         INTERVAL_NS,
     )
@@ -250,7 +247,7 @@ def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
     assert found.missing == sum(one["records"] for one in batches) - expected
     assert found.extra == sum(one["records"] for one in reads) - twice - expected
     assert found.times.last_us == max(read_at.values())
-    followed = follow_batches(rows("batches", *batches), rows("reads", *reads))
+    followed = follow_batches(rows_of("batches", *batches), rows_of("reads", *reads))
     column = {name: followed[:, i] for i, name in enumerate(COLUMNS["batches"])}
     delivered_at = zip(
         column["partition"], column["base_offset"], column["acked_us"], column["error"], strict=True
@@ -259,11 +256,11 @@ def test_where_no_offset_is_used_again_only_offsets_matter(seed: int) -> None:
 
 
 def test_what_an_answer_has_besides_may_be_acknowledged_later() -> None:
-    known = rows("batches", batch(0, 0, 2, 0), batch(0, 2, 2, 4), batch(0, 4, 2, 8))
+    known = rows_of("batches", batch(0, 0, 2, 0), batch(0, 2, 2, 4), batch(0, 4, 2, 8))
     late_by = {"acked_us": START_US + 30_000}
     others = [batch(0, 6, 2, 2), batch(0, 8, 1, 6), batch(0, 9, 1, 7)]
-    late = rows("batches", *(one | late_by for one in others))
-    reads = rows("reads", read(0, 0, 12, at_ms=20))
+    late = rows_of("batches", *(one | late_by for one in others))
+    reads = rows_of("reads", read(0, 0, 12, at_ms=20))
     found = match_delivery(lambda: [known, late], lambda: [reads], START_US, INTERVAL_NS)
     assert (found.delivered, found.missing, found.extra) == (10, 0, 2)
 
@@ -352,12 +349,13 @@ def merged(of: list[list[Any]], moment: str) -> list[Any]:
     return sorted((one for rows in of for one in rows), key=itemgetter(moment))
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_what_was_read_of_logs_that_were_truncated(seed: int) -> None:
-    choose = random.Random(seed)
+@campaign
+@pytest.mark.parametrize("number", range(as_many(12, 1000)))
+def test_what_was_read_of_logs_that_were_truncated(number: int) -> None:
+    choose = chance(f"truncated logs {number}")
     logs = truncated_logs(choose)
-    batches = rows("batches", *merged([log.batches for log in logs], "acked_us"))
-    reads = rows("reads", *merged([log.reads for log in logs], "time_us"))
+    batches = rows_of("batches", *merged([log.batches for log in logs], "acked_us"))
+    reads = rows_of("reads", *merged([log.reads for log in logs], "time_us"))
     found = match_delivery(
         in_pieces(choose, batches), in_pieces(choose, reads), START_US, INTERVAL_NS
     )

@@ -52,6 +52,7 @@ def test_what_spoils_a_run_is_said(seen: Observed, words: list[str]) -> None:
     found = doubts(seen)
     assert len(found) == len(words)
     assert all(word in sentence for word, sentence in zip(words, found, strict=True))
+    assert all("More: kipctl explain " in sentence for sentence in found)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ import random
 from typing import Any
 
 import numpy as np
+from campaigns import as_many, campaign
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import rows_of
 from test_delivery import (
     INTERVAL_NS,
     START_US,
@@ -13,7 +15,6 @@ from test_delivery import (
     batch,
     merged,
     read,
-    rows,
     truncated_logs,
 )
 
@@ -24,6 +25,7 @@ from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 EVER_US = 1 << 61
+FEW = settings(max_examples=as_many(20, 2000))
 ACKED, TIME = COLUMNS["batches"].index("acked_us"), COLUMNS["reads"].index("time_us")
 
 
@@ -33,7 +35,7 @@ def totals(lost_after_us: int = EVER_US, late_us: int = EVER_US) -> EndToEndTota
 
 def given_rows(batches: IntRows, reads: IntRows) -> dict[tuple[str, str], IntRows]:
     nothing = {
-        (client, dataset): rows(dataset)
+        (client, dataset): rows_of(dataset)
         for client in (PRODUCER, CONSUMER)
         for dataset in ("redirects", "rpcs")
     }
@@ -65,23 +67,25 @@ def of_whole(delivery: Delivery) -> tuple[int, ...]:
 LOOKS = st.lists(st.integers(START_US, START_US + 12_000_000), max_size=30)
 
 
-@settings(deadline=None, max_examples=60)
+@campaign
+@FEW
 @given(st.integers(0, 1 << 32), LOOKS)
 def test_it_is_what_is_told_afterwards_where_the_consumer_jumps(
     seed: int, looks: list[int]
 ) -> None:
     batches, reads = a_consumer_that_jumps(random.Random(seed))
-    compare(rows("batches", *merged([batches], "acked_us")), rows("reads", *reads), looks)
+    compare(rows_of("batches", *merged([batches], "acked_us")), rows_of("reads", *reads), looks)
 
 
-@settings(deadline=None, max_examples=60)
+@campaign
+@FEW
 @given(st.integers(0, 1 << 32), st.lists(st.integers(START_US, START_US + 2_100_000), max_size=30))
 def test_it_is_what_is_told_afterwards_where_logs_are_truncated(
     seed: int, looks: list[int]
 ) -> None:
     logs = truncated_logs(random.Random(seed))
-    batches = rows("batches", *merged([log.batches for log in logs], "acked_us"))
-    compare(batches, rows("reads", *merged([log.reads for log in logs], "time_us")), looks)
+    batches = rows_of("batches", *merged([log.batches for log in logs], "acked_us"))
+    compare(batches, rows_of("reads", *merged([log.reads for log in logs], "time_us")), looks)
 
 
 def compare(batches: IntRows, reads: IntRows, looks: list[int]) -> None:
@@ -95,14 +99,15 @@ def compare(batches: IntRows, reads: IntRows, looks: list[int]) -> None:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@campaign
+@FEW
 @given(st.integers(0, 1 << 32), LOOKS, st.integers(1, 5_000_000))
 def test_each_acknowledged_record_came_or_is_lost_or_waits_and_no_count_falls(
     seed: int, looks: list[int], lost_after_us: int
 ) -> None:
     some_batches, some_reads = a_consumer_that_jumps(random.Random(seed))
-    batches = rows("batches", *merged([some_batches], "acked_us"))
-    reads = rows("reads", *some_reads)
+    batches = rows_of("batches", *merged([some_batches], "acked_us"))
+    reads = rows_of("reads", *some_reads)
     live = LiveMatcher(lost_after_us, late_us=1_000_000, forget_us=EVER_US)
     before, since_us = (0,) * 6, 0
     for at_us in sorted(looks):
@@ -123,7 +128,7 @@ S = 1_000_000
 
 
 def taken(live: LiveMatcher, at_s: float, batches: list[Any], reads: list[Any]) -> None:
-    live.add(rows("batches", *batches), rows("reads", *reads), START_US + round(at_s * S))
+    live.add(rows_of("batches", *batches), rows_of("reads", *reads), START_US + round(at_s * S))
 
 
 def counts(live: LiveMatcher) -> tuple[int, ...]:
@@ -163,8 +168,8 @@ def test_rows_are_taken_in_the_order_of_time_however_they_are_read() -> None:
 
 def test_what_was_lost_one_after_the_other_takes_the_room_of_one() -> None:
     lost = LostOffsets()
-    lost.add(rows("batches", *(batch(0, n, 10, 10 * n) for n in range(1000))))
-    lost.add(rows("batches", batch(1, 0, 10, 5)))
+    lost.add(rows_of("batches", *(batch(0, n, 10, 10 * n) for n in range(1000))))
+    lost.add(rows_of("batches", batch(1, 0, 10, 5)))
     assert len(lost._of_partition[0]) == 1
     assert lost.remove(0, 9990, 10_010) == 10
     assert lost.remove(0, 20, 30) == 10

@@ -1,11 +1,11 @@
 """Moves: which epoch an attempt waited for, and for how long."""
 
-import random
 from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from campaigns import as_many, campaign, chance
 from rows import rows_of
 
 from kipctl.measure.moves import MOVE_COLUMNS, moves, moves_document, wait_ms
@@ -59,9 +59,11 @@ def attempts(
     ]
 
 
-def met(*batches: list[dict[str, int]]) -> list[dict[str, int]]:
+def met(columns: str, *batches: list[dict[str, int]]) -> list[tuple[int, ...]]:
+    """These columns of the moves that batches met."""
     found = moves(rows_of("redirects", *(row for batch in batches for row in batch)))
-    return [dict(zip(MOVE_COLUMNS, row, strict=True)) for row in found.tolist()]
+    chosen = [MOVE_COLUMNS.index(name) for name in columns.split()]
+    return [tuple(row) for row in found[:, chosen].tolist()]
 
 
 @pytest.mark.parametrize(
@@ -93,66 +95,46 @@ def met(*batches: list[dict[str, int]]) -> list[dict[str, int]]:
 def test_an_attempt_waits_for_one_epoch(
     failed: list[tuple[int, int, int, int, int]], expected: dict[int, tuple[int, int]]
 ) -> None:
-    found = {one["epoch"]: (one["wait_us"], one["not_ready"]) for one in met(attempts(*failed))}
-    assert found == expected
+    found = met("epoch wait_us not_ready", attempts(*failed))
+    assert {epoch: (wait_us, not_ready) for epoch, wait_us, not_ready in found} == expected
 
 
 def test_a_leader_that_names_an_older_one_was_not_ready_whatever_came_of_it() -> None:
     given_up = attempts((NOT_LEADER, 5, 5, 100, 0), (NOT_LEADER, 5, -1, 0, 0), hint_epochs=[4, 4])
-    assert [(one["epoch"], one["wait_us"], one["not_ready"]) for one in met(given_up)] == [
-        (5, 100, 2)
-    ]
+    assert met("epoch wait_us not_ready", given_up) == [(5, 100, 2)]
 
 
 def test_a_leader_that_names_a_newer_one_leads_no_more_and_was_ready() -> None:
     on = attempts((NOT_LEADER, 54, 55, 7, 0), (NOT_LEADER, 55, 56, 9, 0), hint_epochs=[55, 56])
-    assert [(one["epoch"], one["wait_us"], one["not_ready"]) for one in met(on)] == [
-        (55, 7, 0),
-        (56, 9, 0),
-    ]
+    assert met("epoch wait_us not_ready", on) == [(55, 7, 0), (56, 9, 0)]
     # Away and back to the same broker: the client knew the move's epoch only before and after it.
-    assert met(attempts((NOT_LEADER, 4, 4, 100, 0), hint_epochs=[5])) == []
+    assert met("epoch", attempts((NOT_LEADER, 4, 4, 100, 0), hint_epochs=[5])) == []
 
 
 def test_a_topic_that_was_made_anew_has_moves_of_its_own() -> None:
     """Of the same name, partition and epoch; and a batch may meet moves of both."""
     refused = (NOT_LEADER, 0, 1, 10, 0)
-    found = met(
-        attempts(refused),
-        attempts((NOT_LEADER, 0, 1, 70, 0), generations=[1]),
-        attempts((NOT_LEADER, 0, 1, 30, 0), generations=[1]),
-    )
-    seen = [
-        (one["topic_generation"], one["epoch"], one["wait_us"], one["batches"]) for one in found
-    ]
-    assert seen == [(0, 1, 10, 1), (1, 1, 70, 2)]
+    anew = (attempts((NOT_LEADER, 0, 1, wait, 0), generations=[1]) for wait in (70, 30))
+    found = met("topic_generation epoch wait_us batches", attempts(refused), *anew)
+    assert found == [(0, 1, 10, 1), (1, 1, 70, 2)]
     both = attempts((NOT_LEADER, 7, 8, 10, 0), refused, generations=[0, 1])
-    assert [(one["topic_generation"], one["epoch"]) for one in met(both)] == [(0, 8), (1, 1)]
+    assert met("topic_generation epoch", both) == [(0, 8), (1, 1)]
 
 
 def test_nobody_waits_for_a_leader_of_a_topic_that_is_gone() -> None:
     """What was refused of the old topic has an epoch to go on to only in the new one, which is no
     newer, and no sign that the new one's leader was not ready."""
-    last = (NOT_LEADER, 4, 4, 100, 0)
-    anew = attempts((NOT_LEADER, 4, GIVEN_UP, 0, 0), (NOT_LEADER, 4, 5, 9, 0), generations=[0, 1])
-    assert [(one["topic_generation"], one["epoch"], one["wait_us"]) for one in met(anew)] == [
-        (1, 5, 9)
-    ]
-    of_both = attempts((NOT_LEADER, 4, GIVEN_UP, 0, 0), last, generations=[0, 1])
-    assert [(one["topic_generation"], one["not_ready"]) for one in met(of_both)] == [(1, 1)]
+    gone = (NOT_LEADER, 4, GIVEN_UP, 0, 0)
+    anew = attempts(gone, (NOT_LEADER, 4, 5, 9, 0), generations=[0, 1])
+    assert met("topic_generation epoch wait_us", anew) == [(1, 5, 9)]
+    of_both = attempts(gone, (NOT_LEADER, 4, 4, 100, 0), generations=[0, 1])
+    assert met("topic_generation not_ready", of_both) == [(1, 1)]
 
 
 def test_the_longest_of_its_batches_is_a_moves_wait() -> None:
-    found = met(
-        attempts((NOT_LEADER, 4, 5, 10, 0)),
-        attempts((NOT_LEADER, 4, 5, 70, 0)),
-        attempts((NOT_LEADER, 4, 5, 30, 0)),
-        attempts((NOT_LEADER, 4, 5, 5, 0), partition=1),
-    )
-    assert [(one["partition"], one["wait_us"], one["batches"]) for one in found] == [
-        (0, 70, 3),
-        (1, 5, 1),
-    ]
+    batches = [attempts((NOT_LEADER, 4, 5, wait, 0)) for wait in (10, 70, 30)]
+    batches.append(attempts((NOT_LEADER, 4, 5, 5, 0), partition=1))
+    assert met("partition wait_us batches", *batches) == [(0, 70, 3), (1, 5, 1)]
 
 
 def test_the_document_counts_waits_by_their_length() -> None:
@@ -178,9 +160,10 @@ def test_the_document_counts_waits_by_their_length() -> None:
     assert moves_document([nothing])["met"] == moves_document([])["met"] == 0
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(seed: int) -> None:
-    choose = random.Random(seed)
+@campaign
+@pytest.mark.parametrize("number", range(as_many(5, 1000)))
+def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(number: int) -> None:
+    choose = chance(f"moves {number}")
     leader_errors = (NOT_LEADER, FENCED)
     batches = [
         attempts(
@@ -231,10 +214,8 @@ def test_moves_are_those_of_the_rule_taken_attempt_by_attempt(seed: int) -> None
         for epoch, (waited, refusals) in waits.items():
             one = expected[batch[0]["partition"], epoch]
             one[0], one[1], one[2] = max(one[0], waited), one[1] + refusals, one[2] + 1
-    found = {
-        (one["partition"], one["epoch"]): [one["wait_us"], one["not_ready"], one["batches"]]
-        for one in met(*batches)
-    }
+    columns = "partition epoch wait_us not_ready batches"
+    found = {(partition, epoch): rest for partition, epoch, *rest in met(columns, *batches)}
     assert found == expected
     assert len(found) > 3
     assert np.all(moves(rows_of("redirects")) == np.empty((0, len(MOVE_COLUMNS))))

@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from campaigns import as_many, campaign, chance
 from rows import rows_of
 
 from kipctl.measure.distribution import distribution
@@ -22,9 +23,10 @@ def brute_force_quantile(values: list[int], q: float) -> int:
     return sorted(values)[max(1, math.ceil(round(q * len(values), 6))) - 1]
 
 
+@campaign
 def test_weighted_quantiles_are_those_of_the_values_written_out() -> None:
-    for seed in range(60):
-        choose = random.Random(seed)
+    choose = chance("weighted quantiles")
+    for _ in range(as_many(20, 5000)):
         parts = [
             (choose.randrange(500), choose.randint(1, 9)) for _ in range(choose.randint(1, 300))
         ]
@@ -34,6 +36,7 @@ def test_weighted_quantiles_are_those_of_the_values_written_out() -> None:
         written_out = [value for value, count in parts for _ in range(count)]
         assert spread.total == len(written_out)
         assert spread.mean() == pytest.approx(sum(written_out) / len(written_out))
+        assert spread.as_ms()["mean"] == round(spread.mean() / 1000, 4)
         for q in (0.001, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999, 1):
             assert spread.quantile(q) == brute_force_quantile(written_out, q)
 
@@ -48,9 +51,8 @@ def test_nothing_measured_is_zero_everywhere() -> None:
     assert times.seconds > 0
 
 
-def a_run(seed: int, rate: float) -> tuple[list[dict[str, int]], Schedule]:
+def a_run(choose: random.Random, rate: float) -> tuple[list[dict[str, int]], Schedule]:
     """Random batches of a run: strides of 1 and more, every record in exactly one."""
-    choose = random.Random(seed)
     schedule = Schedule(5_000_000, 10**9, rate)
     batches: list[dict[str, int]] = []
     seq = 0
@@ -82,35 +84,36 @@ def a_run(seed: int, rate: float) -> tuple[list[dict[str, int]], Schedule]:
     return batches, schedule
 
 
+@campaign
 @pytest.mark.parametrize("rate", [1000, 3333.3, -1])
 @pytest.mark.parametrize("skip", [0, 1, 7, 250, 10**9])
 def test_latencies_of_records_are_those_computed_one_by_one(rate: float, skip: int) -> None:
     """Whatever the stride, and where the warm-up ends in the middle of a batch."""
-    batches, schedule = a_run(seed=skip, rate=rate)
-    latencies, services, intended, acked = [], [], [], []
-    for batch in batches:
-        for k in range(batch["records"]):
-            seq = batch["first_seq"] + k * batch["seq_stride"]
-            if batch["error"] or seq < skip:
-                continue
-            at = schedule.intended_us(seq) if schedule.throttled else batch["intended_us"]
-            latencies.append(batch["acked_us"] - at)
-            services.append(batch["acked_us"] - batch["sent_us"])
-            intended.append(at)
-            acked.append(batch["acked_us"])
-    # In files of many rows the batches come in pieces.
-    pieces = [rows_of("batches", *batches[at : at + 4]) for at in range(0, len(batches), 4)]
-    times = record_times(pieces, schedule.start_us, schedule.interval_ns, skip)
-    for found, expected in ((times.latency, latencies), (times.service, services)):
-        assert found.total == len(expected)
-        if expected:
-            for q in (0.5, 0.95, 0.99, 0.999):
-                assert found.quantile(q) == brute_force_quantile(expected, q)
-            assert found.mean() == pytest.approx(sum(expected) / len(expected))
-            assert found.values[-1] == max(expected)
-    assert times.bytes == 100 * len(latencies)
-    if intended:
-        assert (times.first_us, times.last_us) == (min(intended), max(acked))
+    choose = chance(f"runs of {rate} after {skip}")
+    for _ in range(as_many(1, 100)):
+        batches, schedule = a_run(choose, rate)
+        records = [
+            (batch, schedule.intended_us(seq) if schedule.throttled else batch["intended_us"])
+            for batch in batches
+            for k in range(batch["records"])
+            if (seq := batch["first_seq"] + k * batch["seq_stride"]) >= skip and not batch["error"]
+        ]
+        latencies = [batch["acked_us"] - at_us for batch, at_us in records]
+        services = [batch["acked_us"] - batch["sent_us"] for batch, _ in records]
+        # In files of many rows the batches come in pieces.
+        pieces = [rows_of("batches", *batches[at : at + 4]) for at in range(0, len(batches), 4)]
+        times = record_times(pieces, schedule.start_us, schedule.interval_ns, skip)
+        for found, expected in ((times.latency, latencies), (times.service, services)):
+            assert found.total == len(expected)
+            if expected:
+                for q in (0.5, 0.95, 0.99, 0.999):
+                    assert found.quantile(q) == brute_force_quantile(expected, q)
+                assert found.mean() == pytest.approx(sum(expected) / len(expected))
+                assert found.values[-1] == max(expected)
+        assert times.bytes == 100 * len(records)
+        if records:
+            assert times.first_us == min(at_us for _, at_us in records)
+            assert times.last_us == max(batch["acked_us"] for batch, _ in records)
 
 
 def redirect_rows(*rows: dict[str, int]) -> IntRows:

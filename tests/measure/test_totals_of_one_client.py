@@ -1,6 +1,7 @@
 """What is counted of a producer, or of a consumer, alone while it works."""
 
-from test_delivery import INTERVAL_NS, START_US, batch, read, rows
+from rows import rows_of
+from test_delivery import INTERVAL_NS, START_US, batch, read
 
 from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, ConsumerTotals, ProducerTotals
 from kipctl.protocol.api import ApiKey
@@ -19,7 +20,7 @@ REFUSED = {
 
 
 def given(client, **of):
-    return {(client, name): rows(name, *of.get(name, [])) for name in DATASETS[client]}
+    return {(client, name): rows_of(name, *of.get(name, [])) for name in DATASETS[client]}
 
 
 def test_a_producers_records_failures_leaders_and_moves_that_are_not_over() -> None:

@@ -36,7 +36,6 @@ from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.runs.record import Recorder
 from kipctl.trace.columns import COLUMNS, raw_path
-from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
@@ -60,11 +59,12 @@ def barrier(workers: int) -> Callable[[int], Gather]:
     return gather_of
 
 
-def order(cluster: FakeCluster, folder: Path, workers: int = 2, records: int = 301) -> WorkOrder:
-    folder.mkdir()
-    whole = spec(cluster, records)
+def order(whole: ProduceSpec | ConsumeSpec, folder: Path, workers: int = 2) -> WorkOrder:
+    """A run that so many workers share by a folder below this one, and are to record there."""
+    (folder / "shared").mkdir()
+    (folder / "run").mkdir()
     shares = tuple(whole.of_worker(Share(worker, workers)) for worker in range(workers))
-    return WorkOrder(shares, SharedFolder.prepare(folder, workers), None)
+    return WorkOrder(shares, SharedFolder.prepare(folder / "shared", workers), folder / "run")
 
 
 def spec(cluster: FakeCluster, records: int = 301) -> ProduceSpec:
@@ -92,20 +92,34 @@ def work_together(given: WorkOrder) -> list[KipctlError | None]:
         return [answer.result(60) for answer in answers]
 
 
+WALL_US = 1_700_000_000_000_000
+
+
 @pytest.fixture(autouse=True)
-def start_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "START_DELAY_US", 3_000_000)
+def start_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes workers to be ready: the wall clock stands still."""
+    monkeypatch.setattr(worker_module, "START_DELAY_US", 50_000)
+    monkeypatch.setattr(worker_module, "_wall_us", lambda: WALL_US)
 
 
 def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
     with FakeCluster(brokers=2, partitions=5) as cluster:
-        given = replace(order(cluster, tmp_path / "shared", 3), record=tmp_path / "run")
-        (tmp_path / "run").mkdir()
+        given = order(spec(cluster), tmp_path, 3)
+        assert given.shared.start_wall_us() is None
         assert work_together(given) == [None, None, None]
         assert cluster.records_in_log() == 301
         for worker in range(3):
             dealt = {p.partition for p in cluster.produced if p.partition % 3 == worker}
             assert dealt == set(range(worker, 5, 3))
+
+    # All start at the same moment.
+    assert given.shared.start_wall_us() == WALL_US + 50_000
+    for worker in range(3):
+        begun = given.shared.begun(worker)
+        assert begun is not None
+        assert begun.wall_start_us == given.shared.start_wall_us()
+        rows = read_back(given.shared.directory(worker), "batches")
+        assert min(row["sent_us"] for row in rows) >= begun.start_us
 
     parts = parts_of(given)
     assert all(part.recorded for part in parts)
@@ -137,19 +151,6 @@ def test_three_workers_send_what_one_would_have_sent(tmp_path: Path) -> None:
     assert summary["metadata_rpcs"]["by_cause"] == {"start": 3}
 
 
-def test_all_workers_start_at_the_same_moment(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1, partitions=2) as cluster:
-        given = order(cluster, tmp_path / "shared")
-        assert given.shared.start_wall_us() is None
-        work_together(given)
-    for worker in range(2):
-        begun = given.shared.begun(worker)
-        assert begun is not None
-        assert begun.wall_start_us == given.shared.start_wall_us()
-        rows = read_back(given.shared.directory(worker), "batches")
-        assert min(row["sent_us"] for row in rows) >= begun.start_us
-
-
 def test_a_worker_is_a_client_of_its_own() -> None:
     own = ProduceSpec(Access("localhost:1"), "t", 10, payload_file=Path("values")).of_worker(
         Share(1, 2)
@@ -162,8 +163,8 @@ def test_a_worker_is_a_client_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("said", "start_us"),
     [
-        (["1000"], 3_001_000),
-        (["1000", "2500", "900"], 3_002_500),
+        (["1000"], 51_000),
+        (["1000", "2500", "900"], 52_500),
         (["1000", "failed"], None),
         (["failed", "failed"], None),
     ],
@@ -174,7 +175,7 @@ def test_the_start_follows_the_last_to_be_ready(said: list[str], start_us: int |
 
 def test_no_worker_begins_when_one_cannot(tmp_path: Path) -> None:
     with FakeCluster(brokers=1, partitions=2) as cluster:
-        given = order(cluster, tmp_path / "shared")
+        given = order(spec(cluster), tmp_path)
         given.shared.directory(1).mkdir()  # it has been here before
         answers = work_together(given)
         assert cluster.records_in_log() == 0
@@ -188,14 +189,14 @@ def test_no_worker_begins_when_one_cannot(tmp_path: Path) -> None:
 def test_what_keeps_all_from_beginning_is_returned_by_each(tmp_path: Path) -> None:
     with FakeCluster(brokers=1, partitions=2) as cluster:
         cluster.topic_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answers = work_together(order(cluster, tmp_path / "shared"))
+        answers = work_together(order(spec(cluster), tmp_path))
     assert [type(answer) for answer in answers] == [UsageError, UsageError]
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_folder_that_is_not_the_starters_is_told(tmp_path: Path, there: bool) -> None:
     with FakeCluster(brokers=1) as cluster:
-        given = order(cluster, tmp_path / "shared", workers=1)
+        given = order(spec(cluster), tmp_path, workers=1)
         if there:
             SharedFolder.prepare(tmp_path / "shared", 1)  # somebody else's, of the same name
         else:
@@ -208,7 +209,7 @@ def test_a_folder_that_is_not_the_starters_is_told(tmp_path: Path, there: bool) 
 
 def test_a_worker_that_hears_of_the_start_too_late_says_so(tmp_path: Path) -> None:
     with FakeCluster(brokers=1) as cluster:
-        given = order(cluster, tmp_path / "shared", workers=1)
+        given = order(spec(cluster), tmp_path, workers=1)
         with pytest.raises(PipelineError, match="its clock differs"):
             run_worker(given, 0, lambda word: ["0"])
         assert cluster.records_in_log() == 0
@@ -217,7 +218,7 @@ def test_a_worker_that_hears_of_the_start_too_late_says_so(tmp_path: Path) -> No
 
 def test_what_goes_wrong_after_the_start_is_left_in_the_folder(tmp_path: Path) -> None:
     with FakeCluster(brokers=1) as cluster:
-        given = order(cluster, tmp_path / "shared", workers=1)
+        given = order(spec(cluster), tmp_path, workers=1)
         given = replace(given, record=tmp_path / "no such folder")
         with pytest.raises(FileNotFoundError):
             run_worker(given, 0, lambda word: [word])
@@ -235,23 +236,21 @@ def test_what_goes_wrong_after_the_start_is_left_in_the_folder(tmp_path: Path) -
 def test_workers_stop_when_they_are_asked_to_and_when_nobody_is_left_to_ask(
     tmp_path: Path, ask: Callable[[SharedFolder], None]
 ) -> None:
-    (tmp_path / "shared").mkdir()
-    shared = SharedFolder.prepare(tmp_path / "shared", 2)
+    shared = SharedFolder.prepare(tmp_path, 2)
     assert not shared.should_stop(1)()
     ask(shared)
     assert shared.should_stop(1)()
 
 
 def test_some_workers_may_go_on_when_others_are_stopped(tmp_path: Path) -> None:
-    (tmp_path / "shared").mkdir()
-    shared = SharedFolder.prepare(tmp_path / "shared", 3)
+    shared = SharedFolder.prepare(tmp_path, 3)
     shared.stop([0, 2])
     assert [shared.should_stop(worker)() for worker in range(3)] == [True, False, True]
 
 
 def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Path) -> None:
     with FakeCluster(brokers=1, partitions=2) as cluster:
-        given = order(cluster, tmp_path / "shared", records=10**6)
+        given = order(spec(cluster, records=10**6), tmp_path)
         # As soon as there is a record.
         cluster.script = lambda produced: given.shared.stop(range(2))
         assert work_together(given) == [None, None]
@@ -261,25 +260,20 @@ def test_a_worker_that_is_asked_to_stop_finishes_what_is_under_way(tmp_path: Pat
 
 
 def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
-    (tmp_path / "shared").mkdir()
     whole = ProduceSpec(Access("localhost:1"), "t", 100, 1000)
-    shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
-    given = WorkOrder(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
+    given = replace(order(whole, tmp_path), record=None)
     directory = given.shared.directory(1)
     directory.mkdir()
     assert salvaged_result(given, 1, "why") is None
     (directory / "begun").write_text('{"host": "h", "start_us": 5000, "wall_start_us": 9}')
     common = {"seq_stride": 2, "intended_us": 6000, "sent_us": 6100}
-    writer = RowWriter(raw_path(directory, "batches"), len(COLUMNS["batches"]))
-    for row in rows_of(
+    rows_of(
         "batches",
         {"first_seq": 1, "records": 4, "acked_us": 7000},
         {"first_seq": 9, "records": 2, "acked_us": 8000},
         {"first_seq": 13, "records": 3, "acked_us": 7500, "error": 7},
         **common,
-    ):
-        writer.append(row.tolist())
-    writer.close()
+    ).tofile(raw_path(directory, "batches"))
     with raw_path(directory, "batches").open("ab") as cut:
         cut.write(b"half a row")
 
@@ -296,22 +290,17 @@ def test_what_a_dead_worker_had_settled_is_salvaged(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
-    (tmp_path / "shared").mkdir()
     whole = ConsumeSpec(Access("localhost:1"), "t", 100)
-    shares = tuple(whole.of_worker(Share(worker, 2)) for worker in range(2))
-    given = WorkOrder(shares, SharedFolder.prepare(tmp_path / "shared", 2), None)
+    given = order(whole, tmp_path)
     directory = given.shared.directory(1)
     directory.mkdir()
     (directory / "begun").write_text('{"host": "h", "start_us": 5000, "wall_start_us": 9}')
-    writer = RowWriter(raw_path(directory, "reads"), len(COLUMNS["reads"]))
-    for row in rows_of(
+    rows_of(
         "reads",
         {"partition": 1, "records": 4, "bytes": 100, "time_us": 7000, "broker_rack": 0},
         {"partition": 3, "records": 0, "error": 6, "time_us": 9000, "broker_rack": 0},
         {"partition": 1, "records": 3, "bytes": 50, "time_us": 8000, "broker_rack": -1},
-    ):
-        writer.append(row.tolist())
-    writer.close()
+    ).tofile(raw_path(directory, "reads"))
     part = salvaged_result(given, 1, "It died.")
     assert part is not None
     outcome = part.outcome
@@ -327,21 +316,17 @@ def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
 
 
 def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path) -> None:
-    parts = []
+    parts, asked = [], ConsumeSpec(Access("localhost:1"), "t", 1)
     for number, racks in enumerate((("b", "c"), ("a", "b"))):
         directory = tmp_path / str(number)
         directory.mkdir()
-        writer = RowWriter(raw_path(directory, "reads"), len(COLUMNS["reads"]))
-        for rack in (0, 1, -1):
-            (row,) = rows_of("reads", {"broker_rack": rack, "time_us": 10 * number + rack + 2})
-            writer.append(row.tolist())
-        writer.close()
-        begun = RunStart("h", 1, 1)
-        outcome = salvaged_outcome(ConsumeSpec(Access("localhost:1"), "t", 1), begun, directory, "")
+        seen_racks = (
+            {"broker_rack": rack, "time_us": 10 * number + rack + 2} for rack in (0, 1, -1)
+        )
+        rows_of("reads", *seen_racks).tofile(raw_path(directory, "reads"))
+        outcome = salvaged_outcome(asked, RunStart("h", 1, 1), directory, "")
         parts.append(ProbeResult(replace(outcome, racks=racks), directory))
-    whole = combined_outcome(
-        ConsumeSpec(Access("localhost:1"), "t", 1), [part.outcome for part in parts], 1
-    )
+    whole = combined_outcome(asked, [part.outcome for part in parts], 1)
     racks = [*whole.racks, None]
     seen = np.concatenate([*reads_of(whole, parts)])[:, COLUMNS["reads"].index("broker_rack")]
     assert [racks[number] for number in seen] == ["b", "c", None, "a", "b", None]
@@ -361,24 +346,19 @@ def test_moments_move_and_never_stays_never() -> None:
 
 def test_a_salvaged_worker_takes_no_other_ones_place_in_the_record(tmp_path: Path) -> None:
     """One has not begun: those behind it keep their numbers."""
+    given = order(ProduceSpec(Access("h:1"), "t", 4000, 1000), tmp_path, 4)
     record = tmp_path / "run"
-    record.mkdir()
-    whole = ProduceSpec(Access("h:1"), "t", 4000, 1000)
-    (tmp_path / "shared").mkdir()
-    specs = tuple(whole.of_worker(Share(worker, 4)) for worker in range(4))
-    given = WorkOrder(specs, SharedFolder.prepare(tmp_path / "shared", 4), record)
+    begun = RunStart("h", 1000, 1000)
 
     def settled(worker: int, records: int) -> Path:
         directory = given.shared.join(worker)
-        RunStart("h", 1000, 1000).write(directory)
-        rows = np.zeros((records, len(COLUMNS["batches"])), np.int64)
-        rows[:, COLUMNS["batches"].index("records")] = 1
-        rows.tofile(raw_path(directory, "batches"))
+        begun.write(directory)
+        rows_of("batches", *[{"records": 1}] * records).tofile(raw_path(directory, "batches"))
         return directory
 
     for worker in (0, 2):
         directory = settled(worker, 1000)
-        outcome = salvaged_outcome(specs[worker], RunStart("h", 1000, 1000), directory, "")
+        outcome = salvaged_outcome(given.specs[worker], begun, directory, "")
         for dataset in outcome.datasets:
             Run(record).write(dataset, record_batches(outcome, directory, dataset), worker)
         given.shared.finish(worker, outcome)

@@ -1,8 +1,7 @@
 """Where the time of a redirect went: each step by table, and always the whole latency."""
 
-import random
-
 import pytest
+from campaigns import as_many, campaign, chance
 
 from kipctl.trace.codes import PHASES, Decision
 from kipctl.trace.redirect_phases import FailedAttempt, Phases, Wait, phases, split_wait
@@ -53,9 +52,10 @@ def test_what_a_quota_made_it_wait_is_a_phase_of_its_own(
     assert split_wait(1000, resent, 1010, 0, 0, turn, throttled) == wait
 
 
+@campaign
 def test_the_parts_of_any_wait_add_up_to_it() -> None:
-    choose = random.Random(2)
-    for _ in range(2000):
+    choose = chance("waits")
+    for _ in range(as_many(500, 200_000)):
         error = choose.randrange(1000)
         resent = error + choose.randrange(1000)
         wait = split_wait(error, resent, *(choose.randrange(3000) for _ in range(5)))
@@ -164,10 +164,11 @@ def test_a_batch_that_is_given_up_while_it_waits_ends_in_that_wait() -> None:
     assert row == Phases(10, 30, 100, 20, 0, 0, 0, 0)
 
 
+@campaign
 def test_the_phases_of_random_histories_are_exactly_the_latency() -> None:
     """Any mix of errors, waits and ends: the sum is `done - intended`, nothing is negative."""
-    for seed in range(500):
-        choose = random.Random(seed)
+    choose = chance("histories")
+    for _ in range(as_many(200, 50_000)):
         now = intended = choose.randrange(10**6)
         failures = []
         for _ in range(choose.randint(1, 6)):

@@ -2,18 +2,26 @@
 
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 from kipctl.trace.row_writer import RowWriter, file_of
 from kipctl.trace.rows import RowReader, chunks, read_rows
 
 
+def written(path: Path, *rows: tuple[int, ...], last: Container[int] = ()) -> RowWriter:
+    """A writer that has these rows, and went on to another file after those that are `last`."""
+    writer = RowWriter(path, len(rows[0]))
+    for number, row in enumerate(rows):
+        writer.append(row)
+        if number in last:
+            writer.rotate()
+    return writer
+
+
 def test_rows_read_back_as_written_also_negative_and_large_ones(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    writer = RowWriter(path, 3)
-    writer.append((1, -1, 2**62))
-    writer.append((True, 0, -(2**63)))
-    writer.close()
+    written(path, (1, -1, 2**62), (True, 0, -(2**63))).close()
     assert read_rows(path, 3).tolist() == [[1, -1, 2**62], [1, 0, -(2**63)]]
 
 
@@ -46,10 +54,7 @@ def test_a_row_that_is_only_half_in_the_file_is_left_for_later(tmp_path: Path) -
 
 def test_chunks_are_all_rows_in_order(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    writer = RowWriter(path, 1)
-    for value in range(10):
-        writer.append((value,))
-    writer.close()
+    written(path, *((value,) for value in range(10))).close()
     assert [chunk[:, 0].tolist() for chunk in chunks(path, 1, size=4)] == [
         [0, 1, 2, 3],
         [4, 5, 6, 7],
@@ -60,9 +65,7 @@ def test_chunks_are_all_rows_in_order(tmp_path: Path) -> None:
 
 def test_a_row_is_amended_before_and_after_it_is_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "rows"
-    writer = RowWriter(path, 2)
-    writer.append((1, 2))
-    writer.append((3, 4))
+    writer = written(path, (1, 2), (3, 4))
     writer.amend(0, 1, 20)
     writer.flush()
     writer.append((5, 6))
@@ -76,12 +79,8 @@ def test_a_row_is_amended_before_and_after_it_is_in_the_file(tmp_path: Path) -> 
 
 def test_rows_go_on_in_other_files_and_are_read_in_order(tmp_path: Path) -> None:
     path = tmp_path / "rows.i64"
-    reader, writer = RowReader(path, 1), RowWriter(path, 1)
-    for value in range(12):
-        writer.append((value,))
-        if value % 5 == 4:
-            writer.rotate()
-    writer.close()
+    reader = RowReader(path, 1)
+    written(path, *((value,) for value in range(12)), last=(4, 9)).close()
     assert sorted(each.name for each in tmp_path.iterdir()) == [
         "rows.1.i64",
         "rows.2.i64",
@@ -114,11 +113,7 @@ def test_a_reader_leaves_no_file_before_it_has_read_it_to_its_end(tmp_path: Path
 
 def test_what_is_left_is_read_when_the_oldest_files_are_gone(tmp_path: Path) -> None:
     path = tmp_path / "rows.i64"
-    writer = RowWriter(path, 1)
-    for value in range(12):  # of two digits, too
-        writer.append((value,))
-        writer.rotate()
-    writer.close()
+    written(path, *((value,) for value in range(12)), last=range(12)).close()  # of two digits, too
     path.unlink()
     file_of(path, 1).unlink()
     left = [*range(2, 12)]
@@ -129,11 +124,7 @@ def test_what_is_left_is_read_when_the_oldest_files_are_gone(tmp_path: Path) -> 
 
 def test_rows_of_the_last_two_files_are_amended_and_no_others(tmp_path: Path) -> None:
     path = tmp_path / "rows.i64"
-    writer = RowWriter(path, 2)
-    for value in range(6):
-        writer.append((value, 0))
-        if value in (1, 3):
-            writer.rotate()
+    writer = written(path, *((value, 0) for value in range(6)), last=(1, 3))
     for row in range(6):
         writer.amend(row, 1, 10 + row)
     writer.close()

@@ -6,6 +6,7 @@ from kipctl.trace.settings import (
     SettingDifference,
     actions_in_short,
     differences,
+    end_of,
     interrupted_after,
     settings,
 )
@@ -69,6 +70,8 @@ def test_what_else_a_run_says_of_itself_is_a_setting_too() -> None:
 def test_a_run_that_came_to_nothing_has_settings() -> None:
     assert settings({"command": "x", "summary": None, "cluster_before": None}) == {"command": "x"}
     assert actions_in_short({}) == "none"
+    killed = {"repaired": True, "during": "rotate"}
+    assert actions_in_short(killed) == "rotate, how often is not known"
 
 
 def test_equal_runs_differ_in_nothing() -> None:
@@ -98,6 +101,12 @@ def test_how_far_an_interrupted_run_came_is_a_difference() -> None:
         SettingDifference("interrupted", "-", "27,391 of 80,000 records"),
     )
     assert interrupted_after({"stopped": True}) == "? of ? records"
+
+
+def test_whether_the_beginning_of_a_run_is_kept() -> None:
+    assert end_of({}) == end_of({"kept_from_s": 0, "lasted_s": 9}) == ""
+    assert end_of({"kept_from_s": 3600, "lasted_s": 90_000}) == "from 3,600 s on, of 90,000 s"
+    assert end_of({"kept_from_s": 3600}) == "from 3,600 s on"
 
 
 def test_sides_that_mix_the_same_values_differ_within_themselves() -> None:
