@@ -4,11 +4,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
+
+PLAINLY_COMPILED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM of tests lives for seconds."""
 
 # What a command or a process of it writes is in the files, as it would be if its own process wrote.
 _RUN_EACH = """
@@ -26,6 +33,9 @@ for line in asked:
         os.dup2(opened, number)
         os.close(opened)
     status = run(words, Environment())
+    jvm = sys.modules.get("kipctl.pipeline.jvm")
+    if jvm and jvm.has_ended():  # the next command starts another
+        jvm.forget(jvm.running_gateway())
     sys.stdout.flush()
     sys.stderr.flush()
     print(int(status), file=answers, flush=True)
@@ -45,18 +55,37 @@ class Said:
         parsed: dict[str, Any] = json.loads(self.out)
         return parsed
 
+    @property
+    def error(self) -> str:
+        """What stderr ends with: the error and its next step, without the messages before it."""
+        return self.err[self.err.index("kipctl: ") :]
+
+
+Kipctl = Callable[..., Said]
+"""Takes the words of a command."""
+
+
+def in_this_process(*words: str | Path, **variables: str) -> Said:
+    """A command that needs no JVM and no terminal, in the test's own process."""
+    out, err = StringIO(), StringIO()
+    environment = Environment(StringIO(), out, err, os.environ | variables)
+    status = run([*map(str, words)], environment)
+    return Said(int(status), out.getvalue(), err.getvalue())
+
 
 class OneProcess:
     """Call it with the words of a command, and variables of its environment by name."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
         self._process = process
+        self.pid = process.pid
         self._files = (folder / "stdout", folder / "stderr")
 
     def __call__(self, *words: str | Path, **variables: str) -> Said:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        asked = [list(map(str, words)), {**os.environ, **variables}, list(map(str, self._files))]
+        environment = {**os.environ, "JAVA_TOOL_OPTIONS": PLAINLY_COMPILED, **variables}
+        asked = [list(map(str, words)), environment, list(map(str, self._files))]
         print(json.dumps(asked), file=self._process.stdin, flush=True)
         status = self._process.stdout.readline()
         out, err = (file.read_text() for file in self._files)

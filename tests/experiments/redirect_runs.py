@@ -2,25 +2,15 @@
 
 from collections.abc import Sequence
 
-import numpy as np
+from trace_rows import table
 
 from kipctl.experiments.arms.arm import parse_arm
 from kipctl.experiments.arms.figures import Figures, latencies_of
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.experiments.redirect.result import ArmRuns
-from kipctl.trace.columns import COLUMNS
 from kipctl.trace.rows import IntRows
 
 SECOND = 1_000_000
-
-
-def table(dataset: str, *given: dict[str, int]) -> IntRows:
-    """Rows of a dataset in which all is 0 but what is given."""
-    found = np.zeros((len(given), len(COLUMNS[dataset])), dtype=np.int64)
-    for row, values in zip(found, given, strict=True):
-        for name, value in values.items():
-            row[COLUMNS[dataset].index(name)] = value
-    return found
 
 
 def batch(first_seq: int, intended_us: int, latency_us: int, **more: int) -> dict[str, int]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from redirect_runs import SECOND, batch, redirect, table
+from redirect_runs import SECOND, batch, redirect
+from trace_rows import table
 
 from kipctl.errors import UsageError
-from kipctl.experiments.arms.arm import in_turn
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.batch.figures import BatchRun, Rotation, arm_document, document
 from kipctl.experiments.batch.plan import BatchPlan, parse_sizes
@@ -105,12 +105,8 @@ def test_sizes_are_compared_with_the_largest_by_runs() -> None:
         "move_wait": False,
     }
     assert by_measure["latency_p99"]["cut_percent"] == pytest.approx(93, abs=1)
-
-
-def test_of_one_size_nothing_is_compared() -> None:
-    told = document(LEADERS, {60: found()[60]})
-    assert told["differences"] == []
-    assert [one["batch"] for one in told["arms"]] == [60]
+    of_one = document(LEADERS, {60: found()[60]})
+    assert (of_one["differences"], [one["batch"] for one in of_one["arms"]]) == ([], [60])
 
 
 def test_what_spoils_it_is_said() -> None:
@@ -186,11 +182,6 @@ def test_sizes_are_read(text: str, partitions: int, sizes: tuple[int, ...]) -> N
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(UsageError, match="are no batch sizes"):
         parse_sizes(text, 60)
-
-
-def test_sizes_take_turns() -> None:
-    order = [size for size, _ in in_turn((1, 5, 60), 2)]
-    assert order == [1, 5, 60, 60, 5, 1]
 
 
 def test_what_it_takes_is_told() -> None:

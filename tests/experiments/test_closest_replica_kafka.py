@@ -6,6 +6,7 @@ import pytest
 
 from kipctl.experiments.arms.arm import parse_arms
 from kipctl.experiments.arms.stand import Place, standing
+from kipctl.experiments.closest_replica import experiment
 from kipctl.experiments.closest_replica.experiment import ClosestPlan, run_closest
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_replica_tables import replica_tables
@@ -14,17 +15,25 @@ from kipctl.trace.stored_runs import read_stored_run
 pytestmark = pytest.mark.kafka
 
 
-def test_bytes_come_from_the_own_rack_until_its_broker_goes(lab: Lab, tmp_path: Path) -> None:
+@pytest.fixture
+def lab(struck_lab: Lab) -> Lab:
+    return struck_lab
+
+
+def test_bytes_come_from_the_own_rack_until_its_broker_goes(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiment, "_ON_THEIR_WAY_US", 500_000)
     plan = ClosestPlan(
         clients=parse_arms("probe-kip951"),
         rack="rack-2",
         partitions=6,
-        throughput=200,
-        seconds=3,
-        warmup_s=2,
+        throughput=60,
+        seconds=2,
+        warmup_s=1,
         gone_s=1,
-        broker_warmup_s=0,
-        after_s=6,
+        broker_warmup_s=0.5,
+        after_s=5,
     )
     with standing(Place(lab.access), plan.clients, lambda _: None) as stand:
         document = run_closest(plan, stand, lambda name: tmp_path / name, lambda _: None)

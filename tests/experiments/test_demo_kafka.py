@@ -15,13 +15,13 @@ from kipctl.trace.stored_runs import read_stored_run
 pytestmark = pytest.mark.kafka
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("end_when_rotated_twice")
 def test_the_ways_differ_in_what_the_client_waits_for(lab: Lab, tmp_path: Path) -> None:
     usual = DemoPlan.usual()
-    few = {"runs": 1, "partitions": 30, "broker_warmup_s": 2.0, "throughput": 300}
+    small = {"runs": 1, "partitions": 12, "throughput": 100, "num_records": 100_000}
     plan = DemoPlan(
-        replace(usual.fresh, **few, num_records=int(300 * usual.fresh.every_s * 4)),
-        replace(usual.stale, **few, num_records=int(300 * usual.stale.every_s * 4)),
+        replace(usual.fresh, **small, broker_warmup_s=1.0),
+        replace(usual.stale, **small, broker_warmup_s=0.0),
     )
     found = measure_demo(plan, Place(lab.access), lambda name: tmp_path / name, lambda _: None)
     assert len(list(tmp_path.iterdir())) == 6

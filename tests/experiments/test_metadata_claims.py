@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trace_rows import record, table
 
 from kipctl.errors import UsageError
 from kipctl.experiments.metadata.experiment import (
@@ -19,25 +20,9 @@ from kipctl.runs.metadata.phases import PhaseLoad, Rpc
 from kipctl.runs.metadata.plan import Phase
 from kipctl.runs.metadata.senders import CLIENT_ID
 from kipctl.trace.codes import MetadataCause
-from kipctl.trace.columns import COLUMNS
-from kipctl.trace.export import Meaning, record_batches
-from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.store import Run
 
 TOPICS = 50
-
-
-def write(run: Run, dataset: str, client: str, *of: dict[str, int]) -> None:
-    folder = run.folder.parent / client
-    folder.mkdir(exist_ok=True)
-    writer = RowWriter(folder / f"{dataset}.i64", len(COLUMNS[dataset]))
-    for values in of:
-        writer.append([values.get(column, 0) for column in COLUMNS[dataset]])
-    writer.close()
-    constants = {"source": "tap", "client": client, "software_name": "x", "software_version": "1"}
-    part = 0 if client == CLIENT_ID else 1
-    meaning = Meaning(0, constants, {"topic": ["t"]})
-    run.write(dataset, record_batches(meaning, folder, dataset), part)
 
 
 def test_a_clients_own_requests_of_a_span_count(tmp_path: Path) -> None:
@@ -51,18 +36,17 @@ def test_a_clients_own_requests_of_a_span_count(tmp_path: Path) -> None:
         "sent_us": 200,
         "received_us": 900,
     }
-    write(
-        run,
-        "rpcs",
-        CLIENT_ID,
+    calls = (
         call | {"sent_us": 99},
         call,
         call | {"received_us": 0},
         call | {"api_key": ApiKey.PRODUCE},
     )
-    write(run, "rpcs", "somebody", call)
+    record(run, "rpcs", table("rpcs", *calls), CLIENT_ID)
+    record(run, "rpcs", table("rpcs", call), "somebody", part=1)
     batch = {"records": 2, "intended_us": 150, "sent_us": 210, "acked_us": 1150}
-    write(run, "batches", CLIENT_ID, batch, batch | {"error": 3}, batch | {"sent_us": 5000})
+    batches = table("batches", batch, batch | {"error": 3}, batch | {"sent_us": 5000})
+    record(run, "batches", batches, CLIENT_ID)
     result = phase_result(run, 100, 2000, failed=2)
     assert result.rpcs == [Rpc("new_topic", 1, 30, 90, 700), Rpc("new_topic", 1, 30, None, None)]
     assert result.records == 2

@@ -27,11 +27,9 @@ def test_between_points_the_curve_is_straight_and_beyond_them_it_is_not_extended
 ) -> None:
     read = read_off(LINE, staleness_ms)
     assert (read.wait_ms, read.beyond) == (wait_ms, beyond)
-
-
-def test_a_curve_of_one_point_stands_for_that_alone() -> None:
-    assert not read_off(((300.0, 340.0),), 300).beyond
-    assert read_off(((300.0, 340.0),), 299).beyond
+    # One point stands for that alone.
+    assert read_off(((staleness_ms, wait_ms),), staleness_ms + 1).beyond
+    assert not read_off(((staleness_ms, wait_ms),), staleness_ms).beyond
 
 
 ARMS = parse_arms("probe-baseline,probe-kip951,java-3.6.0,java-4.3.1-capped,java-4.3.1,librdkafka")

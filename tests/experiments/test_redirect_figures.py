@@ -1,7 +1,8 @@
 """What rows of a tap come to, and when two arms are called different."""
 
 import pytest
-from redirect_runs import batch, figures, measured_runs, table
+from redirect_runs import batch, figures, measured_runs
+from trace_rows import table
 
 from kipctl.experiments.arms.differ import adjusted, differing
 from kipctl.experiments.arms.figures import removable_us, service, together

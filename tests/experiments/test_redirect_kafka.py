@@ -1,17 +1,15 @@
 """`kipctl experiment redirect` on real brokers: arms, conditions, the record, a prediction."""
 
-import json
-import os
-from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from no_own_topics import await_no_own_topics
+from one_process import in_this_process
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.experiments.arms.figures import figures
+from kipctl.experiments.redirect import plan
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.api import ApiKey
 from kipctl.trace.store import Run
@@ -19,27 +17,13 @@ from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
+Experiment = Callable[[str], dict[str, Any]]
 
 
-def experiment(lab: Lab, runs: Path, words: str) -> dict[str, Any]:
-    out, err = StringIO(), StringIO()
-    environment = Environment(
-        stdin=StringIO(),
-        stdout=out,
-        stderr=err,
-        variables=os.environ | {"KIPCTL_RUNS": str(runs)},
-    )
-    words = f"experiment redirect {words} --output json --bootstrap-server {lab.bootstrap_server}"
-    assert run(words.split(), environment) == 0, err.getvalue()
-    document: dict[str, Any] = json.loads(out.getvalue())
-    return document
-
-
-def shown(runs: Path, folder: Path) -> str:
-    out = StringIO()
-    environment = Environment(stdout=out, variables=os.environ | {"KIPCTL_RUNS": str(runs)})
-    assert run(["runs", "show", folder.name], environment) == 0
-    return out.getvalue()
+@pytest.fixture(autouse=True)
+def cold_brokers(plans_have: Callable[..., None]) -> None:
+    """What is compared differs by more than a compiler brings."""
+    plans_have(plan, "RedirectPlan", broker_warmup_s=0.0)
 
 
 def longest_waits_ms(run: Run) -> list[float]:
@@ -57,19 +41,18 @@ def longest_waits_ms(run: Run) -> list[float]:
     return [max(of_one) for of_one in waits if of_one]
 
 
+@pytest.mark.usefixtures("end_when_rotated_twice")
 def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_what_they_save(
-    lab: Lab, tmp_path: Path
+    lab: Lab, experiment: Experiment, tmp_path: Path
 ) -> None:
     found = experiment(
-        lab,
-        tmp_path,
-        "--quick --runs 1 --partitions 12 --stale-metadata 800ms --record curve"
-        " --arms probe-baseline,probe-kip951",
+        "redirect --quick --runs 1 --partitions 12 --stale-metadata 800ms --record curve"
+        " --num-records 100000 --throughput 100 --arms probe-baseline,probe-kip951",
     )
     arms = {arm["arm"]: arm for arm in found["arms"]}
     for arm in arms.values():
         assert arm["records"]["failed"] == 0
-        assert 1 <= arm["rotations"] <= 4  # none begins after the last record
+        assert arm["rotations"] == 2
         assert arm["redirects"]["batches"] > 0
         assert arm["client_says"][0]["records"] == arm["records"]["acknowledged"]
     # Who waits for Metadata cannot know the new leader before it shows it.
@@ -93,10 +76,12 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
     ]
     for folder, arm in zip(recorded, arms.values(), strict=True):
         assert read_stored_run(folder).flaw == ""
-        assert f"leader discovery {arm['arm'].removeprefix('probe-')}" in shown(tmp_path, folder)
+        shown = in_this_process("runs", "show", folder.name, KIPCTL_RUNS=str(tmp_path))
+        assert shown.status == 0
+        assert f"leader discovery {arm['arm'].removeprefix('probe-')}" in shown.out
         assert figures(Run(folder)).latency.as_ms() == arm["latency_ms"]
 
-    predicted = experiment(lab, tmp_path, "--predict --curve curve")["prediction"]
+    predicted = experiment("redirect --predict --curve curve")["prediction"]
     assert {one["behind"] for one in predicted["saved"]} == {"p50", "p99", "max"}
     assert len(predicted["brokers"]) == 3
     assert predicted["saved"][0]["without_wait_ms"] == arms["probe-baseline"]["move_wait_ms"]
@@ -105,13 +90,14 @@ def test_with_stale_metadata_only_hints_find_the_leader_and_the_runs_predict_wha
 
 
 def test_other_clients_are_measured_by_the_same_rule_and_a_cap_takes_hints_away(
-    lab: Lab, tmp_path: Path
+    experiment: Experiment, tmp_path: Path
 ) -> None:
+    """Their records are due from when they have started, and rotations from when the tap has seen
+    the first: in 7 s, on a machine that is busy too, the first rotation comes well before the end.
+    """
     found = experiment(
-        lab,
-        tmp_path,
-        "--quick --runs 1 --partitions 48 --record other"
-        " --arms java-4.3.1-capped,java-4.3.1,librdkafka-1ms",
+        "redirect --quick --runs 1 --partitions 12 --num-records 525 --throughput 75 --every 1.5s"
+        " --record other --arms java-4.3.1-capped,java-4.3.1,librdkafka-1ms",
     )
     arms = {arm["arm"]: arm for arm in found["arms"]}
     for name, arm in arms.items():

@@ -4,9 +4,9 @@ from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from redirect_runs import arm_runs, redirect
+from redirect_runs import arm_runs, batch, redirect
+from trace_rows import record, table
 
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import parse_arms
@@ -19,8 +19,6 @@ from kipctl.report.experiment_tables import redirect_answer, redirect_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table
 from kipctl.runs.metadata.convergence import Sightings
-from kipctl.trace.codes import PHASES
-from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
@@ -103,8 +101,8 @@ def test_the_tables_say_what_the_document_says() -> None:
         assert "; acks 1 (all); " in str(differs)
         assert "; leader rotations in a run 4 (1); " in str(differs)
         assert "partitions" not in str(differs)
-    for table in (moved, arms, compared, published, otherwise):
-        assert shown(table)
+    for one in (moved, arms, compared, published, otherwise):
+        assert shown(one)
 
 
 def test_an_arm_that_did_not_keep_up_is_told() -> None:
@@ -131,11 +129,10 @@ def test_many_moves_in_other_runs_do_not_make_up_for_few_in_one() -> None:
 
 def test_the_conditions_are_in_the_title() -> None:
     conditions = Conditions(metadata_delay_us=300_000, stale_metadata_us=1_000_000)
-    table = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[1]
-    assert table.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
+    moved = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[1]
+    assert moved.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
 
 
-NO_PHASES = {f"{phase}_us": 0 for phase in PHASES} | {"error_us": 1, "from_broker": 1}
 STALE = {
     0: FOUND,
     1000: (
@@ -188,31 +185,11 @@ def test_a_prediction_reads_how_far_brokers_are_behind_off_the_curve() -> None:
     assert table.rows[-1][-1] is True
 
 
-def recorded(folder: Path, arm: str, stale_ms: float, wait_us: int) -> Path:
+def recorded(folder: Path, arm: str, stale_ms: float, wait_ms: float) -> Path:
     run = Run.create(folder)
-    rows = [
-        {
-            "source": "tap",
-            "topic": "t",
-            "partition": 0,
-            "first_seq": seq,
-            "seq_stride": 1,
-            "records": 1,
-            "bytes": 1,
-            "intended_us": 1000 * seq,
-            "sent_us": 1000 * seq,
-            "acked_us": 1000 * seq + 7,
-            "attempts": 1,
-            "error": 0,
-            "broker": 1,
-            "leader_epoch": 0,
-            "base_offset": seq,
-        }
-        for seq in range(100)
-    ]
-    moved = redirect(0, wait_us / 1000) | {"source": "tap", "api": "produce", "topic": "t"}
-    for dataset, of in (("batches", rows), ("redirects", [moved | NO_PHASES | moved])):
-        run.write(dataset, [pa.RecordBatch.from_pylist(of, schema=DATASETS[dataset])])
+    batches = (batch(2 * k, 1000 * k, 7, seq_stride=1) for k in range(50))
+    record(run, "batches", table("batches", *batches), arm)
+    record(run, "redirects", table("redirects", redirect(0, wait_ms) | {"error_us": 1}), arm)
     run.describe(
         {
             "arm": arm,
@@ -226,13 +203,13 @@ def recorded(folder: Path, arm: str, stale_ms: float, wait_us: int) -> Path:
 
 def test_a_curve_is_read_from_the_runs_that_were_recorded_of_it(tmp_path: Path) -> None:
     folders = [
-        recorded(tmp_path / str(number), arm, stale_ms, wait_us)
-        for number, (arm, stale_ms, wait_us) in enumerate(
+        recorded(tmp_path / str(number), *of)
+        for number, of in enumerate(
             [
-                ("probe-baseline", 1000.0, 1_050_000),
-                ("probe-baseline", 0.0, 105_000),
-                ("probe-kip951", 0.0, 44_000),
-                ("probe-kip951", 0.0, 45_000),
+                ("probe-baseline", 1000.0, 1050),
+                ("probe-baseline", 0.0, 105),
+                ("probe-kip951", 0.0, 44),
+                ("probe-kip951", 0.0, 45),
             ]
         )
     ]

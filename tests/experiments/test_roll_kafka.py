@@ -1,19 +1,15 @@
 """`kipctl experiment roll` on real brokers: one of them is restarted, and what is told of it."""
 
-import json
-import os
-from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from one_process import OneProcess
+from one_process import in_this_process
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import take_snapshot
-from kipctl.experiments.arms.end_to_end_load import CONSUMER, PRODUCER
 from kipctl.experiments.arms.figures import figures
+from kipctl.experiments.roll import plan
 from kipctl.lab.cluster import Lab
 from kipctl.report.experiment_roll_tables import roll_tables
 from kipctl.trace.store import Run
@@ -23,25 +19,22 @@ from kipctl.transport.request import Cluster
 pytestmark = pytest.mark.kafka
 
 
-def roll(lab: Lab, runs: Path, words: str) -> dict[str, Any]:
-    out, err = StringIO(), StringIO()
-    environment = Environment(
-        stdin=StringIO(),
-        stdout=out,
-        stderr=err,
-        variables=os.environ | {"KIPCTL_RUNS": str(runs)},
-    )
-    words = f"experiment roll {words} --output json --bootstrap-server {lab.bootstrap_server}"
-    assert run(words.split(), environment) == 0, err.getvalue()
-    document: dict[str, Any] = json.loads(out.getvalue())
-    return document
+@pytest.fixture
+def lab(struck_lab: Lab) -> Lab:
+    return struck_lab
 
 
-def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_path: Path) -> None:
-    words = "--quick --arms probe-kip951 --acks all --partitions 6 --throughput 200"
+def test_a_broker_is_restarted_under_a_producer_and_a_consumer(
+    lab: Lab,
+    experiment: Callable[[str], dict[str, Any]],
+    plans_have: Callable[..., None],
+    tmp_path: Path,
+) -> None:
+    plans_have(plan, "RollPlan", broker_warmup_s=0, warmup_s=1.0)
+    words = "--quick --arms probe-kip951 --acks all --partitions 6 --throughput 100"
     with Cluster(lab.bootstrap_server, "test", 10) as cluster:
         elsewhere = {partition.id for partition in take_snapshot(cluster).not_led_by_preferred}
-    document = roll(lab, tmp_path, f"{words} --record roll")
+    document = experiment(f"roll {words} --every 1s --record roll")
     [cell] = document["cells"]
     [arm] = cell["arms"]
     [one] = arm["runs"]
@@ -79,40 +72,11 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(lab: Lab, tmp_pat
         } <= elsewhere
 
 
-@pytest.mark.spark
-def test_workers_are_one_producer_and_one_consumer(
-    lab: Lab, kipctl_again: OneProcess, tmp_path: Path
-) -> None:
-    words = "--quick --arms probe-kip951 --acks all --partitions 6 --throughput 200 --workers 2"
-    ran = kipctl_again(
-        *("experiment", "roll", *words.split(), "--record", "roll", "--output", "json"),
-        *("--bootstrap-server", lab.bootstrap_server),
-        KIPCTL_RUNS=str(tmp_path),
-    )
-    assert ran.status == 0, ran.err
-    [cell] = ran.document["cells"]
-    [one] = cell["arms"][0]["runs"]
-    assert (one["records"]["failed"], one["records"]["missing"]) == (0, 0)
-    assert all(half["batches_sent_again"] > 0 for half in one["halves"])
-    assert "producers 2 (6)" in cell["published"][0]["set_up_otherwise"]
-
-    recorded = Run(tmp_path / "roll-acks-all-partitions-6-probe-kip951-1")
-    assert read_stored_run(recorded.folder).flaw == ""
-    batches, reads = (recorded.read(name) for name in ("batches", "reads"))
-    assert set(batches["client"].to_pylist()) == {PRODUCER}
-    assert set(reads["client"].to_pylist()) == {CONSUMER}
-    for read in (batches, reads):
-        assert set(read["partition"].to_pylist()) == set(range(6))
-    sent = [row for row in batches.to_pylist() if not row["error"]]
-    assert sum(row["records"] for row in sent) == one["records"]["acknowledged"]
-    assert one["end_to_end_ms"]["p50"] > 0  # on one clock: none was read before it was sent
-
-
 def test_a_cluster_that_is_no_lab_is_not_restarted(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    err = StringIO()
     words = f"experiment roll --quick --arms probe-kip951 --bootstrap-server {lab.bootstrap_server}"
-    assert run(words.split(), Environment(stdin=StringIO(), stderr=err)) == 2
-    assert "only on a lab" in err.getvalue()
+    ran = in_this_process(*words.split())
+    assert ran.status == 2
+    assert "only on a lab" in ran.err

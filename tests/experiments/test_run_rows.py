@@ -5,30 +5,22 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from trace_rows import record, table
 
 from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS
-from kipctl.trace.export import Meaning, record_batches
 from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
-from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 
 START_US = 5_000_000
-CONSTANTS = {"source": "tap", "software_name": "x", "software_version": "1", "api": "produce"}
-NAMES = {"topic": ["b", "a"], "hint_endpoint": ["h:1"], "broker_rack": []}
 
 
-def written(folder: Path, name: str, client: str, *of: dict[str, int]) -> Run:
-    """A run with these rows of one dataset; what is not given is 1."""
-    writer = RowWriter(folder / f"{name}.i64", len(COLUMNS[name]))
-    for values in of:
-        writer.append([values.get(column, 1) for column in COLUMNS[name]])
-    writer.close()
+def written(folder: Path, name: str, *of: dict[str, int]) -> Run:
+    """A run with these rows of one dataset, of client "one"; what is not given is 1."""
     run = Run.create(folder / "run")
-    meaning = Meaning(START_US, CONSTANTS | {"client": client}, NAMES)
-    run.write(name, record_batches(meaning, folder, name))
+    record(run, name, table(name, *of, other=1), "one", start=START_US)
     return run
 
 
@@ -42,9 +34,8 @@ def test_rows_come_back_with_times_from_the_start(tmp_path: Path) -> None:
         "to_epoch": 7,
         "detect_us": 12,
     }
-    run = written(tmp_path, "redirects", "one", row, row | {"to_epoch": 8})
-    table = dataset(run, "redirects", "one")
-    found = rows(table, "redirects")
+    run = written(tmp_path, "redirects", row, row | {"to_epoch": 8})
+    found = rows(dataset(run, "redirects", "one"), "redirects")
     column = {name: found[:, i].tolist() for i, name in enumerate(COLUMNS["redirects"])}
     assert column["error_us"] == [40, 40]
     assert column["decision"] == [int(Decision.FOLLOWED)] * 2
@@ -67,14 +58,14 @@ def test_a_retry_to_no_newer_epoch_is_what_the_client_wrote(
     names = COLUMNS["redirects"]
     of = zip(names[names.index("attempt") :], redirect_columns(attempt, share), strict=True)
     row = {name: int(value) for name, value in of}
-    run = written(tmp_path, "redirects", "one", row)
+    run = written(tmp_path, "redirects", row)
     found = rows(dataset(run, "redirects"), "redirects")
     assert found[0, names.index("same_epoch_retry")] == row["same_epoch_retry"]
 
 
 def test_what_never_came_is_nothing_again(tmp_path: Path) -> None:
     sent = {"sent_us": START_US + 1, "received_us": 0, "cause": int(MetadataCause.MAX_AGE)}
-    run = written(tmp_path, "rpcs", "one", sent, sent | {"cause": -1})
+    run = written(tmp_path, "rpcs", sent, sent | {"cause": -1})
     found = rows(dataset(run, "rpcs"), "rpcs")
     at = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
     assert found[:, at["received_us"]].tolist() == [0, 0]
@@ -82,7 +73,7 @@ def test_what_never_came_is_nothing_again(tmp_path: Path) -> None:
 
 
 def test_one_client_alone(tmp_path: Path) -> None:
-    run = written(tmp_path, "rpcs", "one", {})
+    run = written(tmp_path, "rpcs", {})
     assert len(dataset(run, "rpcs", "one")) == 1
     assert rows(dataset(run, "rpcs", "two"), "rpcs").shape == (0, len(COLUMNS["rpcs"]))
 

@@ -1,20 +1,17 @@
 """`kipctl perf consume` and `kipctl perf e2e`, on real brokers."""
 
-import json
-import os
-from collections.abc import Iterator
-from io import StringIO
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Producer
+from one_process import Kipctl
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import (
     LATEST,
+    await_no_topics,
     await_topic,
     create_topics,
     delete_topics,
@@ -28,52 +25,45 @@ from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 
-TOPIC = "consume-test"
 PARTITIONS = 6
 RECORDS = 5000
 VALUE = b"v" * 500
+CONSUME = "perf consume --topic consume-test"
+Document = Callable[[str], dict[str, Any]]
 
 
-def kipctl(lab: Lab, words: str) -> tuple[int, str, str]:
-    out, err = StringIO(), StringIO()
-    environment = Environment(
-        stdin=StringIO(),
-        stdout=out,
-        stderr=err,
-        variables=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
-    )
-    status = run(["perf", *words.split()], environment)
-    return status, out.getvalue(), err.getvalue()
+@pytest.fixture
+def document(kipctl: Kipctl) -> Document:
+    """What a command says as JSON, when it is done."""
+
+    def said(words: str) -> dict[str, Any]:
+        ran = kipctl(f"{words} --output json")
+        assert ran.status == 0, ran.err
+        return ran.document
+
+    return said
 
 
-def document(lab: Lab, words: str) -> dict[str, Any]:
-    status, out, err = kipctl(lab, f"{words} --output json")
-    assert status == 0, err
-    return json.loads(out)
-
-
-@pytest.fixture(scope="module")
-def cluster(lab: Lab) -> Iterator[Cluster]:
-    with Cluster(lab.bootstrap_server) as connected:
-        yield connected
-
-
-@pytest.fixture(scope="module")
-def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
+@pytest.fixture(scope="module", autouse=True)
+def topic(lab: Lab) -> Iterator[str]:
     """A topic with records of another client, unevenly spread."""
-    create_topics(lab.bootstrap_server, [TOPIC], PARTITIONS, 3)
-    await_topic(cluster, TOPIC, PARTITIONS)
+    name = "consume-test"
+    create_topics(lab.bootstrap_server, [name], PARTITIONS, 3)
     producer = Producer({"bootstrap.servers": lab.bootstrap_server, "compression.type": "lz4"})
-    for number in range(RECORDS):
-        producer.produce(TOPIC, VALUE, partition=min(number % 8, PARTITIONS - 1))
-        producer.poll(0)
-    assert producer.flush(60) == 0
-    yield TOPIC
-    delete_topics(lab.bootstrap_server, [TOPIC])
+    with Cluster(lab.bootstrap_server) as cluster:
+        await_topic(cluster, name, PARTITIONS)
+        for number in range(RECORDS):
+            producer.produce(name, VALUE, partition=min(number % 8, PARTITIONS - 1))
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        yield name
+        delete_topics(lab.bootstrap_server, [name])
+        await_no_topics(cluster, [name])
 
 
-def test_every_record_is_read_and_all_of_a_rack_from_it(lab: Lab, topic: str) -> None:
-    read = document(lab, f"consume --topic {topic} --num-records {RECORDS} --client-rack rack-2")
+def test_every_record_is_read_and_all_of_a_rack_from_it(document: Document, tmp_path: Path) -> None:
+    words = f"{CONSUME} --num-records {RECORDS} --client-rack rack-2 --record {tmp_path}/run"
+    read = document(words)
     assert read["records"]["read"] == RECORDS
     with_records = [broker for broker in read["brokers"] if broker["records"]]
     assert {broker["rack"] for broker in with_records} == {"rack-2"}
@@ -83,44 +73,68 @@ def test_every_record_is_read_and_all_of_a_rack_from_it(lab: Lab, topic: str) ->
     assert read["fetches"]["preferred_replica_named"] == PARTITIONS * 2 // 3
     assert read["metadata_rpcs"]["on_critical_path"] == 0
 
+    run = Run(tmp_path / "run")
+    assert run.description["command"] == "perf consume"
+    assert run.description["consumer"]["client.rack"] == "rack-2"
+    rows = run.read("reads")
+    assert pc.sum(rows["records"]).as_py() == RECORDS
+    assert set(rows["client_rack"].to_pylist()) == {"rack-2"}
+    assert set(rows["software_name"].to_pylist()) == {"kipctl"}
+    # Of each partition what was read joins without a gap.
+    at = dict.fromkeys(range(PARTITIONS), 0)
+    for row in rows.to_pylist():
+        if row["records"]:
+            assert row["fetch_offset"] == at[row["partition"]]
+            assert row["next_offset"] == row["fetch_offset"] + row["records"]
+            at[row["partition"]] = row["next_offset"]
+    assert run.read("rpcs").num_rows >= read["fetches"]["requests"]
+    assert run.description["summary"] == {
+        key: value for key, value in read.items() if not key.startswith("_")
+    }
 
-def test_what_to_read_and_how_much_need_not_be_known(lab: Lab, topic: str) -> None:
-    assert document(lab, f"consume --topic {topic}")["records"]["read"] == RECORDS
-    status, _, told = kipctl(lab, "consume")
-    assert status == 2
-    assert topic in told
-    status, _, told = kipctl(lab, f"consume --topic {topic} --from-latest")
-    assert status == 2
-    assert "--num-records" in told
 
-
-def test_without_a_rack_leaders_are_read(lab: Lab, topic: str) -> None:
-    read = document(lab, f"consume --topic {topic} --messages {RECORDS}")
+def test_what_to_read_and_how_much_need_not_be_known(
+    document: Document, kipctl: Kipctl, topic: str
+) -> None:
+    """Without a rack leaders are read."""
+    read = document(CONSUME)
+    assert read["records"]["read"] == RECORDS
     assert {broker["read_as"] for broker in read["brokers"]} == {"leader"}
     assert {broker["local"] for broker in read["brokers"]} == {None}
+    for words, told in (
+        ("perf consume", topic),
+        (f"{CONSUME} --from-latest", "--num-records"),
+        ("perf consume --topic no-such --num-records 5", "no-such"),
+    ):
+        ran = kipctl(words)
+        assert ran.status == 2
+        assert told in ran.err
 
 
-def test_the_last_lines_are_those_of_kafkas_tool(lab: Lab, topic: str) -> None:
-    _, out, _ = kipctl(lab, f"consume --topic {topic} --num-records {RECORDS} --output plain")
-    header, line = out.splitlines()[-2:]
+def test_the_last_lines_are_those_of_kafkas_tool(kipctl: Kipctl) -> None:
+    header, line = kipctl(f"{CONSUME} --messages {RECORDS} --output plain").out.splitlines()[-2:]
     assert header == HEADER
     fields = line.split(", ")
     assert len(fields) == len(header.split(", "))
     assert int(fields[4]) == RECORDS
-    _, out, _ = kipctl(lab, f"consume --topic {topic} --num-records {RECORDS} --hide-header")
-    assert HEADER not in out
+    ran = kipctl(f"{CONSUME} --num-records {RECORDS} --hide-header --client-rack rack-9")
+    assert HEADER not in ran.out
+    # An unknown rack is a warning that names the known.
+    assert ran.status == 0
+    assert "no broker is in rack 'rack-9'" in ran.err
+    assert "rack-1, rack-2, rack-3" in ran.err
 
 
 def test_some_partitions_from_an_offset_to_their_end(
-    lab: Lab, cluster: Cluster, topic: str
+    kipctl: Kipctl, cluster: Cluster, topic: str
 ) -> None:
     ends = offsets(cluster, topic, LATEST)
     left = ends[1] + ends[3] - 2 * 100
-    words = f"consume --topic {topic} --partition 1 --partition 3 --offset 100 --timeout 5000"
-    status, out, err = kipctl(lab, f"{words} --num-records 100000 --output json")
-    assert status == 0
-    assert json.loads(out)["records"]["read"] == left
-    assert f"{left} of 100,000 records were there" in err.replace(f"{left:,}", str(left))
+    words = f"{CONSUME} --partition 1 --partition 3 --offset 100 --timeout 5000"
+    ran = kipctl(f"{words} --num-records 100000 --output json")
+    assert ran.status == 0
+    assert ran.document["records"]["read"] == left
+    assert f"{left} of 100,000 records were there" in ran.err.replace(f"{left:,}", str(left))
 
 
 @pytest.mark.parametrize(
@@ -138,67 +152,24 @@ def test_some_partitions_from_an_offset_to_their_end(
     ],
 )
 def test_what_cannot_be_read_is_said_in_three_lines_before_anything_is(
-    lab: Lab, topic: str, words: str, said: str
+    kipctl: Kipctl, words: str, said: str
 ) -> None:
-    status, out, err = kipctl(lab, f"consume --topic {topic} --num-records 5 {words}")
-    assert status == 2
-    assert said in err
-    assert not out
-    assert len(err.strip().splitlines()) <= 3
-
-
-def test_a_topic_that_is_not_there(lab: Lab) -> None:
-    status, _, err = kipctl(lab, "consume --topic no-such --num-records 5")
-    assert status == 2
-    assert "no-such" in err
-
-
-def test_an_unknown_rack_is_a_warning_that_names_the_known(lab: Lab, topic: str) -> None:
-    status, _, err = kipctl(
-        lab, f"consume --topic {topic} --num-records {RECORDS} --client-rack rack-9"
-    )
-    assert status == 0
-    assert "no broker is in rack 'rack-9'" in err
-    assert "rack-1, rack-2, rack-3" in err
-
-
-def test_a_recorded_run_holds_each_read(lab: Lab, topic: str, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    words = f"consume --topic {topic} --num-records {RECORDS} --client-rack rack-1"
-    read = document(lab, f"{words} --record {folder}")
-    run = Run(folder)
-    assert run.description["command"] == "perf consume"
-    assert run.description["consumer"]["client.rack"] == "rack-1"
-    rows = run.read("reads")
-    assert pc.sum(rows["records"]).as_py() == RECORDS
-    assert set(rows["client_rack"].to_pylist()) == {"rack-1"}
-    assert set(rows["software_name"].to_pylist()) == {"kipctl"}
-    # Of each partition what was read joins without a gap.
-    for partition in range(PARTITIONS):
-        of_partition = [row for row in rows.to_pylist() if row["partition"] == partition]
-        with_records = [row for row in of_partition if row["records"]]
-        at = 0
-        for row in with_records:
-            assert row["fetch_offset"] == at
-            assert row["next_offset"] == at + row["records"]
-            at = row["next_offset"]
-    assert run.read("rpcs").num_rows >= read["fetches"]["requests"]
-    assert run.description["summary"] == {
-        key: value for key, value in read.items() if not key.startswith("_")
-    }
+    ran = kipctl(f"{CONSUME} --num-records 5 {words}")
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err
+    assert len(ran.err.strip().splitlines()) <= 3
 
 
 def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
-    lab: Lab, tmp_path: Path
+    document: Document, tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
     found = document(
-        lab,
-        "e2e --num-records 9000 --throughput 1500 --record-size 200 --partitions 9 "
+        "perf e2e --num-records 2400 --throughput 400 --record-size 200 --partitions 6 "
         f"--client-rack rack-3 --during rotate --every 1.5 --count 2 --record {folder}",
     )
     records = found["records"]
-    assert records["sent"] == records["acknowledged"] == records["delivered"] == 9000
+    assert records["sent"] == records["acknowledged"] == records["delivered"] == 2400
     assert (records["failed"], records["missing"]) == (0, 0)
     # A second one that would begin after the last record does not begin.
     assert [action["error"] for action in found["actions"]] in ([None], [None, None])
@@ -207,8 +178,8 @@ def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
     assert acknowledged["mean"] > 0
     run = Run(folder)
     batches, reads = run.read("batches"), run.read("reads")
-    assert pc.sum(batches["records"]).as_py() == 9000
-    assert pc.sum(reads["records"]).as_py() == 9000 + records["extra"]
+    assert pc.sum(batches["records"]).as_py() == 2400
+    assert pc.sum(reads["records"]).as_py() == 2400 + records["extra"]
     assert set(run.read("rpcs")["client"].to_pylist()) == {"kipctl-perf", "kipctl-perf-consumer"}
     redirects = run.read("redirects").to_pylist()
     assert {row["api"] for row in redirects} == {"produce", "fetch"}
@@ -221,15 +192,13 @@ def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
     assert found["metadata_rpcs"]["consumer"]["on_critical_path"] <= len(without_hint)
 
 
-def test_kafkas_end_to_end_lines_end_it(lab: Lab) -> None:
-    status, out, err = kipctl(
-        lab, "e2e --num-records 300 --throughput 300 --partitions 3 --producer-acks 1"
-    )
-    assert status == 0, err
-    average, percentiles = out.splitlines()[-2:]
+def test_kafkas_end_to_end_lines_end_it(kipctl: Kipctl) -> None:
+    ran = kipctl("perf e2e --num-records 300 --throughput 300 --partitions 3 --producer-acks 1")
+    assert ran.status == 0, ran.err
+    average, percentiles = ran.out.splitlines()[-2:]
     assert average.startswith("Avg latency: ")
     assert average.endswith(" ms")
     assert percentiles.startswith("Percentiles: 50th = ")
-    status, _, err = kipctl(lab, "e2e --num-records 300 --producer-acks 0")
-    assert status == 2
-    assert "acks=0" in err
+    ran = kipctl("perf e2e --num-records 300 --producer-acks 0")
+    assert ran.status == 2
+    assert "acks=0" in ran.err

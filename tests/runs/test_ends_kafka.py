@@ -1,18 +1,16 @@
 """However a run is ended, on real brokers: what was settled is a run, and nothing else is left."""
 
-import json
 import os
 import re
-import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from no_own_topics import await_no_own_topics
+from one_process import in_this_process
+from processes import Process, has_ended, holders_of, read_until, started
 
 from kipctl.cluster.topics import delete_topics
 from kipctl.lab.cluster import Lab
@@ -22,49 +20,20 @@ from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 
-PRODUCE = "perf produce --num-records 1000000 --throughput 500 --record-size 100 --partitions 3"
-END_TO_END = "perf e2e --num-records 1000000 --throughput 500 --record-size 100 --partitions 3"
-PRODUCER = {PRODUCE: "0", END_TO_END: "1"}
-"""The folder of its rows."""
-
-
-@pytest.fixture
-def cluster(lab: Lab) -> Iterator[Cluster]:
-    with Cluster(lab.bootstrap_server) as connected:
-        yield connected
+LOAD = "--num-records 1000000 --throughput 300 --record-size 100 --partitions 3"
+PRODUCE, END_TO_END = f"perf produce {LOAD}", f"perf e2e {LOAD}"
 
 
 @contextmanager
-def running(command: str, lab: Lab, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """kipctl, in a process group of its own, once its producer has settled some batches."""
+def running(command: str, lab: Lab, folder: Path) -> Iterator[Process]:
+    """kipctl, once its producer has settled some batches."""
     (folder / "tmp").mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kipctl", *shlex.split(command), "--record", str(folder / "run")],
-        env=os.environ
-        | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server, "TMPDIR": str(folder / "tmp")},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    )
-    rows = folder / "run" / ROWS_FOLDER / PRODUCER[command] / "batches.i64"
-    try:
-        while not (rows.exists() and rows.stat().st_size > 60_000):
-            with suppress(subprocess.TimeoutExpired):
-                pytest.fail(f"it ended with {process.wait(timeout=0.02)}")
+    rows = folder / "run" / ROWS_FOLDER / ("1" if "e2e" in command else "0") / "batches.i64"
+    words = f"{command} --record {folder / 'run'}"
+    with started(lab, words, TMPDIR=str(folder / "tmp")) as process:
+        while not (rows.exists() and rows.stat().st_size > 20_000):
+            assert not has_ended(process)
         yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr:
-            process.stderr.close()
-
-
-def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Its status, and what it said."""
-    assert process.stderr is not None
-    said = process.stderr.read()
-    return process.wait(), said
 
 
 def is_a_run(folder: Path, why: str) -> None:
@@ -78,37 +47,53 @@ def is_a_run(folder: Path, why: str) -> None:
     assert list((folder / "tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("command", [PRODUCE, END_TO_END], ids=["produce", "e2e"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_all_of_its_group_ends_it_in_good_order(
-    command: str, number: signal.Signals, lab: Lab, cluster: Cluster, tmp_path: Path
+def test_a_signal_to_all_of_its_group_ends_it_in_good_order_and_it_says_how_far_it_came(
+    lab: Lab, cluster: Cluster, tmp_path: Path
 ) -> None:
-    with running(command, lab, tmp_path) as process:
-        os.killpg(process.pid, number)
-        status, err = end_of(process)
-        assert status == 128 + number, err
+    rotating = f"{PRODUCE} --during rotate --every 0.5"
+    with running(rotating, lab, tmp_path) as process:
+        read_until(process, "rotate 3: ")
+        os.killpg(process.pid, signal.SIGHUP)
+        _, err = process.communicate()
+    assert process.returncode == 128 + signal.SIGHUP, err
+    told = re.search(r"Interrupted: of 1,000,000 records ([\d,]+) were sent", err)
+    assert told, err
+    assert re.search(
+        r"moved leaders? (was|were) met; the client waited p50 [\d.]+ ms, at most", err
+    )
+    assert f"What was measured: kipctl runs show {tmp_path / 'run'}" in err
+    assert Run(tmp_path / "run").description["stopped"] is True
+    assert "Traceback" not in err
+    is_a_run(tmp_path, f"interrupted: {told[1]} of 1,000,000 records")
+    await_no_own_topics(cluster)
+
+
+def test_a_signal_ends_two_clients_in_good_order(
+    lab: Lab, cluster: Cluster, tmp_path: Path
+) -> None:
+    with running(END_TO_END, lab, tmp_path) as process:
+        os.killpg(process.pid, signal.SIGTERM)
+        _, err = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM, err
     assert "Traceback" not in err
     is_a_run(tmp_path, "interrupted: ")
     await_no_own_topics(cluster)
 
 
 @pytest.mark.parametrize(
-    ("command", "killed", "dataset"),
-    [(PRODUCE, "0", "batches"), (END_TO_END, "1", "batches"), (END_TO_END, "0", "reads")],
+    ("command", "killed"),
+    [(PRODUCE, "0/batches"), (END_TO_END, "1/batches"), (END_TO_END, "0/reads")],
     ids=["produce", "e2e's producer", "e2e's consumer"],
 )
 def test_of_a_probe_that_is_killed_what_it_had_settled_is_recorded(
-    command: str, killed: str, dataset: str, lab: Lab, cluster: Cluster, tmp_path: Path
+    command: str, killed: str, lab: Lab, cluster: Cluster, tmp_path: Path
 ) -> None:
     with running(command, lab, tmp_path) as process:
-        rows = tmp_path / "run" / ROWS_FOLDER / killed
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        for child in children:
-            files = {os.path.realpath(path) for path in Path(f"/proc/{child}/fd").iterdir()}
-            if str(rows / f"{dataset}.i64") in files:
-                os.kill(int(child), signal.SIGKILL)
-        status, err = end_of(process)
-        assert status == 5, err
+        rows = tmp_path / "run" / ROWS_FOLDER / f"{killed}.i64"
+        (probe,) = holders_of(rows).keys() - {process.pid}
+        os.kill(probe, signal.SIGKILL)
+        _, err = process.communicate()
+    assert process.returncode == 5, err
     is_a_run(tmp_path, "it failed: The probe's process ended early (exit code -9)")
     await_no_own_topics(cluster)
 
@@ -119,14 +104,14 @@ def test_a_killed_kipctl_leaves_a_run_that_can_be_repaired(
 ) -> None:
     with running(command, lab, tmp_path) as process:
         process.kill()
-        _, err = end_of(process)
+        _, err = process.communicate()
     assert "Traceback" not in err
-    repair = [sys.executable, "-m", "kipctl", "runs", "repair", str(tmp_path / "run"), "-o", "json"]
-    while (repaired := subprocess.run(repair, capture_output=True, text=True)).returncode == 2:
-        assert "still being written" in repaired.stderr  # its producer settles what is under way
-    assert repaired.returncode == 0, repaired.stderr
-    (left,) = set(re.findall(r"kipctl-perf-[\w-]+", repaired.stderr))
-    assert f"Remove it: kafka-topics --delete --topic {left}" in repaired.stderr
+    repair = ("runs", "repair", tmp_path / "run", "-o", "json")
+    while (repaired := in_this_process(*repair)).status == 2:
+        assert "still being written" in repaired.err  # its producer settles what is under way
+    assert repaired.status == 0, repaired.err
+    (left,) = set(re.findall(r"kipctl-perf-[\w-]+", repaired.err))
+    assert f"Remove it: kafka-topics --delete --topic {left}" in repaired.err
     delete_topics(lab.bootstrap_server, [left])
     is_a_run(tmp_path, "it failed: kipctl was killed")
-    assert json.loads(repaired.stdout)["records"]["acknowledged"] > 0
+    assert repaired.document["records"]["acknowledged"] > 0

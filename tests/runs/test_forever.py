@@ -13,9 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kipctl.errors import UsageError
 from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, EndToEndTotals
+from kipctl.measure.outcomes import salvaged_outcome
 from kipctl.probe.health import Health
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.address import Address
 from kipctl.runs import forever as long_watch
@@ -26,11 +27,13 @@ from kipctl.runs.start import OnThisMachine
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.row_writer import RowWriter
 from kipctl.trace.rows import chunks
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.settings import end_of
 from kipctl.transport.access import Access
 
 START_US = 5_000_000_000
 S = 1_000_000
+ANY = Address("127.0.0.1", 0)
 SPEC = ProduceSpec(Access("h:1"), "t", FOREVER_RECORDS, throughput=1000)
 
 
@@ -98,11 +101,7 @@ def test_files_are_removed_when_they_are_read_and_older_than_what_is_kept(
         clients.rotate()
         watching.look()
     assert clients.files() == [
-        "batches.1.i64",
-        "batches.2.i64",
-        "batches.3.i64",
-        "batches.4.i64",
-        "batches.5.i64",
+        *(f"batches.{number}.i64" for number in range(1, 6)),
         "batches.i64",
     ]
     assert watching.kept_since_us is None
@@ -128,16 +127,6 @@ def test_files_are_removed_when_they_are_read_and_older_than_what_is_kept(
     assert [rows[:, records].tolist() for rows in kept] == [[7]]
 
 
-def test_a_run_with_an_end_keeps_all_of_its_rows(clients: Clients) -> None:
-    watching = watch(clients, WatchOptions(metrics=Address("127.0.0.1", 0)))
-    clients.send(10)
-    clients.rotate()
-    watching.look()
-    clients.now_us += 7200 * S
-    watching.look()
-    assert clients.files() == ["batches.1.i64", "batches.i64"]
-
-
 def test_files_that_were_not_read_yet_stay(clients: Clients) -> None:
     watching = watch(clients, WatchOptions(forever=True, keep_s=10))
     clients.send(10)
@@ -153,12 +142,21 @@ def test_files_that_were_not_read_yet_stay(clients: Clients) -> None:
     assert watching.totals.matching.acknowledged == 15
 
 
+def test_a_run_with_an_end_keeps_all_of_its_rows(clients: Clients) -> None:
+    watching = watch(clients, WatchOptions(metrics=ANY))
+    clients.send(10)
+    clients.rotate()
+    clients.now_us += 7200 * S
+    watching.look()
+    assert clients.files() == ["batches.1.i64", "batches.i64"]
+
+
 def test_what_was_counted_last_is_served_until_the_end(clients: Clients) -> None:
     told: list[str] = []
-    with serving_metrics(Address("127.0.0.1", 0), told.append) as server:
+    with serving_metrics(ANY, told.append) as server:
         assert server
         assert told == [f"Metrics: {server.url}"]
-        watching = watch(clients, WatchOptions(metrics=Address("127.0.0.1", 0)), server)
+        watching = watch(clients, WatchOptions(metrics=ANY), server)
         clients.send(10)
         clients.send(5, came=False)
         clients.now_us += 3 * S
@@ -203,12 +201,10 @@ def test_what_went_wrong_while_it_looked_is_raised_at_the_end(
 ) -> None:
     watching = watch(clients, WatchOptions(forever=True, keep_s=60))
     monkeypatch.setattr(long_watch, "_LOOK_S", 0.001)
-    looks = 0
+    looks = iter(range(4))
 
     def look() -> None:
-        nonlocal looks
-        looks += 1
-        if looks > 3:
+        if next(looks) == 3:
             raise OSError("no room")
 
     def work() -> None:
@@ -246,7 +242,7 @@ def test_what_is_no_address(text: str) -> None:
     [
         ({"forever": True}, {"throughput": -1}, "--forever needs a rate"),
         ({"forever": True}, {"workers": 2}, "on this machine"),
-        ({"metrics": Address("127.0.0.1", 0)}, {"master": "local[2]"}, "on this machine"),
+        ({"metrics": ANY}, {"master": "local[2]"}, "on this machine"),
         ({"keep_s": 9}, {}, "--keep"),
         ({"lost_after_s": 0.5}, {}, "--lost-after"),
     ],
@@ -265,22 +261,8 @@ def test_of_a_producer_that_did_not_come_to_tell_what_was_counted_is_known(
     clients.write(PRODUCER, "batches", {"records": 3, "error": 7, "seq_stride": 1})
     clients.now_us += 10 * S
     watching.look()
-    outcome = ProduceOutcome(
-        spec=SPEC,
-        cluster_id="",
-        start_us=START_US,
-        end_us=START_US + 10 * S,
-        wall_start_us=0,
-        errors={},
-        topics=("t",),
-        endpoints=(),
-        cpu_s=None,
-        stopped=True,
-        interval_ns=1_000_000,
-        generated=1,
-        acknowledged=1,
-        failed=0,
-    )
+    outcome = salvaged_outcome(SPEC, RunStart("h", START_US, 0), clients.folders[PRODUCER], "")
+    outcome = replace(outcome, end_us=START_US + 10 * S, generated=1, acknowledged=1, failed=0)
     found = watching.counted(outcome)
     assert (found.generated, found.acknowledged, found.failed) == (13, 10, 3)
     assert found.errors == {"REQUEST_TIMED_OUT": 3}

@@ -1,12 +1,7 @@
 """`kipctl perf e2e --forever` beside leaders that others move, on real brokers."""
 
-import io
 import json
-import os
-import shlex
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,10 +13,10 @@ import httpx
 import pyarrow.compute as pc
 import pytest
 from no_own_topics import await_no_own_topics
+from one_process import Kipctl
+from processes import Process, has_ended, started
 from prometheus_client.parser import text_string_to_metric_families
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cluster.topics import delete_topics, topics_named
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.describe_configs import (
@@ -37,26 +32,17 @@ from kipctl.transport.request import Cluster
 pytestmark = pytest.mark.kafka
 
 DEADLINE_S = 240.0
+PARTITIONS = 3
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-def kipctl(lab: Lab, words: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    environment = Environment(
-        stdin=io.StringIO(),
-        stdout=out,
-        stderr=err,
-        variables=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
-    )
-    status = run(shlex.split(words), environment)
-    return status, out.getvalue(), err.getvalue()
 
 
 @dataclass
 class Canary:
     """A run that lasts until it is ended."""
 
-    process: subprocess.Popen[str]
+    process: Process
+    folder: Path
+    topic: str = ""
     lines: list[str] = field(default_factory=list)
     url: str = ""
 
@@ -75,9 +61,13 @@ class Canary:
     def await_that(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while not is_so():
-            assert self.process.poll() is None, self.said
+            assert not has_ended(self.process, within_s=0.2), self.said
             assert time.monotonic() < deadline, self.said
-            time.sleep(0.2)
+
+    def await_rows_gone(self) -> None:
+        """What is older than --keep goes."""
+        first = self.folder / ROWS_FOLDER / "1" / "batches.i64"
+        self.await_that(lambda: not first.exists())
 
     def scrape(self) -> Samples:
         families = text_string_to_metric_families(httpx.get(self.url, timeout=60).text)
@@ -95,33 +85,24 @@ class Canary:
 
 
 @contextmanager
-def canary(lab: Lab, folder: Path) -> Iterator[Canary]:
-    process = subprocess.Popen(
-        shlex.split(
-            f"{sys.executable} -m kipctl perf e2e --forever --keep 10s --metrics 0 "
-            f"--throughput 200 --record-size 100 --partitions 6 --record {folder} --output json"
-        ),
-        env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+def canary(lab: Lab, cluster: Cluster, folder: Path) -> Iterator[Canary]:
+    others = set(topics_named(cluster, "kipctl-perf-.*"))
+    words = (
+        "perf e2e --forever --keep 10s --metrics 0 --throughput 100 --record-size 100 "
+        f"--partitions {PARTITIONS} --record {folder} --output json"
     )
-    found = Canary(process)
-    reading = threading.Thread(target=found.read, daemon=True)
-    reading.start()
-    try:
-        found.await_that(lambda: bool(found.url))
-        found.await_that(lambda: found.value("kipctl_records_delivered_total") > 0)
-        yield found
-    finally:
-        if process.poll() is None:
+    with started(lab, words) as process:
+        found = Canary(process, folder)
+        reading = threading.Thread(target=found.read, daemon=True)
+        reading.start()
+        try:
+            found.await_that(lambda: bool(found.url))
+            found.await_that(lambda: found.value("kipctl_records_delivered_total") > 0)
+            (found.topic,) = set(topics_named(cluster, "kipctl-perf-.*")) - others
+            yield found
+        finally:
             process.kill()
-        process.wait()
-        reading.join()
-        assert process.stdout
-        assert process.stderr
-        process.stdout.close()
-        process.stderr.close()
+            reading.join()
 
 
 def never_falls(name: str) -> bool:
@@ -129,20 +110,22 @@ def never_falls(name: str) -> bool:
     return name.endswith(("_total", "_bucket", "_count", "_sum"))
 
 
-def test_it_counts_while_others_move_leaders_and_ends_with_its_result(
-    lab: Lab, tmp_path: Path
+def test_it_counts_while_others_move_leaders_and_what_is_kept_is_a_run_however_it_ends(
+    lab: Lab, cluster: Cluster, kipctl: Kipctl, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "run"
-    with Cluster(lab.bootstrap_server) as cluster, canary(lab, folder) as watching:
-        (topic,) = topics_named(cluster, "kipctl-perf-.*")
-        configs = DescribeConfigsResource(ResourceType.TOPIC, topic, tuple(TOPIC_OF_DAYS))
+    """Two of them: one ends in good order, with its result; one is killed."""
+    with (
+        canary(lab, cluster, tmp_path / "ended") as watching,
+        canary(lab, cluster, tmp_path / "killed") as killed,
+    ):
+        configs = DescribeConfigsResource(ResourceType.TOPIC, watching.topic, tuple(TOPIC_OF_DAYS))
         (told,) = cluster.any_broker().request(DescribeConfigsRequest((configs,))).results
         assert {config.name: config.value for config in told.configs} == TOPIC_OF_DAYS
         before = watching.scrape()
 
         def moved() -> bool:
-            status, _, err = kipctl(lab, f"reassign --rotate --topic {topic} --yes")
-            assert status == 0, err
+            ran = kipctl(f"reassign --rotate --topic {watching.topic} --yes")
+            assert ran.status == 0, ran.err
             return watching.value("kipctl_move_wait_seconds_count", client="producer") > 0
 
         watching.await_that(moved)
@@ -157,56 +140,44 @@ def test_it_counts_while_others_move_leaders_and_ends_with_its_result(
         assert after["kipctl_records_lost_total", ()] == 0
         assert after["kipctl_up", ()] == 1
         # A partition counts from its first acknowledged batch on.
-        watching.await_that(lambda: watching.sum("kipctl_leading_partitions") == 6)
-        # What is older than --keep goes.
-        first = folder / ROWS_FOLDER / "1" / "batches.i64"
-        watching.await_that(lambda: not first.exists())
-
+        watching.await_that(lambda: watching.sum("kipctl_leading_partitions") == PARTITIONS)
+        watching.await_rows_gone()
         watching.process.send_signal(signal.SIGTERM)
+        killed.await_rows_gone()
+        killed.process.kill()
         assert watching.process.stdout
         document = json.loads(watching.process.stdout.read())
         assert watching.process.wait() == 0, watching.said
         assert "Traceback" not in watching.said
-        await_no_own_topics(cluster)
+
     records = document["records"]
     assert records["acknowledged"] == records["delivered"] == records["sent"] > 0
     assert (records["failed"], records["missing"], records["twice"]) == (0, 0, 0)
     whole = document["whole_run"]
     assert whole["producer"]["moves"]["met"] > 0
     assert 0 < whole["kept_from_seconds"] < whole["seconds"]
+    run = Run(watching.folder)
+    assert read_stored_run(run.folder).flaw == ""
+    assert 0 < pc.sum(run.read("batches")["records"]).as_py() < records["acknowledged"]
+    assert run.description["summary"]["records"] == records
 
-    assert read_stored_run(folder).flaw == ""
-    kept = Run(folder).read("batches")
-    assert 0 < pc.sum(kept["records"]).as_py() < records["acknowledged"]
-    assert Run(folder).description["summary"]["records"] == records
-    status, out, err = kipctl(lab, f"runs show {folder}")
-    assert status == 0, err
-    assert "the end of a longer run: from " in out
-
-
-def test_what_is_kept_of_one_that_was_killed_becomes_a_run(lab: Lab, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with Cluster(lab.bootstrap_server) as cluster, canary(lab, folder) as watching:
-        topics = list(topics_named(cluster, "kipctl-perf-.*"))
-        first = folder / ROWS_FOLDER / "1" / "batches.i64"
-        watching.await_that(lambda: not first.exists())
-        watching.process.kill()
-        watching.process.wait()
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            # Its clients end by themselves when they see that.
-            status, out, err = kipctl(lab, f"runs repair {folder} --output json")
-            if "still being written" not in err:
-                break
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        delete_topics(lab.bootstrap_server, topics)
-        await_no_own_topics(cluster)
-    assert status == 0, err
-    records = json.loads(out)["records"]
+    # The clients of the one that was killed end by themselves when they see that.
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        repaired = kipctl(f"runs repair {killed.folder} --output json")
+        if "still being written" not in repaired.err:
+            break
+        assert time.monotonic() < deadline
+    delete_topics(lab.bootstrap_server, [killed.topic])
+    await_no_own_topics(cluster)
+    assert repaired.status == 0, repaired.err
+    records = repaired.document["records"]
     # What came of the first batches that are kept may have come in what is gone.
     assert records["missing"] in (0, None)
-    assert records["acknowledged"] == pc.sum(Run(folder).read("batches")["records"]).as_py() > 0
-    status, out, err = kipctl(lab, f"runs show {folder}")
-    assert status == 0, err
-    assert "the end of a longer run: from " in out
+    kept = Run(killed.folder).read("batches")["records"]
+    assert records["acknowledged"] == pc.sum(kept).as_py() > 0
+
+    for folder in (watching.folder, killed.folder):
+        shown = kipctl(f"runs show {folder}")
+        assert shown.status == 0, shown.err
+        assert "the end of a longer run: from " in shown.out

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fake_broker import TOPIC
+from trace_rows import table_of
 
 from kipctl.measure import consumer_summary, distribution, producer_summary
 from kipctl.measure.delivery import match_delivery
@@ -44,12 +45,8 @@ def few_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(directory: Path, dataset: str, rows: int, **columns: object) -> None:
-    """The rows of a dataset; what is not given is 0."""
     directory.mkdir(exist_ok=True)
-    table = np.zeros((rows, len(COLUMNS[dataset])), dtype=np.int64)
-    for name, value in columns.items():
-        table[:, COLUMNS[dataset].index(name)] = value
-    table.tofile(raw_path(directory, dataset))
+    table_of(dataset, rows, **columns).tofile(raw_path(directory, dataset))
 
 
 def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Read]:
@@ -106,11 +103,13 @@ def run_of(directory: Path, records: int, lag: int = 3000) -> tuple[Written, Rea
     return tuple(written), (ProbeResult(read, folder),)
 
 
+def outcome_of(written: Written) -> ProduceOutcome:
+    spec = written[0].outcome.spec
+    return combined_outcome(spec, [part.outcome for part in written], BEGUN.start_us)
+
+
 def produced(written: Written, read: Read) -> None:
-    outcome = combined_outcome(
-        written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
-    )
-    run = producer_summary.measured_produce(outcome, written)
+    run = producer_summary.measured_produce(outcome_of(written), written)
     assert run.times.latency.values.tolist() == [2000]
     producer_summary.summarize_produce(run, [], None)
 
@@ -122,9 +121,7 @@ def consumed(written: Written, read: Read) -> None:
 
 
 def followed(written: Written, read: Read) -> None:
-    outcome = combined_outcome(
-        written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
-    )
+    outcome = outcome_of(written)
     delivery = follow(outcome, written, read[0].outcome, read)
     assert (delivery.delivered, delivery.missing) == (outcome.acknowledged, 0)
     assert len(delivery.times.latency.values) == 1
@@ -157,9 +154,7 @@ def both_salvaged(written: Written, read: Read) -> None:
 
 def followed_to_its_death(written: Written, read: Read) -> None:
     """The consumer died when it had read a tenth."""
-    outcome = combined_outcome(
-        written[0].outcome.spec, [part.outcome for part in written], BEGUN.start_us
-    )
+    outcome = outcome_of(written)
     path, width = raw_path(read[0].directory, "reads"), len(COLUMNS["reads"])
     os.truncate(path, outcome.acknowledged // 10 * width * 8)
     delivery = follow(outcome, written, read[0].outcome, read)

@@ -1,39 +1,31 @@
 """`perf metadata` on real brokers: who asks for what, held to what brokers count themselves."""
 
-import io
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from no_own_topics import await_no_own_topics
+from one_process import in_this_process
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
+from kipctl.runs.metadata import phases
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 
-TOPICS = 40
+TOPICS = 20
 
 
-def kipctl(*arguments: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = run(list(arguments), Environment(io.StringIO(), out, err, {}))
-    return status, out.getvalue(), err.getvalue()
-
-
-def perf_metadata(lab: Lab, *arguments: str) -> list[dict[str, Any]]:
+def perf_metadata(lab: Lab, words: str) -> list[dict[str, Any]]:
     """The clients of a run, every broker's metrics asked."""
     urls = [word for url in lab.metrics_urls for word in ("--metrics-url", url)]
-    status, out, err = kipctl(
-        *("perf", "metadata", "--topics", str(TOPICS), "--partitions", "2", "-o", "json"),
-        *("--throughput", "200", "--bootstrap-server", lab.bootstrap_server),
-        *(*urls, *arguments),
+    ran = in_this_process(
+        *("perf", "metadata", "--topics", str(TOPICS), "--partitions", "1", "-o", "json"),
+        *("--throughput", "50", "--bootstrap-server", lab.bootstrap_server),
+        *(*urls, *words.split()),
     )
-    assert status == 0, err
-    clients: list[dict[str, Any]] = json.loads(out)["clients"]
+    assert ran.status == 0, ran.err
+    clients: list[dict[str, Any]] = ran.document["clients"]
     assert all(phase["failed"] == 0 for client in clients for phase in client["phases"])
     return clients
 
@@ -43,14 +35,17 @@ def phases_of(client: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_requests_topics_and_bytes_are_those_that_brokers_count(
-    make_lab: Callable[..., Lab],
+    make_lab: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = make_lab(brokers=2, metrics=True)
-    kip526, legacy = perf_metadata(lab, "--phase", "idle-return")
+    with monkeypatch.context() as sooner:  # topics are taken for idle, and Metadata is renewed
+        sooner.setattr(phases, "LEAST_IDLE_MS", 1500)
+        sooner.setattr(phases, "RENEWED_MS", 1000)
+        kip526, legacy = perf_metadata(lab, "--phase idle-return")
     for client in (kip526, legacy):
-        phases = phases_of(client)
-        assert list(phases) == ["startup", "idle-return"]
-        startup, idle = phases.values()
+        by_name = phases_of(client)
+        assert list(by_name) == ["startup", "idle-return"]
+        startup, idle = by_name.values()
         for phase in (startup, idle):
             assert phase["requests"] == phase["brokers_counted"]
         assert startup["by_cause"] == {"start": 1, "new_topic": TOPICS}
@@ -68,8 +63,8 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
 
     changes, librdkafka = perf_metadata(
         lab,
-        *("--phase", "steady", "--phase", "leader-changes", "--for", "6"),
-        *("--client", "probe", "--policy", "kip526", "--client", "librdkafka"),
+        "--phase steady --phase leader-changes --for 4 "
+        "--client probe --policy kip526 --client librdkafka",
     )
     _, steady, moved = changes["phases"]
     assert steady["requests"] == steady["brokers_counted"]
@@ -98,12 +93,12 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
 
 
 def test_an_idle_time_that_kafka_does_not_take_is_refused_before_anything_is_done() -> None:
-    status, out, err = kipctl(
+    ran = in_this_process(
         *("perf", "metadata", "--command-property", "metadata.max.idle.ms=4999"),
         *("--bootstrap-server", "127.0.0.1:1"),
     )
-    assert (status, out) == (2, "")
-    assert err == (
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == (
         "kipctl: Property metadata.max.idle.ms='4999' has a wrong value:"
         " it must be at least 5000.\n"
     )

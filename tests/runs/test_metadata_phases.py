@@ -91,7 +91,7 @@ def result(rpcs: list[Rpc], waits_us: list[int] | None = None) -> PhaseResult:
     return PhaseResult(2, 0, 0.5, [1000, 3000], waits_us, rpcs)
 
 
-def test_a_phase_adds_up_its_requests() -> None:
+def test_a_phase_adds_up_its_requests_and_says_why_records_failed() -> None:
     rpcs = [
         Rpc("start", 0, 30, 100, 900),
         Rpc("new_topic", 1, 60, 200, 1000),
@@ -115,9 +115,6 @@ def test_a_phase_adds_up_its_requests() -> None:
         "waited_ms": spread(5.0, 5.0, 5.0, 5.0),
         "latency_ms": spread(2.0, 1.0, 3.0, 4.0),
     }
-
-
-def test_a_phase_says_why_records_failed() -> None:
     denied = {"TOPIC_AUTHORIZATION_FAILED": 2}
     document = phase_document(STARTUP, replace(result([]), failed=2, errors=denied), None)
     assert (document["failed"], document["errors"]) == (2, denied)

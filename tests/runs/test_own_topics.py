@@ -1,14 +1,14 @@
 """Topics of a run's own: nobody else's are taken for them, and what is left of them is said."""
 
-import io
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import pytest
+from one_process import in_this_process
 
 from kipctl.cleanup_failures import CleanupFailures
-from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.errors import ExitStatus, RefusedError, UnreachableError
 from kipctl.own_topic_names import Leftovers, is_own, leftovers, new_name, own_host
@@ -105,11 +105,17 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> Iterator[Topics]:
     CleanupFailures.errors.clear()
 
 
+def own(
+    topics: Topics, *names: str, say: Callable[[str], None] = lambda _: None
+) -> AbstractContextManager[Mapping[str, uuid.UUID]]:
+    return own_topics(cast(Cluster, topics), names, 3, 1, say)
+
+
 def test_a_runs_topics_are_removed_and_others_stay(topics: Topics) -> None:
     other = "kipctl-perf-elsewhere-1-0a1b2c"
     topics.there[other] = uuid.uuid4()
     said: list[str] = []
-    with own_topics(cast(Cluster, topics), ["t1", "t2"], 3, 1, said.append) as ids:
+    with own(topics, "t1", "t2", say=said.append) as ids:
         assert {"t1", "t2"} <= ids.keys()
     assert topics.deleted == topics.awaited_gone == ["t1", "t2"]
     assert other in said[0]
@@ -118,44 +124,35 @@ def test_a_runs_topics_are_removed_and_others_stay(topics: Topics) -> None:
 
 
 def test_what_somebody_else_has_made_anew_stays(topics: Topics) -> None:
-    with own_topics(cast(Cluster, topics), ["t1", "t2"], 3, 1, lambda _: None):
+    with own(topics, "t1", "t2"):
         topics.there["t2"] = uuid.uuid4()
     assert topics.deleted == ["t1"]
 
 
-def test_a_run_that_cannot_make_all_of_its_topics_removes_those_there_are(topics: Topics) -> None:
+def test_a_run_that_cannot_make_all_of_its_topics_removes_those_there_are(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*asked: Any) -> None:
         asked[4].update(["t1"])
         raise RefusedError("Topic 't2' cannot be made: POLICY_VIOLATION.")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "create_topics", refused)
-        with (
-            pytest.raises(RefusedError, match="POLICY_VIOLATION"),
-            own_topics(cast(Cluster, topics), ["t1", "t2"], 3, 1, lambda _: None),
-        ):
-            raise AssertionError("it began")
+    monkeypatch.setattr(module, "create_topics", refused)
+    with pytest.raises(RefusedError, match="POLICY_VIOLATION"), own(topics, "t1", "t2"):
+        raise AssertionError("it began")
     assert topics.deleted == ["t1"]
 
 
-def test_what_cannot_be_removed_takes_the_place_of_no_result(topics: Topics) -> None:
+def test_what_cannot_be_removed_takes_the_place_of_no_result_and_of_no_error(
+    topics: Topics,
+) -> None:
     topics.refuses = True
-    with own_topics(cast(Cluster, topics), ["t1"], 3, 1, lambda _: None):
+    with own(topics, "t1"):
         pass
-    (left,) = CleanupFailures.errors
-    assert str(left) == (
-        "Topic t1 is still there, with the data: Topic 'x' cannot be removed: no right.\nGrant it."
-    )
-
-
-def test_nor_of_an_error(topics: Topics) -> None:
-    topics.refuses = True
-    with (
-        pytest.raises(UnreachableError, match="The run broke off"),
-        own_topics(cast(Cluster, topics), ["t1"], 3, 1, lambda _: None),
-    ):
+    with pytest.raises(UnreachableError, match="The run broke off"), own(topics, "t1"):
         raise UnreachableError("The run broke off.")
-    assert len(CleanupFailures.errors) == 1
+    assert [str(left) for left in CleanupFailures.errors] == 2 * [
+        "Topic t1 is still there, with the data: Topic 'x' cannot be removed: no right.\nGrant it."
+    ]
 
 
 def test_who_interrupts_the_removal_is_told_what_is_left(
@@ -165,10 +162,7 @@ def test_who_interrupts_the_removal_is_told_what_is_left(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "delete_topics", interrupted)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        own_topics(cast(Cluster, topics), ["t1", "t2"], 3, 1, lambda _: None),
-    ):
+    with pytest.raises(KeyboardInterrupt), own(topics, "t1", "t2"):
         pass
     (left,) = CleanupFailures.errors
     assert left.what.startswith("Topics t1, t2 are still there, with the data")
@@ -180,20 +174,16 @@ def test_what_is_left_is_told_after_the_result_and_is_no_success(
     """Whatever command it is: here one that makes topics instead of what it does."""
     topics.refuses = True
 
-    def shows(environment: Environment) -> None:
-        with own_topics(cast(Cluster, topics), ["t1"], 3, 1, environment.message):
+    def invoked(arguments: list[str], environment: Environment) -> int:
+        with own(topics, "t1", say=environment.message):
             pass
         environment.message("the result")
-
-    def invoked(arguments: list[str], environment: Environment) -> int:
-        shows(environment)
         return ExitStatus.DONE
 
     monkeypatch.setattr("kipctl.cli.app._run", invoked)
-    err = io.StringIO()
-    status = run([], Environment(stderr=err, variables={}))
-    assert status == ExitStatus.PARTLY_DONE
-    assert err.getvalue().splitlines()[-3:] == [
+    ran = in_this_process()
+    assert ran.status == ExitStatus.PARTLY_DONE
+    assert ran.err.splitlines()[-3:] == [
         "the result",
         "kipctl: Topic t1 is still there, with the data: Topic 'x' cannot be removed: no right.",
         "Grant it.",

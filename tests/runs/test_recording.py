@@ -38,18 +38,11 @@ def failed_run(folder: Path, write: Callable[[Run], object]) -> None:
         broken()
 
 
-def ask_for_metadata(run: Run) -> None:
-    write_row(run, "rpcs")
-
-
-def test_of_a_run_that_sent_nothing_nothing_is_left(tmp_path: Path) -> None:
-    failed_run(tmp_path / "store" / "run", ask_for_metadata)
+def test_of_a_run_that_sent_nothing_nothing_is_left_but_what_is_not_its_own(tmp_path: Path) -> None:
+    failed_run(tmp_path / "store" / "run", lambda run: write_row(run, "rpcs"))
     assert list((tmp_path / "store").iterdir()) == []
-
-
-def test_what_is_not_the_runs_own_is_left(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    failed_run(tmp_path / "mine", ask_for_metadata)
+    failed_run(tmp_path / "mine", lambda run: write_row(run, "rpcs"))
     assert list((tmp_path / "mine").iterdir()) == []
     failed_run(tmp_path / "noted", lambda run: (run.folder / "notes.txt").touch())
     assert [path.name for path in (tmp_path / "noted").iterdir()] == ["notes.txt"]

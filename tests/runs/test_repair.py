@@ -24,7 +24,7 @@ from kipctl.runs.execute import Listeners
 from kipctl.runs.produce import PerfPlan, produce_settings
 from kipctl.runs.record import Recorder
 from kipctl.runs.repair import _consumer, _producer, left_undone, repair
-from kipctl.runs.start import OnThisMachine
+from kipctl.runs.start import OnThisMachine, Probe
 from kipctl.trace.clock import now_us
 from kipctl.trace.settings import actions_in_short
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
@@ -43,13 +43,32 @@ def snapshot(cluster: FakeCluster) -> Snapshot:
         return take_snapshot(asked, [TOPIC])
 
 
+def spec_on(cluster: FakeCluster, records: int = 10**6, rate: float = 1000) -> ProduceSpec:
+    access = Access(cluster.bootstrap_server)
+    return ProduceSpec(access, TOPIC, records, rate, 10, config=CONFIG)
+
+
+def begin(run: Run, spec: ProduceSpec, probe: Probe[Any], cluster: FakeCluster) -> None:
+    """Write down what is known of a run when it begins."""
+    how = produce_settings(spec, probe.schedule.interval_ns) | REST
+    Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+
+
+def measured(folder: Path) -> Run:
+    """A recorded run of 100 records."""
+    run = Run.create(folder)
+    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
+        plan = PerfPlan(probe=spec_on(cluster, 100), record=folder)
+        perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+    return run
+
+
 def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
     """What is on the disk when kipctl is killed in a run that has settled so many batches."""
-    spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 2000, 10, config=CONFIG)
+    spec = spec_on(cluster, rate=2000)
     run = Run.create(folder / "recorded")
     with OnThisMachine(run.folder)(spec) as probe:
-        how = produce_settings(spec, probe.schedule.interval_ns) | REST
-        Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+        begin(run, spec, probe, cluster)
         settled = 0
         while settled < batches:
             settled += len(probe.new_rows("batches"))
@@ -58,7 +77,9 @@ def killed_run(folder: Path, cluster: FakeCluster, batches: int = 30) -> Path:
     return folder / "killed"
 
 
-def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path) -> None:
+def test_what_was_settled_becomes_a_run_that_says_that_it_failed_and_is_repaired_once(
+    tmp_path: Path,
+) -> None:
     with FakeCluster(brokers=2, partitions=2) as cluster:
         folder = killed_run(tmp_path, cluster)
         assert "kipctl runs repair killed" in read_stored_run(folder).flaw
@@ -89,12 +110,6 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed(tmp_path: Path)
     assert described["summary"] == json.loads(json.dumps(document))
     assert described["producer"]["linger.ms"] == "0.5"
     assert not (folder / ROWS_FOLDER).exists()
-
-
-def test_a_run_is_repaired_once(tmp_path: Path) -> None:
-    with FakeCluster() as cluster:
-        folder = killed_run(tmp_path, cluster)
-    repair(folder)
     with pytest.raises(UsageError, match="is whole"):
         repair(folder)
 
@@ -105,14 +120,11 @@ def test_a_run_is_recorded_before_it_is_evaluated(
     def out_of_memory(*_: object) -> None:
         raise MemoryError
 
-    run = Run.create(tmp_path / "run")
-    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
-        plan = PerfPlan(probe=spec, record=run.folder)
-        with monkeypatch.context() as patch:
-            patch.setattr(perf, "measured_produce", out_of_memory)
-            with pytest.raises(MemoryError) as failed:
-                perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+    run = Run(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(perf, "measured_produce", out_of_memory)
+        with pytest.raises(MemoryError) as failed:
+            measured(run.folder)
     assert failed.value.__notes__ == [
         f"What was measured until then: kipctl runs repair {run.folder}"
     ]
@@ -137,12 +149,8 @@ def test_ctrl_c_while_it_is_recorded_is_put_off(
             signal.raise_signal(signal.SIGINT)
         return write(run, *rows)
 
-    run = Run.create(tmp_path / "run")
     monkeypatch.setattr(Run, "write", interrupted)
-    with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
-        spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 100, 1000, 10, config=CONFIG)
-        plan = PerfPlan(probe=spec, record=run.folder)
-        perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+    run = measured(tmp_path / "run")
     assert run.description["summary"]["records"]["acknowledged"] == 100
     assert read_stored_run(run.folder).flaw == ""
 
@@ -152,14 +160,10 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
     run = Run.create(tmp_path / "run")
 
     def cut_off() -> None:
-        with FakeCluster() as cluster:
-            spec = ProduceSpec(
-                Access(cluster.bootstrap_server), TOPIC, 10**6, 1000, 10, config=CONFIG
-            )
-            with OnThisMachine(run.folder)(spec) as probe:
-                while not len(probe.new_rows("batches")):
-                    probe.is_done_by(now_us() + 10_000)
-                raise KeyboardInterrupt
+        with FakeCluster() as cluster, OnThisMachine(run.folder)(spec_on(cluster)) as probe:
+            while not len(probe.new_rows("batches")):
+                probe.is_done_by(now_us() + 10_000)
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as interrupted:
         cut_off()
@@ -170,10 +174,9 @@ def test_of_a_run_whose_load_was_cut_off_before_it_began_nothing_is_left(tmp_pat
 def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run")
     with FakeCluster() as cluster:
-        spec = ProduceSpec(Access(cluster.bootstrap_server), TOPIC, 10**6, 100, 10, config=CONFIG)
+        spec = spec_on(cluster)
         with OnThisMachine(run.folder)(spec) as probe:
-            how = produce_settings(spec, probe.schedule.interval_ns) | REST
-            Recorder(run, "perf produce", TOPIC, how, asdict(snapshot(cluster))).begin()
+            begin(run, spec, probe, cluster)
             with pytest.raises(UsageError, match="still being written"):
                 repair(run.folder)
             assert read_stored_run(run.folder).flaw == "it is being recorded"

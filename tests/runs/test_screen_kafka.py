@@ -27,7 +27,7 @@ from kipctl.transport.access import Access
 pytestmark = pytest.mark.kafka
 
 ROTATING = (
-    "perf produce --throughput 500 --record-size 100 --partitions 12 --during rotate --every 2s"
+    "perf produce --throughput 200 --record-size 100 --partitions 6 --during rotate --every 1s"
 )
 ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 HIDE_CURSOR, SHOW_CURSOR = b"\x1b[?25l", b"\x1b[?25h"
@@ -100,13 +100,13 @@ def _its_own_terminal(descriptor: int) -> Callable[[], None]:
 
 
 def test_the_screen_is_drawn_and_the_result_is_as_ever(lab: Lab) -> None:
-    with on_terminal(f"{ROTATING} --num-records 3500 --yes", lab) as command:
+    with on_terminal(f"{ROTATING} --num-records 900 --yes", lab) as command:
         status, result = command.end()
     assert status == 0, command.seen
     assert result.splitlines()[-1].endswith("ms 99.9th.")
     text = ESCAPES.sub(b"", command.seen).decode()
     assert "latency p99" in text
-    assert re.search(r"rotate 1: 12 partitions in \d+ ms, all brokers knew", text)
+    assert re.search(r"rotate 1: 6 partitions in \d+ ms, all brokers knew", text)
     assert re.search(r"[1-9]\d* moved leaders met, waits p50", text)
     assert "records sent" not in text
     drawn = [line for line in re.split(r"[\r\n]+", text) if line.startswith("records/s")]
@@ -120,7 +120,7 @@ def test_ctrl_c_leaves_the_terminal_in_order_and_a_run_that_is_kept(
 ) -> None:
     run = tmp_path / "run"
     with on_terminal(f"{ROTATING} --num-records 1000000 --yes --record {run}", lab) as command:
-        command.read_until(b"rotate 1: 12 partitions")
+        command.read_until(b"rotate 1: 6 partitions")
         os.write(command.terminal, b"\x03")
         status, _ = command.end()
     assert status == 130, command.seen

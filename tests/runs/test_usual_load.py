@@ -1,5 +1,7 @@
 """How large a load is, and when something happens within it, where nobody says."""
 
+from typing import Any
+
 import pytest
 
 from kipctl.cli.environment import Environment
@@ -27,15 +29,9 @@ from kipctl.transport.access import Access
     ],
 )
 def test_what_is_usual(
-    records: int | None,
-    warmup: int | None,
-    throughput: float,
-    every_s: float | None,
-    count: int,
-    load: Load,
+    records: int | None, warmup: int | None, throughput: float, every_s: Any, count: int, load: Load
 ) -> None:
-    options = LoadOptions(records, throughput, warmup)
-    assert options.load(every_s, count) == load
+    assert LoadOptions(records, throughput, warmup).load(every_s, count) == load
 
 
 def plan(every_s: float, throughput: float = 1500.0, count: int = 0) -> PerfPlan:
@@ -44,21 +40,19 @@ def plan(every_s: float, throughput: float = 1500.0, count: int = 0) -> PerfPlan
     return PerfPlan(probe=spec, during=parse_action("rotate"), every_s=every_s, count=count)
 
 
-def test_an_action_that_is_due_after_the_load_is_refused() -> None:
+def test_actions_that_are_due_after_the_load_are_refused_and_how_many_fit_is_said() -> None:
     with pytest.raises(UsageError, match="The load lasts 4 s, and the first rotate is due after 5"):
         plan(5.0)
-    assert plan(3.9).every_s == 3.9
-    assert plan(5.0, throughput=-1).every_s == 5.0
-
-
-def test_more_actions_than_fit_are_refused_and_how_many_do_is_said() -> None:
     with pytest.raises(UsageError) as refused:
         plan(1.0, count=4)
     assert str(refused.value) == (
         "The load lasts 4 s, and --count 4 with one rotate every 1 s takes 4 s: 3 fit.\n"
         "Give --count 3, a shorter --every, or more records."
     )
+    assert plan(3.9).every_s == 3.9
     assert plan(1.0, count=3).count == 3
+    # Unthrottled nobody knows how long it lasts.
+    assert plan(5.0, throughput=-1).every_s == 5.0
     assert plan(1.0, throughput=-1, count=100).count == 100
 
 

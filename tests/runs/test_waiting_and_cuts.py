@@ -3,9 +3,9 @@
 import threading
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pytest
 from electing_broker import ElectingCluster, partition
+from trace_rows import table
 
 from kipctl.cli.options import RunOptions
 from kipctl.cli.perf_results import raise_for_run
@@ -25,21 +25,10 @@ from kipctl.runs.plan import RunPlan
 from kipctl.runs.produce import PerfPlan, _intervals
 from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.signals import Cut
-from kipctl.trace.columns import COLUMNS
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 LONG_S = 60.0
-
-
-def rows(dataset, *made):
-    """Rows with these columns, all others 0."""
-    names = COLUMNS[dataset]
-    table = np.zeros((len(made), len(names)), dtype=np.int64)
-    for row, columns in enumerate(made):
-        for name, value in columns.items():
-            table[row, names.index(name)] = value
-    return table
 
 
 SENT_US = 1000
@@ -69,16 +58,48 @@ class Reader:
     def new_rows(self, dataset):
         self.looks += 1
         step = self.steps.pop(0) if self.steps else ()
-        return rows(dataset, *step)
+        return table(dataset, *step)
 
     def is_done_by(self, time_us):
         return self.is_done_at_last and not self.steps
 
 
-def test_it_waits_until_every_partition_was_read_to_its_end():
-    reader = Reader([[read(0, 5)], [read(0, 10), read(1, 3)], [read(1, 7)], [read(1, 8)]])
-    await_offsets(reader, {0: to(10), 1: to(7)}, LONG_S)
-    assert reader.looks == 3
+@pytest.mark.parametrize(
+    ("steps", "ends", "looks"),
+    [
+        pytest.param(
+            [[read(0, 5)], [read(0, 10), read(1, 3)], [read(1, 7)], [read(1, 8)]],
+            {0: to(10), 1: to(7)},
+            3,
+            id="each partition has an end",
+        ),
+        pytest.param(
+            [[read(0, 10, records=0)], [read(0, 10)]],
+            {0: to(10)},
+            2,
+            id="answers without records end nothing",
+        ),
+        pytest.param(
+            [[read(0, 100, time_us=SENT_US - 1)], [read(0, 10)]],
+            {0: to(10)},
+            2,
+            id="nor does what was read before the last batch was sent",
+        ),
+    ],
+)
+def test_it_waits_until_every_partition_was_read_to_its_end(steps, ends, looks):
+    reader = Reader(list(steps))
+    assert await_offsets(reader, ends, LONG_S)
+    assert reader.looks == looks
+
+
+def test_it_gives_up_when_nothing_comes_any_more_and_ends_with_the_reader():
+    reader = Reader([[read(0, 5)]])
+    await_offsets(reader, {0: to(10)}, quiet_s=0.05)
+    assert reader.looks > 1
+    reader = Reader([[read(0, 5)]], is_done_at_last=True)
+    await_offsets(reader, {0: to(10)}, LONG_S)
+    assert reader.looks == 1
 
 
 @pytest.mark.parametrize(
@@ -100,26 +121,8 @@ def test_a_rate_that_whole_nanoseconds_do_not_make_is_said(rate, said):
     assert messages == said
 
 
-def test_answers_without_records_end_nothing():
-    reader = Reader([[read(0, 10, records=0)], [read(0, 10)]])
-    await_offsets(reader, {0: to(10)}, LONG_S)
-    assert reader.looks == 2
-
-
-def test_it_gives_up_when_nothing_comes_any_more():
-    reader = Reader([[read(0, 5)]])
-    await_offsets(reader, {0: to(10)}, quiet_s=0.05)
-    assert reader.looks > 1
-
-
-def test_it_ends_with_the_reader():
-    reader = Reader([[read(0, 5)]], is_done_at_last=True)
-    await_offsets(reader, {0: to(10)}, LONG_S)
-    assert reader.looks == 1
-
-
 def test_the_end_is_that_of_what_was_acknowledged():
-    batches = rows(
+    batches = table(
         "batches",
         {"partition": 0, "base_offset": 10, "records": 5},
         {"partition": 0, "base_offset": 3, "records": 2},
@@ -131,7 +134,7 @@ def test_the_end_is_that_of_what_was_acknowledged():
 
 
 def test_what_was_truncated_is_not_waited_for():
-    batches = rows(
+    batches = table(
         "batches",
         {"base_offset": 0, "records": 100, "sent_us": 10, "acked_us": 20},
         {"base_offset": 52, "records": 8, "sent_us": 30, "acked_us": 35},
@@ -140,105 +143,73 @@ def test_what_was_truncated_is_not_waited_for():
     assert ends_of(batches) == {0: WrittenTo(60, 29, 36)}
 
 
-def test_what_was_read_before_the_last_batch_was_sent_ends_nothing():
-    reader = Reader([[read(0, 100, time_us=SENT_US - 1)], [read(0, 10)]])
-    assert await_offsets(reader, {0: to(10)}, LONG_S)
-    assert reader.looks == 2
+@dataclass(frozen=True)
+class Done:
+    what: str
+    stopped: bool = False
 
 
 @dataclass
 class Load:
-    """A load that Ctrl-C meets while it is waited for."""
+    """A load that is cut off while it is waited for, and again while it settles."""
 
-    cut_by: BaseException | None
-    calls: list = field(default_factory=list)
-
-    def outcome(self):
-        self.calls.append("outcome")
-        if self.cut_by and self.calls.count("outcome") == 1:
-            raise self.cut_by
-        return "what was done"
-
-    def is_done_by(self, time_us):
-        return True
-
-    def stop(self):
-        self.calls.append("stop")
-
-
-@pytest.mark.parametrize(
-    ("cut_by", "cut_off", "interrupted", "calls"),
-    [
-        (None, False, "", ["outcome"]),
-        (KeyboardInterrupt(), True, "", ["outcome", "stop", "outcome"]),
-        (
-            InterruptedRunError("Interrupted. Half is moved."),
-            True,
-            "Half is moved.",
-            ["outcome", "stop", "outcome"],
-        ),
-    ],
-)
-def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cut_by, cut_off, interrupted, calls):
-    load = Load(cut_by)
-    executed = execute_load(load, Schedule(0, 10, 5), None, "t", RunPlan(), Listeners())
-    assert (executed.outcome, executed.cut_off) == ("what was done", cut_off)
-    assert (executed.interrupted, load.calls) == (interrupted, calls)
-
-
-@dataclass
-class Probe:
-    """A probe that Ctrl-C meets while it runs, and again while what is under way is waited for."""
-
-    cuts: int
+    cuts: list
+    is_done: bool = True
     schedule: Schedule = field(default_factory=lambda: Schedule(0, 10, 5))
     calls: list = field(default_factory=list)
 
     def outcome(self):
         self.calls.append("outcome")
-        if self.calls.count("outcome") <= self.cuts:
-            raise KeyboardInterrupt
-        return Stopped("all")
+        if self.cuts:
+            raise self.cuts.pop(0)
+        return Done("all")
 
     def is_done_by(self, time_us):
-        return True
+        return self.is_done
 
     def stop(self):
         self.calls.append("stop")
 
     def give_up(self):
         self.calls.append("give up")
-        return Stopped("what was settled")
-
-
-@dataclass(frozen=True)
-class Stopped:
-    what: str
-    stopped: bool = False
+        return Done("what was settled")
 
 
 @pytest.mark.parametrize(
-    ("cuts", "outcome", "calls"),
+    ("cuts", "interrupted", "calls"),
     [
-        (1, Stopped("all", True), ["outcome", "stop", "outcome"]),
-        (2, Stopped("what was settled", True), ["outcome", "stop", "outcome", "give up"]),
+        ([], "", ["outcome"]),
+        ([KeyboardInterrupt()], "", ["outcome", "stop", "outcome"]),
+        (
+            [InterruptedRunError("Interrupted. Half is moved.")],
+            "Half is moved.",
+            ["outcome", "stop", "outcome"],
+        ),
     ],
 )
-def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, outcome, calls):
-    probe = Probe(cuts)
-    executed = execute(probe, None, "t", RunPlan(), Listeners(), Cut())
-    assert (executed.outcome, executed.cut_off) == (outcome, True)
-    assert probe.calls == calls
+def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cuts, interrupted, calls):
+    load = Load(list(cuts))
+    executed = execute_load(load, load.schedule, None, "t", RunPlan(), Listeners())
+    assert (executed.outcome, executed.cut_off) == (Done("all"), bool(cuts))
+    assert (executed.interrupted, load.calls) == (interrupted, calls)
 
 
-def test_nor_does_one_that_comes_before_it_is_waited_for():
+@pytest.mark.parametrize(
+    ("cuts", "again", "outcome", "calls"),
+    [
+        (1, False, Done("all", True), ["outcome", "stop", "outcome"]),
+        (2, False, Done("what was settled", True), ["outcome", "stop", "outcome", "give up"]),
+        # One that comes before it is waited for.
+        (1, True, Done("what was settled", True), ["outcome", "stop", "give up"]),
+    ],
+)
+def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, again, outcome, calls):
     cut = Cut()
-    probe = Probe(cuts=1)
-    probe.is_done_by = lambda time_us: False
-    cut.again = True
-    executed = execute(probe, None, "t", RunPlan(), Listeners(), cut)
-    assert executed.outcome == Stopped("what was settled", True)
-    assert probe.calls == ["outcome", "stop", "give up"]
+    cut.again = again
+    load = Load([KeyboardInterrupt() for _ in range(cuts)], is_done=not again)
+    executed = execute(load, None, "t", RunPlan(), Listeners(), cut)
+    assert (executed.outcome, executed.cut_off) == (outcome, True)
+    assert load.calls == calls
 
 
 @dataclass
@@ -259,13 +230,13 @@ class Worker:
         self.is_stopped = True
 
     def outcome(self):
-        return Stopped("all", self.is_stopped)
+        return Done("all", self.is_stopped)
 
 
 @pytest.mark.parametrize(("writer", "reader", "stopped"), [(3, 99, False), (99, 3, True)])
 def test_nothing_is_produced_for_a_consumer_that_is_gone(writer, reader, stopped):
     load = ProducerWithConsumer(Worker(writer), Worker(reader))
-    assert load.outcome() == Stopped("all", stopped)
+    assert load.outcome() == Done("all", stopped)
 
 
 def test_an_action_that_failed_ends_the_command_as_partly_done():
@@ -287,10 +258,10 @@ class Producer:
     schedule = Schedule(0, 1000, 1000)
 
     def __init__(self, *pieces):
-        self.pieces = [rows("batches", *piece) for piece in pieces]
+        self.pieces = [table("batches", *piece) for piece in pieces]
 
     def new_rows(self, dataset):
-        return self.pieces.pop(0) if self.pieces else rows(dataset)
+        return self.pieces.pop(0) if self.pieces else table(dataset)
 
 
 def test_an_interval_has_all_new_batches_though_they_come_in_pieces():

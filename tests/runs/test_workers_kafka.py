@@ -1,21 +1,24 @@
-"""`kipctl perf produce --workers` on real brokers and a real Spark, here and standalone."""
+"""`kipctl perf --workers` on real brokers and a real Spark, here and standalone."""
 
-import contextlib
 import os
 import re
 import select
 import signal
-import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from confluent_kafka import Producer
 from no_own_topics import await_no_own_topics
-from one_process import OneProcess, Said
-from pyspark.sql import SparkSession
+from one_process import Kipctl, OneProcess, Said
+from processes import holders_of, read_until, started
 
 from kipctl.cluster.topics import (
     LATEST,
@@ -27,21 +30,23 @@ from kipctl.cluster.topics import (
 )
 from kipctl.lab.cluster import Lab
 from kipctl.measure.distribution import distribution
-from kipctl.pipeline.analysis import Question, analyse_runs
-from kipctl.trace.codes import PHASES
+from kipctl.trace.columns import COLUMNS
+from kipctl.trace.rows import read_rows
 from kipctl.trace.store import ROWS_FOLDER, Run
 from kipctl.transport.request import Cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-ON_THIS_MACHINE = "local[2]"
+PRODUCE = "perf produce --record-size 100"
 LONG_S = 60
+LONG_MS = 600_000
+"""Longer than a test may take: consumers that end before have been told that all is read."""
 
 
 @pytest.fixture
-def cluster(lab: Lab) -> Iterator[Cluster]:
-    with Cluster(lab.bootstrap_server) as connected:
-        yield connected
+def lab(struck_lab: Lab) -> Lab:
+    """The one that other tests on Spark use too, one of which restarts a broker."""
+    return struck_lab
 
 
 @pytest.fixture
@@ -54,57 +59,87 @@ def topic(lab: Lab, cluster: Cluster) -> Iterator[str]:
     await_no_topics(cluster, ["workers-test"])
 
 
+@pytest.fixture
+def written(lab: Lab, topic: str) -> int:
+    """How many records another client has written to the topic, in various batches."""
+    producer = Producer({"bootstrap.servers": lab.bootstrap_server, "linger.ms": 5})
+    for number in range(2000):
+        producer.produce(topic, b"v" * 200, partition=number % 5)
+    assert producer.flush(30) == 0
+    return 2000
+
+
 @pytest.fixture(params=["local", "standalone"])
 def master(request: pytest.FixtureRequest) -> str:
     """A Spark that runs two tasks at a time, in this machine's JVM or on a master's workers."""
     if request.param == "local":
-        return ON_THIS_MACHINE
+        return "local[2]"
     url: str = request.getfixturevalue("spark_master")
     return url
 
 
-Kipctl = Callable[[str], Said]
+@pytest.fixture
+def kipctl(lab: Lab, kipctl_again: OneProcess) -> Kipctl:
+    """kipctl with these words on the lab, in the process that has a JVM."""
+    on_lab = partial(kipctl_again, KIPCTL_BOOTSTRAP_SERVER=lab.bootstrap_server)
+    return lambda words, **variables: on_lab(*words.split(), **variables)
+
+
+KillWorker = Callable[[str, str, int], Said]
 
 
 @pytest.fixture
-def kipctl(lab: Lab, kipctl_again: OneProcess) -> Kipctl:
-    """`kipctl perf produce` on the lab, with words after it."""
-    cluster = {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server}
-    return lambda words: kipctl_again("perf", "produce", *words.split(), **cluster)
+def kill_worker(kipctl: Kipctl, kipctl_again: OneProcess, tmp_path: Path) -> KillWorker:
+    """Start a run of two workers, and kill worker 1 when rows of both say that so many records are
+    through: what is then said of the run, after the end of both.
+    """
+
+    def kill(words: str, dataset: str, records: int) -> Said:
+        folder, columns = tmp_path / "run", COLUMNS[dataset]
+        paths = [folder / ROWS_FOLDER / worker / f"{dataset}.i64" for worker in "01"]
+        with ThreadPoolExecutor(1) as beside:
+            running = beside.submit(kipctl, f"{words} --workers 2 --record {folder}")
+            through = [0, 0]
+            while min(through) == 0 or sum(through) < records:
+                assert not wait([running], timeout=0.02).done, running.result().err
+                rows = [read_rows(path, len(columns)) for path in paths]
+                through = [int(of[:, columns.index("records")].sum()) for of in rows]
+            # kipctl itself reads what they write.
+            writers = [holders_of(path).keys() - {kipctl_again.pid} for path in paths]
+            ends = [os.pidfd_open(pid) for (pid,) in writers]
+            signal.pidfd_send_signal(ends[1], signal.SIGKILL)
+        for end in ends:
+            assert select.select([end], [], [], LONG_S)[0]
+            os.close(end)
+        return running.result()
+
+    return kill
 
 
-def started(
-    lab: Lab, words: str, environment: dict[str, str] | None = None
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "kipctl", "perf", "produce", *words.split()],
-        env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server} | (environment or {}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def python_that_finds(module: str, text: str, folder: Path) -> dict[str, str]:
+    """Variables with which Spark's executors find a module of that text first."""
+    (folder / f"{module}.py").write_text(text)
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={folder}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
-def read_until(process: subprocess.Popen[str], wanted: str) -> str:
-    """What it has said up to the line that holds `wanted`."""
-    assert process.stderr is not None
-    said = ""
-    for line in process.stderr:
-        said += line
-        if wanted in line:
-            return said
-    pytest.fail(f"it ended without {wanted!r}:\n{said}")
+NOTES_WHERE_FROM = """
+import os, sys
+from importlib.machinery import PathFinder
 
+class Noting:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        spec = PathFinder.find_spec(name, path, target)
+        if name == "kipctl":
+            with open(f"{folder}/of-{{os.getpid()}}", "w") as note:
+                note.write(str(spec and spec.origin))
+        return spec
 
-def holders_of(folder: Path) -> dict[int, str]:
-    """The processes that have a file of the folder open, and one such file."""
-    holders = {}
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):  # it has ended, or closed the file
-            file = os.readlink(link)
-            if file.startswith(f"{folder}/"):
-                holders[int(link.parts[2])] = file
-    return holders
+sys.meta_path.insert(0, Noting)
+"""
 
 
 def latency_ms(
@@ -129,27 +164,43 @@ def sequence_numbers(batches: list[dict[str, Any]]) -> list[int]:
     ]
 
 
+def ranges(run: Run) -> dict[int, list[tuple[int, int]]]:
+    """The offsets that were read of each partition, from and to, in the order of time."""
+    found = defaultdict(list)
+    for row in sorted(run.read("reads").to_pylist(), key=lambda row: row["time_us"]):
+        if row["records"]:
+            found[row["partition"]].append((row["fetch_offset"], row["next_offset"]))
+    return found
+
+
 def test_two_workers_send_one_run(
     kipctl: Kipctl, cluster: Cluster, topic: str, master: str, tmp_path: Path
 ) -> None:
+    """Executors that are elsewhere import the kipctl that was sent to them."""
     folder = tmp_path / "run"
+    notes = NOTES_WHERE_FROM.format(folder=tmp_path)
     said = kipctl(
-        f"--num-records 7001 --throughput 3000 --record-size 100 --topic {topic} --workers 2 "
+        f"{PRODUCE} --num-records 2101 --throughput 900 --topic {topic} --workers 2 "
         f"--master {master} --record {folder} --warmup-records 500 --output json",
+        **python_that_finds("sitecustomize", notes, tmp_path),
     )
     assert said.status == 0, said.err
-    records = {"sent": 7001, "acknowledged": 7001, "failed": 0, "errors": {}}
+    where_from = [note.read_text() for note in tmp_path.glob("of-*")]
+    assert len(where_from) == 2
+    is_sent = master.startswith("spark://")
+    assert all(("kipctl.zip/" in origin) == is_sent for origin in where_from)
+    records = {"sent": 2101, "acknowledged": 2101, "failed": 0, "errors": {}}
     assert said.document["records"] == records
-    assert sum(offsets(cluster, topic, LATEST).values()) == 7001
+    assert sum(offsets(cluster, topic, LATEST).values()) == 2101
 
     run = Run(folder)
     assert not (folder / ROWS_FOLDER).exists()
     description = run.description
     assert (description["workers"], len(description["hosts"])) == (2, 2)
     interval_ns = description["interval_ns"]
-    assert interval_ns == 333_333
+    assert interval_ns == 1_111_111
     batches = run.read("batches").to_pylist()
-    assert sorted(sequence_numbers(batches)) == list(range(7001))
+    assert sorted(sequence_numbers(batches)) == list(range(2101))
     by_client = {
         client: [row for row in batches if row["client"] == client]
         for client in ("kipctl-perf-0", "kipctl-perf-1")
@@ -168,92 +219,21 @@ def test_two_workers_send_one_run(
     assert holders_of(folder) == {}
 
 
-def test_leaders_move_under_workers_and_the_summary_is_what_was_recorded(
-    kipctl: Kipctl, spark: SparkSession, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run"
-    said = kipctl(
-        "--num-records 8000 --throughput 2000 --record-size 100 --partitions 20 --workers 2 "
-        f"--during rotate --every 1 --count 2 --record {folder} --output json "
-        "--command-property acks=1 partitioner.class="
-        "org.apache.kafka.clients.producer.RoundRobinPartitioner",
-    )
-    assert said.status == 0, said.err
-    document = said.document
-    # A second one that would begin after the last record does not begin.
-    assert [action["error"] for action in document["actions"]] in ([None], [None, None])
-    assert document["redirects"]["batches"] > 0
-
-    run = Run(folder)
-    batches = run.read("batches").to_pylist()
-    assert sorted(sequence_numbers(batches)) == list(range(8000))
-    assert document["latency_ms"] == latency_ms(batches, run.description["interval_ns"])
-    redirects = run.read("redirects").to_pylist()
-    assert {row["client"] for row in redirects} == {"kipctl-perf-0", "kipctl-perf-1"}
-    latency = {
-        (row["partition"], row["first_seq"]): row["acked_us"] - row["intended_us"]
-        for row in batches
-    }
-    spent: dict[tuple[int, int], int] = {}
-    for row in redirects:
-        key = (row["partition"], row["first_seq"])
-        spent[key] = spent.get(key, 0) + sum(row[f"{phase}_us"] for phase in PHASES)
-    assert {key: latency[key] - total for key, total in spent.items()} == dict.fromkeys(spent, 0)
-    total = sum(phase["sum"] for phase in document["redirects"]["phases_ms"].values())
-    leader_errors = [row for row in redirects if row["error"] in (6, 74)]
-    redirected = {(row["partition"], row["first_seq"]) for row in leader_errors}
-    assert len(leader_errors) == document["redirects"]["errors"]
-    assert total == pytest.approx(sum(spent[key] for key in redirected) / 1000)
-
-    read = analyse_runs(spark, [str(folder)], Question(("run",)))
-    assert [row["acknowledged"] for row in read["records"]] == [8000]
-    for row in read["latency"]:
-        live = document[f"{row['time']}_ms"]
-        assert {name: row[f"{name}_us"] / 1000 for name in live if name != "mean"} == {
-            name: ms for name, ms in live.items() if name != "mean"
-        }
-    (row,) = read["redirects"]
-    assert (row["episodes"], row["errors"]) == (len(redirected), len(leader_errors))
-    sums = {phase: row[f"{phase}_sum_us"] / 1000 for phase in PHASES}
-    assert sums == {phase: ms["sum"] for phase, ms in document["redirects"]["phases_ms"].items()}
-
-
 def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
-    lab: Lab, cluster: Cluster, master: str, tmp_path: Path
+    kill_worker: KillWorker, cluster: Cluster, master: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "run"
-    with started(
-        lab,
-        "--num-records 1000000 --throughput 1000 --record-size 100 --partitions 4 --workers 2 "
-        f"--master {master} --record {folder} --reporting-interval 200",
-    ) as process:
-        said = read_until(process, "ms avg latency")
-        workers = [folder / ROWS_FOLDER / str(worker) for worker in (0, 1)]
-        while not all((worker / "batches.i64").stat().st_size for worker in workers):
-            assert process.poll() is None
-        ends = []
-        for worker in workers:
-            pid = next(
-                pid
-                for pid, file in holders_of(worker).items()
-                if pid != process.pid and file.endswith(".i64")  # kipctl itself reads them
-            )
-            ends.append(os.pidfd_open(pid))
-        signal.pidfd_send_signal(ends[1], signal.SIGKILL)
-        out, rest = process.communicate()
-    said += rest
-    assert (process.returncode, out) == (8, ""), said
-    error = said[said.index("kipctl: ") :]
-    assert len(error.splitlines()) <= 3
+    words = f"{PRODUCE} --num-records 30000 --throughput 300 --partitions 4 --master {master}"
+    ran = kill_worker(words, "batches", 60)
+    assert (ran.status, ran.out) == (8, ""), ran.err
+    assert len(ran.error.splitlines()) <= 3
     told = re.search(
-        r"Worker 1 of 2, on \S+, died: .* Of 1000000 records (\d+) are known to be acknowledged, "
+        r"Worker 1 of 2, on \S+, died: .* Of 30000 records (\d+) are known to be acknowledged, "
         r"0 failed\. What is known is in (\S+)\.",
-        error,
+        ran.error,
     )
-    assert told, error
-    assert told[2] == str(folder)
-
-    run = Run(folder)
+    assert told, ran.error
+    run = Run(tmp_path / "run")
+    assert told[2] == str(run.folder)
     assert run.description["failed"].startswith("Worker 1 of 2")
     assert "stopped" not in run.description
     batches = run.read("batches").to_pylist()
@@ -261,20 +241,34 @@ def test_a_worker_that_dies_fails_the_run_and_what_is_known_is_kept(
     assert len(seqs) == len(set(seqs)) == int(told[1])
     assert run.description["summary"]["records"]["acknowledged"] == int(told[1])
     assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
-    assert not (folder / ROWS_FOLDER).exists()
+    assert not (run.folder / ROWS_FOLDER).exists()
     await_no_own_topics(cluster)
-    for end in ends:
-        assert select.select([end], [], [], LONG_S)[0]
-        os.close(end)
+
+
+def test_a_consumer_that_dies_fails_the_run_and_what_is_known_is_kept(
+    kill_worker: KillWorker, topic: str, written: int, tmp_path: Path
+) -> None:
+    words = f"perf consume --topic {topic} --num-records {written + 1} --timeout {LONG_MS}"
+    ran = kill_worker(words, "reads", written)
+    assert (ran.status, ran.out) == (8, ""), ran.err
+    assert len(ran.error.splitlines()) <= 3
+    assert "Worker 1 of 2" in ran.error
+    run = Run(tmp_path / "run")
+    assert f"{written} records were read. What is known is in {run.folder}." in ran.error
+    assert run.description["failed"].startswith("Worker 1 of 2")
+    assert run.description["summary"]["records"]["read"] == written
+    assert sum(row["records"] for row in run.read("reads").to_pylist()) == written
+    assert sorted(ranges(run)) == list(range(5))
+    assert not (run.folder / ROWS_FOLDER).exists()
 
 
 def test_ctrl_c_stops_all_workers_in_good_order(lab: Lab, cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with started(
-        lab,
-        "--num-records 1000000 --throughput 1000 --record-size 100 --partitions 4 --workers 2 "
-        f"--record {folder} --reporting-interval 200",
-    ) as process:
+    words = (
+        f"{PRODUCE} --num-records 1000000 --throughput 200 --partitions 4 --workers 2 "
+        f"--record {folder} --reporting-interval 200"
+    )
+    with started(lab, words) as process:
         read_until(process, "ms avg latency")
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate()
@@ -295,22 +289,13 @@ def test_workers_without_a_rate_share_the_records(
     kipctl: Kipctl, cluster: Cluster, topic: str
 ) -> None:
     said = kipctl(
-        f"--num-records 20001 --throughput -1 --record-size 100 --topic {topic} --workers 2 "
-        "--output json",
+        f"{PRODUCE} --num-records 3001 --throughput -1 --topic {topic} --workers 2 --output json",
     )
     assert said.status == 0, said.err
-    assert said.document["records"]["acknowledged"] == 20001
+    assert said.document["records"]["acknowledged"] == 3001
     ends = offsets(cluster, topic, LATEST)
     by_worker = [sum(end for partition, end in ends.items() if partition % 2 == w) for w in (0, 1)]
-    assert by_worker == [10001, 10000]
-
-
-def test_one_worker_may_be_elsewhere_too(kipctl: Kipctl, spark_master: str) -> None:
-    said = kipctl(
-        f"--num-records 500 --throughput -1 --record-size 10 --master {spark_master} -o json",
-    )
-    assert said.status == 0, said.err
-    assert said.document["records"]["acknowledged"] == 500
+    assert by_worker == [1501, 1500]
 
 
 @pytest.mark.parametrize(
@@ -322,69 +307,96 @@ def test_one_worker_may_be_elsewhere_too(kipctl: Kipctl, spark_master: str) -> N
         ("--workers 2 --master spark://127.0.0.1:1", 8, "cannot be reached"),
         ("--workers 3 --master local[2]", 8, "has 2 task slots free, and 3 workers need 3"),
         ("--workers 2 --topic missing", 2, "missing"),
+        # What keeps the workers from beginning is told once.
+        ("--workers 2 --payload-file /nowhere/payloads", 2, "/nowhere/payloads"),
     ],
 )
 def test_what_cannot_be_is_one_clear_error(
-    kipctl: Kipctl, cluster: Cluster, words: str, status: int, told: str
+    kipctl: Kipctl, cluster: Cluster, words: str, status: int, told: str, tmp_path: Path
 ) -> None:
-    said = kipctl(f"--num-records 10 --throughput -1 --record-size 10 {words}")
+    size = "" if "--payload-file" in words else "--record-size 10"
+    record = f"--record {tmp_path / 'run'}"
+    said = kipctl(f"perf produce --num-records 10 --throughput -1 {size} {record} {words}")
     assert (said.status, said.out) == (status, ""), said.err
-    error = said.err[said.err.index("kipctl: ") :]
-    assert told in error
-    assert len(error.splitlines()) <= 3
+    assert told in said.error
+    assert len(said.error.splitlines()) <= 3
+    assert not (tmp_path / "run").exists()
     await_no_own_topics(cluster)
 
 
-def test_a_master_with_too_few_slots_is_told(kipctl: Kipctl, spark_master: str) -> None:
+def test_a_module_that_executors_lack_is_named(kipctl: Kipctl, tmp_path: Path) -> None:
+    lacks = "raise ModuleNotFoundError(\"No module named 'crc32c'\", name='crc32c')\n"
     said = kipctl(
-        "--num-records 10 --throughput -1 --record-size 10 --workers 3 --partitions 3 "
-        f"--master {spark_master}",
+        f"{PRODUCE} --num-records 10 --throughput -1 --workers 2",
+        **python_that_finds("crc32c", lacks, tmp_path),
     )
     assert (said.status, said.out) == (8, ""), said.err
-    assert "has 2 task slots free, and 3 workers need 3 at once." in said.err
+    assert "has no module 'crc32c'" in said.err
+    assert "PYSPARK_PYTHON" in said.err
 
 
-def test_what_keeps_the_workers_from_beginning_is_told_once(kipctl: Kipctl, tmp_path: Path) -> None:
+def test_two_workers_read_each_record_once(
+    kipctl: Kipctl, cluster: Cluster, topic: str, written: int, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
-    said = kipctl(
-        "--num-records 10 --throughput -1 --payload-file /nowhere/payloads --workers 2 "
-        f"--record {folder}",
+    read = kipctl(
+        f"perf consume --topic {topic} --num-records {written} --workers 2 "
+        f"--client-rack rack-1 --timeout {LONG_MS} --record {folder} -o json",
     )
-    assert (said.status, said.out) == (2, ""), said.err
-    error = said.err[said.err.index("kipctl: ") :]
-    assert "/nowhere/payloads" in error
-    assert len(error.splitlines()) <= 3
-    assert not folder.exists()
+    assert read.status == 0, read.err
+    said = read.document
+    assert said["records"]["read"] == written
+    assert said["partitions"] == 5
+    assert sum(broker["records"] for broker in said["brokers"]) == written
+    assert {broker["rack"] for broker in said["brokers"]} <= {"rack-1", "rack-2", "rack-3"}
+    run = Run(folder)
+    assert not (folder / ROWS_FOLDER).exists()
+    assert "stopped" not in run.description
+    assert (run.description["workers"], len(run.description["hosts"])) == (2, 2)
+    ends = offsets(cluster, topic, LATEST)
+    offsets_read = ranges(run)
+    assert sorted(offsets_read) == list(range(5))
+    for partition, of_partition in offsets_read.items():
+        assert of_partition[0][0] == 0
+        assert of_partition[-1][1] == ends[partition]
+        for (_, until), (begins, _) in pairwise(of_partition):
+            assert begins == until
+    by_client = defaultdict(set)
+    for row in run.read("reads").to_pylist():
+        by_client[row["client"]].add(row["partition"])
+    assert by_client == {
+        "kipctl-perf-consumer-0": {0, 2, 4},
+        "kipctl-perf-consumer-1": {1, 3},
+    }
 
 
-def test_a_module_that_executors_lack_is_named(lab: Lab, tmp_path: Path) -> None:
-    (tmp_path / "crc32c.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'crc32c'\", name='crc32c')\n"
+def test_one_worker_may_be_elsewhere_too(
+    kipctl: Kipctl, topic: str, written: int, spark_master: str
+) -> None:
+    said = kipctl(f"perf consume --topic {topic} --num-records {written} --master {spark_master}")
+    assert said.status == 0, said.err
+    assert f", {written}, " in said.out.splitlines()[-1]
+
+
+def test_producers_and_consumers_are_workers_of_one_run(kipctl: Kipctl, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    ran = kipctl(
+        "perf e2e --num-records 900 --throughput 400 --record-size 100 --partitions 5 --workers 2 "
+        f"--record {folder} -o json",
     )
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    with started(
-        lab,
-        "--num-records 10 --throughput -1 --record-size 10 --workers 2",
-        {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable},
-    ) as process:
-        out, err = process.communicate()
-    assert (process.returncode, out) == (8, ""), err
-    assert "has no module 'crc32c'" in err
-    assert "PYSPARK_PYTHON" in err
-
-
-def test_executors_import_the_kipctl_that_was_shipped(spark_master: str) -> None:
-    script = (
-        "from kipctl.pipeline.session import spark_session\n"
-        "def where(_):\n"
-        "    import kipctl\n"
-        "    yield kipctl.__file__\n"
-        f"with spark_session({spark_master!r}, ships_python=True) as spark:\n"
-        "    print(*spark.sparkContext.parallelize(range(2), 2).mapPartitions(where).collect())\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    files = ran.stdout.split()
-    assert len(files) == 2
-    assert all("kipctl.zip/" in file for file in files)
+    assert ran.status == 0, ran.err
+    records = ran.document["records"]
+    assert (records["acknowledged"], records["delivered"], records["missing"]) == (900, 900, 0)
+    run = Run(folder)
+    batches = run.read("batches").to_pylist()
+    assert {row["client"] for row in batches} == {"kipctl-perf-0", "kipctl-perf-1"}
+    read = ranges(run)
+    for row in batches:
+        last = row["base_offset"] + row["records"] - 1
+        assert any(begins <= last < until for begins, until in read[row["partition"]])
+    reads = run.read("reads").to_pylist()
+    assert {row["client"] for row in reads} == {"kipctl-perf-consumer-0", "kipctl-perf-consumer-1"}
+    # All start at one moment: nothing was sent or read before it.
+    assert min(row["sent_us"] for row in batches) >= 0
+    assert min(row["time_us"] for row in reads) >= 0
+    assert ran.document["latency_ms"]["p50"] > 0

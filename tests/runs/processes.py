@@ -1,0 +1,61 @@
+"""kipctl in a process of its own, that a test reads from, looks into and ends."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kipctl.lab.cluster import Lab
+
+Process = subprocess.Popen[str]
+
+
+@contextmanager
+def started(lab: Lab, words: str, **variables: str) -> Iterator[Process]:
+    """It is of a group of its own, and ends with the block at the latest."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "kipctl", *words.split()],
+        env=os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server} | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def has_ended(process: Process, within_s: float = 0.02) -> bool:
+    """Whether it ends within so long."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(within_s)
+    return process.returncode is not None
+
+
+def read_until(process: Process, wanted: str) -> str:
+    """What it has said up to the line that holds `wanted`."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if wanted in line:
+            return said
+    pytest.fail(f"it ended without {wanted!r}:\n{said}")
+
+
+def holders_of(path: Path) -> dict[int, str]:
+    """The processes that have that file, or one of that folder, open; and one such file of each."""
+    holders = {}
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):  # it has ended, or closed the file
+            file = os.readlink(link)
+            if Path(file).is_relative_to(path):
+                holders[int(link.parts[2])] = file
+    return holders
