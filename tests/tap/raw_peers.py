@@ -2,12 +2,12 @@
 
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self
 
+from scripted_broker import ScriptedBroker
 from tap_messages import answer_frame, framed, metadata, produce, produced, records
 
 from kipctl.protocol.api import ApiKey, decode_response, encode_request
@@ -44,40 +44,17 @@ Script = Callable[[Asked, socket.socket], bytes | None]
 """What to send as it is, or None for the usual answer; b"" sends nothing."""
 
 
-class HangUp(Exception):  # noqa: N818
+class HangUp(OSError):  # noqa: N818
     """Raised by a script: close the connection."""
 
 
-class RawBroker:
-    """Broker 1, which leads the only partition and knows each Produce to be appended.
-
-    A connection is served one request at a time, in a thread of its own.
-    """
+class RawBroker(ScriptedBroker):
+    """Broker 1, which leads the only partition and knows each Produce to be appended."""
 
     def __init__(self, script: Script = lambda asked, connection: None) -> None:
+        super().__init__()
         self.script = script
         self.asked: list[Asked] = []
-        self.ended = threading.Semaphore(0)
-        """Released for each connection that has come to its end."""
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self._connections: list[socket.socket] = []
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for connection in self._connections:
-            with suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
 
     def send(self, connection: int, content: bytes) -> None:
         """Say something without being asked."""
@@ -95,30 +72,15 @@ class RawBroker:
                 return asked.answer(produced((0, 0)))
         raise AssertionError(asked)
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                number = len(self._connections)
-                self._connections.append(connection)
-                thread = threading.Thread(target=self._serve, args=(connection, number))
-                self._threads.append(thread)
-                thread.start()
-
-    def _serve(self, connection: socket.socket, number: int) -> None:
-        with suppress(OSError, HangUp), connection, connection.makefile("rb") as stream:
-            while len(size := stream.read(4)) == 4:
-                (length,) = struct.unpack(">i", size)
-                frame = stream.read(length)
-                if len(frame) < length:
-                    break
-                key, version, correlation_id = struct.unpack_from(">hhi", frame.ljust(8, b"\0"))
-                asked = Asked(number, key, version, correlation_id, frame)
-                self.asked.append(asked)
-                answer = self.script(asked, connection)
-                connection.sendall(self.usual(asked) if answer is None else answer)
-        self.ended.release()
+    def _answer(self, connection: socket.socket, stream: BinaryIO, number: int) -> None:
+        while len(size := stream.read(4)) == 4:
+            (length,) = struct.unpack(">i", size)
+            if len(frame := stream.read(length)) < length:
+                return
+            asked = Asked(number, *struct.unpack_from(">hhi", frame), frame)
+            self.asked.append(asked)
+            answer = self.script(asked, connection)
+            connection.sendall(self.usual(asked) if answer is None else answer)
 
 
 ALL_METADATA = MetadataRequest(topics=None)
