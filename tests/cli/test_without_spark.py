@@ -34,17 +34,14 @@ HELD_UP = {
 }
 """As they stand in VALID; those that start a lab, as long as its jars are not fetched."""
 COMMANDS = """
-import io, json, sys
+import json, sys
+from in_process import kipctl
 from nothing_begun import nothing_begins
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 found = {}
 for line, words in json.loads(sys.argv[1]).items():
-    err = io.StringIO()
-    environment = Environment(io.StringIO(), io.StringIO(), err, {"KIPCTL_CLUSTER": "none"})
     with nothing_begins() as begun:
-        status = run(words, environment)
-    found[line] = status, err.getvalue(), begun
+        said = kipctl(*words, KIPCTL_CLUSTER="none")
+    found[line] = said.status, said.err, begun
 print(json.dumps(found))
 """
 FETCH = """

@@ -4,11 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.errors import RefusedError, UnreachableError, UsageError
 from kipctl.lab.exporter import fetched_exporter
 from kipctl.lab.jars import fetched_jars, installed_jars
 from kipctl.lab.java import Java, find_java
@@ -22,7 +24,10 @@ done
 echo ran >> {runs}
 {script}
 """
+JARS = ["kafka-clients-4.3.1.jar", "other-1.0.jar"]
 DELIVER = 'echo one > "$jars/kafka-clients-4.3.1.jar"; echo two > "$jars/other-1.0.jar"'
+REFUSED = "Server access error at url x (java.net.ConnectException: Refused)"
+FOUND = "for i in 0 1 2 3 4 5 6 7 8 9; do printf '\\tfound a#b;1 in public\\n'; done; "
 
 
 @pytest.fixture
@@ -38,41 +43,74 @@ def java_that(tmp_path: Path, script: str) -> Java:
     return Java(path, "17.0.15")
 
 
-def runs(tmp_path: Path) -> int:
-    return len((tmp_path / "runs").read_text().splitlines())
+def kafka(java: Java, tell: Callable[[str], None] = lambda text: None) -> list[str]:
+    return [path.name for path in fetched_jars("4.3.1", java, tell).paths]
 
 
-def fetch(java: Java) -> list[str]:
-    return [path.name for path in fetched_jars("4.3.1", java, lambda text: None).paths]
+def exporter(java: Java, tell: Callable[[str], None]) -> list[str]:
+    return [fetched_exporter(java, tell).name]
 
 
-def test_kafka_is_fetched_once(tmp_path: Path, cache: Path) -> None:
-    java = java_that(tmp_path, DELIVER)
-    assert fetch(java) == fetch(java) == ["kafka-clients-4.3.1.jar", "other-1.0.jar"]
-    assert runs(tmp_path) == 1
-    assert [path.name for path in cache.iterdir()] == ["4.3.1"]
+class Fetched(NamedTuple):
+    """What is fetched, as what, into which folder, and what to do where it cannot be."""
+
+    fetch: Callable[[Java, Callable[[str], None]], list[str]]
+    name: str
+    jars: list[str]
+    folder: str
+    module: str
+    megabytes: int
+    instead: str
 
 
-def test_progress_is_told(tmp_path: Path, cache: Path) -> None:
-    found = "for i in 0 1 2 3 4 5 6 7 8 9; do printf '\\tfound a#b;1 in public\\n'; done; "
+AGENT = "jmx_prometheus_javaagent"
+KAFKA = Fetched(
+    *(kafka, "Kafka 4.3.1", JARS, "4.3.1"),
+    *("org.apache.kafka#kafka_2.13;4.3.1", 45, "--kafka-home"),
+)
+EXPORTER = Fetched(
+    *(exporter, "JMX exporter 1.0.1", [f"{AGENT}-1.0.1.jar"], f"{AGENT}-1.0.1"),
+    *(f"io.prometheus.jmx#{AGENT};1.0.1", 3, "eave out --metrics"),
+)
+
+
+@pytest.mark.parametrize("it", [KAFKA, EXPORTER], ids=lambda it: it.name)
+def test_what_is_fetched_is_fetched_once_and_kept_apart(
+    it: Fetched, tmp_path: Path, cache: Path
+) -> None:
+    java = java_that(tmp_path, FOUND + "; ".join(f'echo jar > "$jars/{jar}"' for jar in it.jars))
     told: list[str] = []
-    fetched_jars("4.3.1", java_that(tmp_path, found + DELIVER), told.append)
+    assert it.fetch(java, told.append) == it.fetch(java, told.append) == it.jars
     assert told == [
-        "Fetching Kafka 4.3.1: about 45 MB, once.",
-        "Fetching Kafka 4.3.1: found 10 modules.",
+        f"Fetching {it.name}: about {it.megabytes} MB, once.",
+        f"Fetching {it.name}: found 10 modules.",
     ]
+    assert (tmp_path / "runs").read_text() == "ran\n"
+    assert [path.name for path in cache.iterdir()] == [it.folder]
+
+
+@pytest.mark.parametrize("it", [KAFKA, EXPORTER], ids=lambda it: it.name)
+def test_why_it_could_not_be_fetched(it: Fetched, tmp_path: Path, cache: Path) -> None:
+    for said, error, why in (
+        (REFUSED, UnreachableError, "{} could not be fetched: ConnectException: Refused."),
+        (f":: {it.module}: not found", UsageError, "There is no {} to fetch."),
+    ):
+        with pytest.raises(error) as failed:
+            it.fetch(java_that(tmp_path, f"echo '{said}'; exit 1"), print)
+        assert failed.value.what == why.format(it.name)
+        assert it.instead in failed.value.next_step
 
 
 def test_a_jar_that_was_changed_or_lost_is_refused(tmp_path: Path, cache: Path) -> None:
     java = java_that(tmp_path, DELIVER)
-    fetch(java)
+    kafka(java)
     jar = cache / "4.3.1" / "jars" / "other-1.0.jar"
     jar.write_text("TWO\n")
     with pytest.raises(RefusedError, match=r"other-1\.0\.jar is not what was fetched"):
-        fetch(java)
+        kafka(java)
     jar.unlink()
     with pytest.raises(RefusedError, match=r"other-1\.0\.jar is not what was fetched"):
-        fetch(java)
+        kafka(java)
 
 
 def test_a_fetch_that_fails_leaves_nothing_that_counts_as_fetched(
@@ -80,65 +118,8 @@ def test_a_fetch_that_fails_leaves_nothing_that_counts_as_fetched(
 ) -> None:
     failing = java_that(tmp_path, DELIVER + "; echo broken pipe; exit 1")
     with pytest.raises(UnreachableError, match="Ivy's last words: broken pipe"):
-        fetch(failing)
-    assert fetch(java_that(tmp_path, DELIVER)) == ["kafka-clients-4.3.1.jar", "other-1.0.jar"]
-
-
-@pytest.mark.parametrize(
-    ("said", "error", "told"),
-    [
-        (
-            "Server access error at url x (java.net.ConnectException: Connection refused)",
-            UnreachableError,
-            "Kafka 4.3.1 could not be fetched: ConnectException: Connection refused.",
-        ),
-        (
-            ":: org.apache.kafka#kafka_2.13;4.3.1: not found",
-            UsageError,
-            "There is no Kafka 4.3.1 to fetch.",
-        ),
-    ],
-)
-def test_why_kafka_could_not_be_fetched(
-    tmp_path: Path, cache: Path, said: str, error: type[KipctlError], told: str
-) -> None:
-    with pytest.raises(error) as failed:
-        fetch(java_that(tmp_path, f"echo '{said}'; exit 1"))
-    assert failed.value.what == told
-    assert "--kafka-home" in failed.value.next_step
-
-
-def test_the_exporter_is_fetched_once_and_kept_apart_from_kafka(
-    tmp_path: Path, cache: Path
-) -> None:
-    java = java_that(tmp_path, 'echo agent > "$jars/jmx_prometheus_javaagent-1.0.1.jar"')
-    told: list[str] = []
-    assert fetched_exporter(java, told.append) == fetched_exporter(java, told.append)
-    assert told == ["Fetching JMX exporter 1.0.1: about 3 MB, once."]
-    assert runs(tmp_path) == 1
-    assert [path.name for path in cache.iterdir()] == ["jmx_prometheus_javaagent-1.0.1"]
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        (
-            "(java.net.UnknownHostException: somewhere)",
-            "JMX exporter 1.0.1 could not be fetched: UnknownHostException: somewhere.",
-        ),
-        (
-            ":: io.prometheus.jmx#jmx_prometheus_javaagent;1.0.1: not found",
-            "There is no JMX exporter 1.0.1 to fetch.",
-        ),
-    ],
-)
-def test_why_the_exporter_could_not_be_fetched(
-    tmp_path: Path, cache: Path, said: str, told: str
-) -> None:
-    with pytest.raises(KipctlError) as failed:
-        fetched_exporter(java_that(tmp_path, f"echo '{said}'; exit 1"), lambda text: None)
-    assert failed.value.what == told
-    assert "eave out --metrics" in failed.value.next_step
+        kafka(failing)
+    assert kafka(java_that(tmp_path, DELIVER)) == JARS
 
 
 def test_a_second_kipctl_waits_for_what_the_first_fetches_even_when_that_was_killed(
@@ -168,7 +149,7 @@ def test_a_second_kipctl_waits_for_what_the_first_fetches_even_when_that_was_kil
 
     jars = fetched_jars("4.3.1", slow, let_ivy_end)
     assert told[0] == "Waiting for another kipctl that fetches Kafka."
-    assert [path.name for path in jars.paths] == ["kafka-clients-4.3.1.jar", "other-1.0.jar"]
+    assert [path.name for path in jars.paths] == JARS
 
 
 def test_jars_of_an_installed_kafka(tmp_path: Path, cache: Path) -> None:

@@ -18,8 +18,10 @@ from kipctl.lab.properties import (
     server_properties,
     suits_c1,
 )
+from kipctl.lab.security import Security
 
 FOLDER = Path("/lab/broker-1")
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 @pytest.mark.parametrize(("cores", "suits"), [(2, True), (3, True), (4, False), (None, True)])
@@ -39,37 +41,48 @@ def properties(node_id: int, version: str = "4.3.1", **spec: object) -> dict[str
 
 
 @pytest.mark.parametrize(
-    ("spec", "nodes"),
+    ("spec", "racks"),
     [
+        ({}, ["rack-1", "rack-2", "rack-3"]),
+        ({"brokers": 1, "racks": 0}, [None]),
+        ({"brokers": 3, "racks": 2, "controllers": 2}, ["rack-1", "rack-2", "rack-1"]),
+    ],
+)
+def test_nodes_racks_and_ports(spec: dict[str, int], racks: list[str | None]) -> None:
+    nodes = node_specs(LabSpec(**spec), 20000)
+    brokers, controllers = nodes[: len(racks)], nodes[len(racks) :]
+    assert [(n.id, n.role, n.rack) for n in brokers] == [
+        (number, Role.BROKER, rack) for number, rack in enumerate(racks, 1)
+    ]
+    assert [(n.id, n.role, n.rack) for n in controllers] == [
+        (101 + number, Role.CONTROLLER, None) for number in range(spec.get("controllers", 1))
+    ]
+    assert [n.port for n in nodes] == [*range(20000, 20000 + len(nodes))]
+
+
+@pytest.mark.parametrize(
+    ("spec", "ports", "metrics"),
+    [
+        ({"metrics": True}, [(20000, 20003), (20001, 20004), (20002,)], (20003, 20004)),
+        ({"security": Security.SSL}, [(20000, 20003), (20001, 20004), (20002,)], ()),
         (
-            {},
-            [
-                (1, "broker", "rack-1", 20000),
-                (2, "broker", "rack-2", 20001),
-                (3, "broker", "rack-3", 20002),
-                (101, "controller", None, 20003),
-            ],
-        ),
-        (
-            {"brokers": 1, "racks": 0},
-            [(1, "broker", None, 20000), (101, "controller", None, 20001)],
-        ),
-        (
-            {"brokers": 3, "racks": 2, "controllers": 2},
-            [
-                (1, "broker", "rack-1", 20000),
-                (2, "broker", "rack-2", 20001),
-                (3, "broker", "rack-1", 20002),
-                (101, "controller", None, 20003),
-                (102, "controller", None, 20004),
-            ],
+            {"security": Security.SSL, "metrics": True},
+            [(20000, 20003, 20005), (20001, 20004, 20006), (20002,)],
+            (20005, 20006),
         ),
     ],
 )
-def test_nodes_racks_and_ports(spec: dict[str, int], nodes: list[tuple[object, ...]]) -> None:
-    assert [
-        (n.id, n.role.value, n.rack, n.port) for n in node_specs(LabSpec(**spec), 20000)
-    ] == nodes
+def test_brokers_with_metrics_or_security_have_a_port_more_for_each(
+    spec: dict[str, object], ports: list[tuple[int, ...]], metrics: tuple[int, ...]
+) -> None:
+    asked = LabSpec(brokers=2, **spec)
+    nodes = node_specs(asked, 20000)
+    assert [node.ports for node in nodes] == ports
+    assert asked.ports == sum(map(len, ports))
+    urls = [f"http://127.0.0.1:{port}/metrics" for port in metrics]
+    assert [node.metrics_url for node in nodes if node.metrics_url] == urls
+    plaintext = [20003, 20004] if "security" in spec else [20000, 20001]
+    assert [node.plaintext_port for node in nodes] == [*plaintext, 20002]
 
 
 @pytest.mark.parametrize(
@@ -101,6 +114,7 @@ def test_nodes_racks_and_ports(spec: dict[str, int], nodes: list[tuple[object, .
         (1, {"config": KAFKAS_SESSION}, "broker.heartbeat.interval.ms", "2000"),
         (1, {"config": (("log.segment.bytes", "1048576"),)}, "log.segment.bytes", "1048576"),
         (101, {"config": (("num.io.threads", "2"),)}, "num.io.threads", "2"),
+        (1, {}, "replica.selector.class", SELECTOR),
     ],
 )
 def test_server_properties(
@@ -113,25 +127,9 @@ def test_a_lab_for_an_experiment_has_kafkas_own_sessions() -> None:
     assert set(KAFKAS_SESSION) <= set(Place().lab.config)
 
 
-def test_the_lab_serves_reads_from_the_nearest_replica() -> None:
-    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    assert properties(1)["replica.selector.class"] == selector
-
-
 def test_kafka_3_gets_no_property_of_the_share_coordinator() -> None:
     assert [k for k in properties(1, "3.6.2") if k.startswith("share.")] == []
     assert [k for k in properties(1, "4.3.1") if k.startswith("share.")] != []
-
-
-def test_brokers_that_serve_metrics_have_a_port_more() -> None:
-    nodes = node_specs(LabSpec(brokers=2, metrics=True), 20000)
-    assert [node.ports for node in nodes] == [(20000, 20003), (20001, 20004), (20002,)]
-    assert [node.metrics_url for node in nodes] == [
-        "http://127.0.0.1:20003/metrics",
-        "http://127.0.0.1:20004/metrics",
-        None,
-    ]
-    assert LabSpec(brokers=2, metrics=True).ports == 5
 
 
 @pytest.mark.parametrize(
@@ -203,17 +201,13 @@ def test_ids_are_as_kafka_takes_them() -> None:
 @pytest.mark.parametrize(
     ("version", "name", "option"),
     [
-        (
-            "4.3.1",
-            "log4j2.properties",
-            "-Dlog4j2.configurationFile=/lab/broker-1/log4j2.properties",
-        ),
-        ("3.6.2", "log4j.properties", "-Dlog4j.configuration=file:/lab/broker-1/log4j.properties"),
+        ("4.3.1", "log4j2.properties", "-Dlog4j2.configurationFile="),
+        ("3.6.2", "log4j.properties", "-Dlog4j.configuration=file:"),
     ],
 )
 def test_logging_follows_the_kafka_version(version: str, name: str, option: str) -> None:
     file_name, text, jvm_option = log4j_config(version, FOLDER)
-    assert (file_name, jvm_option) == (name, option)
+    assert (file_name, jvm_option) == (name, f"{option}/lab/broker-1/{name}")
     assert "/lab/broker-1/server.log" in text
     assert "/lab/broker-1/request.log" in text
 

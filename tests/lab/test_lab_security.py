@@ -22,6 +22,15 @@ from kipctl.lab.security import (
 SSL, SASL_PLAINTEXT, SASL_SSL = Security.SSL, Security.SASL_PLAINTEXT, Security.SASL_SSL
 BROKER, CLIENTS = Path("/lab/broker-1"), Path("/lab/clients")
 ADMIN, ALICE = User("admin", "one"), User("alice", "two")
+SASL, JAAS = "listener.name.clients", "sasl.jaas.config"
+PLAIN_LOGIN, SCRAM_LOGIN, BEARER_LOGIN = (
+    f"org.apache.kafka.common.security.{module} required"
+    for module in (
+        "plain.PlainLoginModule",
+        "scram.ScramLoginModule",
+        "oauthbearer.OAuthBearerLoginModule",
+    )
+)
 
 
 def properties(node_id: int, security: Security, acl: bool = False) -> dict[str, str]:
@@ -46,19 +55,6 @@ def test_clients_have_a_listener_of_their_own(security: Security) -> None:
     assert [key for key in controller if key.startswith(("ssl.", "sasl.", "listener.name"))] == []
 
 
-def test_each_broker_takes_a_port_more_and_another_for_metrics() -> None:
-    spec = LabSpec(brokers=2, security=SSL, metrics=True)
-    nodes = node_specs(spec, 20000)
-    assert [node.ports for node in nodes] == [
-        (20000, 20003, 20005),
-        (20001, 20004, 20006),
-        (20002,),
-    ]
-    assert [node.plaintext_port for node in nodes] == [20003, 20004, 20002]
-    assert spec.ports == 7
-    assert LabSpec(brokers=2, security=SSL).ports == 5
-
-
 @pytest.mark.parametrize(
     ("security", "told"),
     [
@@ -78,19 +74,10 @@ def test_each_broker_takes_a_port_more_and_another_for_metrics() -> None:
             SASL_PLAINTEXT,
             {
                 "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-                "listener.name.clients.plain.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                    'user_admin="one" user_alice="two";'
-                ),
-                "listener.name.clients.scram-sha-256.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-                ),
-                "listener.name.clients.scram-sha-512.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.scram.ScramLoginModule required;"
-                ),
-                "listener.name.clients.oauthbearer.sasl.jaas.config": (
-                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
-                ),
+                f"{SASL}.plain.{JAAS}": f'{PLAIN_LOGIN} user_admin="one" user_alice="two";',
+                f"{SASL}.scram-sha-256.{JAAS}": f"{SCRAM_LOGIN};",
+                f"{SASL}.scram-sha-512.{JAAS}": f"{SCRAM_LOGIN};",
+                f"{SASL}.oauthbearer.{JAAS}": f"{BEARER_LOGIN};",
             },
         ),
     ],
@@ -120,27 +107,18 @@ def test_acls_without_users_are_refused() -> None:
         LabSpec(acl=True)
 
 
+MECHANISM_FILES = [
+    f"admin-{name}" for name in ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
+]
+
+
 @pytest.mark.parametrize(
     ("security", "names", "default"),
     [
         (Security.PLAINTEXT, [], None),
         (SSL, ["admin", "admin-pkcs12"], "admin"),
-        (
-            SASL_PLAINTEXT,
-            ["admin-plain", "admin-scram-sha-256", "admin-scram-sha-512", "admin-oauthbearer"],
-            "admin-scram-sha-512",
-        ),
-        (
-            SASL_SSL,
-            [
-                "admin-plain",
-                "admin-scram-sha-256",
-                "admin-scram-sha-512",
-                "admin-oauthbearer",
-                "admin-pkcs12",
-            ],
-            "admin-scram-sha-512",
-        ),
+        (SASL_PLAINTEXT, MECHANISM_FILES, "admin-scram-sha-512"),
+        (SASL_SSL, [*MECHANISM_FILES, "admin-pkcs12"], "admin-scram-sha-512"),
     ],
 )
 def test_the_files_of_a_user(security: Security, names: list[str], default: str | None) -> None:
@@ -151,10 +129,7 @@ def test_the_files_of_a_user(security: Security, names: list[str], default: str 
 PEM_TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/lab/clients/ca.pem"}
 SCRAM = {
     "sasl.mechanism": "SCRAM-SHA-512",
-    "sasl.jaas.config": (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="alice" password="two";'
-    ),
+    JAAS: f'{SCRAM_LOGIN} username="alice" password="two";',
 }
 PKCS12_TRUST = {
     "ssl.truststore.type": "PKCS12",
@@ -190,10 +165,7 @@ PKCS12_TRUST = {
             "alice-oauthbearer",
             {
                 "sasl.mechanism": "OAUTHBEARER",
-                "sasl.jaas.config": (
-                    "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
-                    'unsecuredLoginStringClaim_sub="alice";'
-                ),
+                JAAS: f'{BEARER_LOGIN} unsecuredLoginStringClaim_sub="alice";',
                 "sasl.oauthbearer.token.endpoint.url": "file:///lab/clients/alice.jwt",
             },
         ),
