@@ -1,7 +1,6 @@
-"""The event loop's secured connection: TLS in pieces of any size, logins, and logins after those.
+"""The event loop's secured connection: TLS, logins, and logins after those.
 
-Where both sides are driven by the test, nothing waits: a connection that leaves something unread
-where no poll tells of it does not go on, and is noticed at once.
+That frames go through it whole is in `test_loop`, for connections with TLS and without.
 """
 
 import random
@@ -14,10 +13,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
-from campaigns import SEED, as_many, campaign
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
 from loop_client import LoopClient
+from loop_peers import BROKER, SERVER, TlsPeer, framed, half_shake_hands, pair, shake_hands
 from scripted_broker import Answers, Asked, ScriptedBroker
 from secure_peers import (
     AUTHORITY,
@@ -47,126 +44,15 @@ from kipctl.security.sasl import OAUTHBEARER, Sasl
 from kipctl.security.tls import Tls
 from kipctl.security.tokens import Token
 from kipctl.transport.login import renewal_window_s
-from kipctl.transport.loop_connection import ConnectionLostError, InFlight, LoopConnection
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 from kipctl.transport.secured_connection import SecuredConnection
 from kipctl.transport.tls_socket import ROOM, TlsSocket
 
-SERVER = server_context(loopback())
-BROKER = Address("localhost", 9092)
 STRANGERS = Authority("strangers")
 OTHER_NAME = AUTHORITY.for_hosts("broker", ("kafka1.example",))
 MECHANISMS = pytest.mark.parametrize("mechanism", PASSWORD_MECHANISMS)
 VERSIONS = pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 """TLS 1.2 has no tickets after the handshake, and another order of flights."""
-
-
-class Peer:
-    """A TLS server in memory at the end of a non-blocking socket: it does what it is told to."""
-
-    def __init__(self, end: socket.socket, context: ssl.SSLContext = SERVER) -> None:
-        self.end = end
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._in, self._out, server_side=True)
-        self.unsent = b""
-        """Encrypted, and not yet written to the socket."""
-        self.read = bytearray()
-        self._is_private = False
-
-    def say(self, content: bytes) -> None:
-        self.tls.write(content)
-        self.unsent += self._out.read()
-
-    def say_goodbye(self) -> None:
-        """TLS's own word for the end."""
-        with suppress(ssl.SSLWantReadError):
-            self.tls.unwrap()
-        self.unsent += self._out.read()
-
-    def take(self, most: int = 1 << 20) -> bool:
-        """Read what has come, and think about it; whether anything had."""
-        try:
-            came = self.end.recv(most)
-        except BlockingIOError:
-            return False
-        self._in.write(came)
-        try:
-            if not self._is_private:
-                self.tls.do_handshake()
-                self._is_private = True
-            while True:
-                self.read += self.tls.read(1 << 20)
-        except ssl.SSLWantReadError:
-            pass
-        finally:
-            self.unsent += self._out.read()
-        return bool(came)
-
-    def put(self, most: int = 1 << 30) -> int:
-        """Write at most so much of what is unsent; how much the socket took."""
-        try:
-            sent = self.end.send(self.unsent[:most])
-        except BlockingIOError:
-            return 0
-        self.unsent = self.unsent[sent:]
-        return sent
-
-
-@contextmanager
-def pair(
-    buffers: int = 0, tls: Tls = TLS, context: ssl.SSLContext = SERVER
-) -> Iterator[tuple[SecuredConnection, Peer]]:
-    """A connection and its peer, joined by sockets with buffers of this size."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        for end in (ours, theirs):
-            end.setblocking(False)
-            if buffers:
-                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
-        connection = SecuredConnection(ours, 1, BROKER, tls, None, lambda: 0)
-        try:
-            yield connection, Peer(theirs, context)
-        finally:
-            connection.close()
-
-
-def turn(connection: LoopConnection, frames: list[bytes]) -> bool:
-    """What an event loop does at a turn; whether there was anything to do."""
-    writable = [connection] if connection.wants_write else []
-    can_read, can_write, _ = select.select([connection], writable, [], 0)
-    if not connection.connected:
-        if can_read or can_write:
-            connection.establish()
-        return bool(can_read or can_write)
-    if can_write:
-        connection.write()
-    if can_read:
-        frames += map(bytes, connection.read())
-    return bool(can_read or can_write)
-
-
-def shake_hands(connection: LoopConnection, peer: Peer, at_once: int = 1 << 20) -> int:
-    """Until the connection is; how many pieces the server's half took."""
-    pieces = 0
-    while not connection.connected:
-        went_on = turn(connection, [])
-        took = peer.take(at_once)
-        sent = bool(peer.unsent) and bool(peer.put(at_once))
-        pieces += sent
-        assert went_on or took or sent, "both wait for each other"
-    return pieces
-
-
-def half_shake_hands(connection: LoopConnection, peer: Peer) -> None:
-    """Until the client has nothing more to say; with TLS 1.3 the server is not done yet."""
-    connection.establish()
-    peer.take()
-    peer.put()
-    connection.establish()
-    assert connection.connected
-
-
-def framed(content: bytes) -> bytes:
-    return len(content).to_bytes(4, "big") + content
 
 
 # --- the handshake ---
@@ -250,7 +136,7 @@ def test_the_end_of_a_handshake_is_written_later_where_the_socket_is_full(is_gon
     with theirs, Full(ours.family, ours.type, fileno=ours.detach()) as full:
         full.setblocking(False)
         theirs.setblocking(False)
-        connection, peer = SecuredConnection(full, 1, BROKER, TLS, None, lambda: 0), Peer(theirs)
+        connection, peer = SecuredConnection(full, 1, BROKER, TLS, None, lambda: 0), TlsPeer(theirs)
         connection.establish()
         peer.take()
         peer.put()
@@ -273,7 +159,7 @@ def test_the_end_of_a_handshake_is_written_later_where_the_socket_is_full(is_gon
         assert peer.read == framed(b"hello")
 
 
-# --- frames ---
+# --- records ---
 
 
 def test_all_that_was_received_is_handed_out_also_into_the_least_room() -> None:
@@ -283,7 +169,7 @@ def test_all_that_was_received_is_handed_out_also_into_the_least_room() -> None:
         for end in (ours, theirs):
             end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
-        tls, peer = TlsSocket(ours, TLS.context(), BROKER.host), Peer(theirs)
+        tls, peer = TlsSocket(ours, TLS.context(), BROKER.host), TlsPeer(theirs)
         while not tls.handshake():
             peer.take()
             peer.put()
@@ -297,83 +183,6 @@ def test_all_that_was_received_is_handed_out_also_into_the_least_room() -> None:
         assert read == content
 
 
-sizes = st.lists(st.integers(4, 60_000) | st.sampled_from([4, 16_384, 262_140]), max_size=12)
-
-
-@campaign
-@seed(SEED)
-@settings(max_examples=as_many(25, 3000))
-@given(
-    ours=st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=5), max_size=6),
-    theirs=sizes,
-    buffers=st.sampled_from([0, 1, 5000, 40_000]),
-    pieces=st.lists(st.sampled_from([1, 5, 1000, 16_408, 1 << 20]), min_size=1, max_size=5),
-    content=st.integers(0, 1 << 30),
-)
-def test_every_byte_comes_out_as_it_went_in_both_ways_at_once(
-    ours: list[list[int]], theirs: list[int], buffers: int, pieces: list[int], content: int
-) -> None:
-    """However little the sockets hold, and however few bytes come at a time."""
-    chance = random.Random(content)
-    to_send = [[chance.randbytes(size) for size in frame] for frame in ours]
-    to_say = [chance.randbytes(size) for size in theirs]
-    everything = b"".join(map(b"".join, to_send))
-    least = sum(map(len, to_say)) // 2000  # a byte at a time takes too long for the large ones
-    frames: list[bytes] = []
-    with pair(buffers) as (connection, peer):
-        shake_hands(connection, peer)
-        peer.say(b"".join(map(framed, to_say)))
-        turns = 0
-        while frames != to_say or peer.read != everything:
-            if to_send and connection.takes_requests:
-                connection.send([*to_send.pop(0)])
-            most = max(pieces[turns % len(pieces)], least)
-            went_on = turn(connection, frames)
-            took = peer.take(max(most, 1000))
-            sent = bool(peer.unsent) and bool(peer.put(most))
-            turns += 1
-            assert went_on or took or sent or to_send, "something is left where no poll tells of it"
-        assert not connection.wants_write
-
-
-@VERSIONS
-@pytest.mark.parametrize("size", [4, 100, 16_384, ROOM, 262_144, 262_145, 5_000_000])
-def test_a_burst_of_frames_is_read_whole_by_as_many_polls_as_tell_of_it(
-    size: int, version: str
-) -> None:
-    """All of it is in the socket before the first is read, where it fits."""
-    contents = [bytes([n % 256]) * size for n in range(max(2, min(600, 2_000_000 // size)))]
-    with pair(buffers=4_000_000, tls=Tls(TLS.authorities, versions=(version,))) as (
-        connection,
-        peer,
-    ):
-        shake_hands(connection, peer)
-        for content in contents:
-            peer.say(framed(content))
-        frames: list[bytes] = []
-        while len(frames) < len(contents):
-            sent = bool(peer.unsent) and bool(peer.put())
-            assert turn(connection, frames) or sent, f"{len(frames)} frames were read"
-        assert frames == contents
-
-
-def test_a_large_request_is_written_in_partial_writes() -> None:
-    request = [framed(random.Random(3).randbytes(3_000_000)), b"", memoryview(b"end")]
-    whole = b"".join(request)
-    with pair(buffers=1) as (connection, peer):
-        shake_hands(connection, peer)
-        connection.send([*request])
-        turns = 0
-        while connection.wants_write:
-            assert not connection.takes_requests
-            turns += 1
-            assert turn(connection, []) or peer.take()
-        while peer.take():
-            pass
-        assert turns > 10
-        assert peer.read == whole
-
-
 def test_records_that_carry_no_data_are_no_frame_and_no_end() -> None:
     """The session tickets that come after the handshake of TLS 1.3."""
     with pair() as (connection, peer):
@@ -381,32 +190,6 @@ def test_records_that_carry_no_data_are_no_frame_and_no_end() -> None:
         peer.take()
         assert peer.put() > 0
         assert connection.read() == []
-
-
-def test_half_a_record_is_no_frame_yet() -> None:
-    with pair() as (connection, peer):
-        shake_hands(connection, peer)
-        connection.read()
-        peer.say(framed(b"whole"))
-        peer.put(11)
-        assert connection.read() == []
-        peer.put()
-        assert connection.read() == [b"whole"]
-
-
-@pytest.mark.parametrize("says_so", [True, False], ids=["close_notify", "abrupt"])
-def test_what_came_before_the_end_is_read_first(says_so: bool) -> None:
-    with pair() as (connection, peer):
-        shake_hands(connection, peer)
-        peer.say(framed(b"complete") + framed(b"cut off")[:-1])
-        if says_so:
-            peer.say_goodbye()
-        peer.put()
-        peer.end.close()
-        assert connection.read() == [b"complete"]
-        assert select.select([connection], [], [], 0)[0]
-        with pytest.raises(ConnectionLostError, match="the broker closed the connection"):
-            connection.read()
 
 
 def test_a_record_that_was_changed_on_its_way_ends_the_connection() -> None:
@@ -419,14 +202,6 @@ def test_a_record_that_was_changed_on_its_way_ends_the_connection() -> None:
         peer.put()
         with pytest.raises(ConnectionLostError, match="TLS failed"):
             connection.read()
-
-
-def test_writing_to_a_broker_that_is_gone_ends_the_connection() -> None:
-    with pair() as (connection, peer):
-        shake_hands(connection, peer)
-        peer.end.close()
-        with pytest.raises(ConnectionLostError):
-            connection.send([framed(b"hello")])
 
 
 # --- logins ---
