@@ -184,21 +184,30 @@ class World:
         return read_roll(record.path)
 
 
-@dataclass(slots=True)
-class SeenWorld(ClusterWatch):
-    """Looks at the world instead of brokers."""
+class SeesRestarts:
+    """A node is up, and was away if one has been restarted since it was forgotten."""
 
-    world: World = field(kw_only=True)
-    known: int = 0
+    __slots__ = ()
+    world: World
+    known: int
+    was_away: bool
 
     def forget(self) -> None:
         self.was_away = False
         self.known = len(self.world.restarts)
 
-    def is_up(self, broker: int) -> bool:
+    def is_up(self, node: int) -> bool:
         self.world.moment()
         self.was_away = len(self.world.restarts) > self.known
         return True
+
+
+@dataclass(slots=True)
+class SeenWorld(SeesRestarts, ClusterWatch):
+    """Looks at the world instead of brokers."""
+
+    world: World = field(kw_only=True)
+    known: int = 0
 
     def cluster_state(self) -> tuple[Snapshot, str]:
         self.world.moment()
@@ -238,20 +247,11 @@ class SeenWorld(ClusterWatch):
 
 
 @dataclass(slots=True)
-class SeenController(ControllerWatch):
+class SeenController(SeesRestarts, ControllerWatch):
     """Looks at a controller of the world, as at a broker, but that it gives no producer ids."""
 
     world: World = field(kw_only=True)
     known: int = 0
-
-    def forget(self) -> None:
-        self.was_away = False
-        self.known = len(self.world.restarts)
-
-    def is_up(self, node: int) -> bool:
-        self.world.moment()
-        self.was_away = len(self.world.restarts) > self.known
-        return True
 
     def mark(self, node: int) -> ProcessMark:
         self.world.moment()

@@ -3,7 +3,6 @@
 import os
 import pty
 import select
-import sys
 from pathlib import Path
 
 import pytest
@@ -70,33 +69,27 @@ def test_what_a_cluster_calls_its_brokers_is_no_part_of_a_command_unless_plain(
 
 
 def until_ended(command: Restart) -> Command:
-    while (state := command.look()) is Command.RUNNING:
-        pass
-    return state
+    assert process.wait_until(lambda: command.look() is not Command.RUNNING, 300)
+    return command.look()
 
 
-def called(tmp_path: Path, program: str, timeout_s: float = 60) -> tuple[RunningCommand, list[str]]:
+def called(tmp_path: Path, *words: str) -> tuple[RunningCommand, list[str]]:
     said: list[str] = []
-    words = (sys.executable, "-c", program)
-    return RunningCommand(words, tmp_path / "said.log", timeout_s, said.append), said
+    return RunningCommand(words, tmp_path / "said.log", 60, said.append), said
 
 
 @pytest.mark.parametrize(
-    ("program", "state", "outcome"),
+    ("script", "state", "outcome"),
     [
-        ("print('well'); print('done', end='')", Command.ENDED, "status is 0"),
-        ("print('well'); print('done'); raise SystemExit(3)", Command.FAILED, "status is 3"),
-        (
-            "import os; print('well'); print('done', flush=True); os.kill(os.getpid(), 15)",
-            Command.FAILED,
-            "signal 15",
-        ),
+        ("printf 'well\\ndone'", Command.ENDED, "status is 0"),
+        ("echo well; echo done; exit 3", Command.FAILED, "status is 3"),
+        ("echo well; echo done; kill $$", Command.FAILED, "signal 15"),
     ],
 )
 def test_how_it_ended_and_what_it_said(
-    tmp_path: Path, program: str, state: Command, outcome: str
+    tmp_path: Path, script: str, state: Command, outcome: str
 ) -> None:
-    command, said = called(tmp_path, program)
+    command, said = called(tmp_path, "sh", "-c", script)
     command.prepare()
     command.go()
     assert until_ended(command) is state
@@ -107,8 +100,7 @@ def test_how_it_ended_and_what_it_said(
 
 
 def test_a_command_that_is_not_there_has_failed(tmp_path: Path) -> None:
-    said: list[str] = []
-    command = RunningCommand(("no-such-program",), tmp_path / "said.log", 60, said.append)
+    command, said = called(tmp_path, "no-such-program")
     command.prepare()
     command.go()
     assert until_ended(command) is Command.FAILED
@@ -118,18 +110,12 @@ def test_a_command_that_is_not_there_has_failed(tmp_path: Path) -> None:
 
 def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     child = tmp_path / "child"
-    program = (
-        "import os, subprocess, sys\n"
-        "one = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
-        f"open({str(child)!r} + '.new', 'w').write(str(one.pid))\n"
-        f"os.replace({str(child)!r} + '.new', {str(child)!r})\n"
-        "one.wait()"
-    )
-    command, _ = called(tmp_path, program)
+    script = f"sleep 1000 & echo $! > {child}.new; mv {child}.new {child}; wait"
+    command, _ = called(tmp_path, "sh", "-c", script)
     command.prepare()
     command.go()
-    while not child.exists():
-        assert command.look() is Command.RUNNING
+    assert process.wait_until(child.exists, 300)
+    assert command.look() is Command.RUNNING
     started = process.identify(int(child.read_text()))
     command.timeout_s = 0.0
     assert until_ended(command) is Command.FAILED
@@ -137,35 +123,8 @@ def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Pat
     assert process.wait_for_exit(started, 60)
 
 
-def test_until_it_is_let_go_nothing_happens_and_it_ends_with_kipctl(tmp_path: Path) -> None:
-    program = f"open({str(tmp_path / 'ran')!r}, 'w')"
-    script = (
-        "import pathlib, sys\n"
-        "from kipctl.roll.restart_command import RunningCommand\n"
-        f"words = [sys.executable, '-c', {program!r}]\n"
-        f"log = pathlib.Path({str(tmp_path / 'said.log')!r})\n"
-        "command = RunningCommand(words, log, 60, print)\n"
-        "print(command.prepare().pid, flush=True)\n"
-        "import os; os._exit(9)"
-    )
-    read, write = os.pipe()
-    pid = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-c", script],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_DUP2, write, 1)],
-    )
-    os.close(write)
-    with os.fdopen(read) as told:
-        waiting = int(told.readline())
-    os.waitpid(pid, 0)
-    while process.is_running(waiting):
-        pass
-    assert not (tmp_path / "ran").exists()
-
-
 def test_a_command_of_a_kipctl_that_is_gone_is_waited_for(tmp_path: Path) -> None:
-    command, _ = called(tmp_path, "import sys; sys.stdin.read()")
+    command, _ = called(tmp_path, "cat")
     earlier = CommandOfDeadKipctl(command.prepare())
     assert earlier.look() is Command.RUNNING
     command.go()
