@@ -31,16 +31,18 @@ class Kind(StrEnum):
     """The session's lab, which they leave as it was."""
     STRUCK = "struck"
     """Labs whose brokers they stop, kill or pause."""
+    SECURED = "secured"
+    """The session's secured lab."""
     FAST = "fast"
 
 
 # Each process takes from the first of these kinds that has any left. Only the first process takes
-# those of Spark: a second JVM would cost more than it brings.
+# those of Spark, and another those of the secured lab: a second would cost more than it brings.
 ROLES = (
-    (Kind.SPARK, Kind.FAST, Kind.LAB, Kind.STRUCK),
-    (Kind.STRUCK, Kind.LAB, Kind.FAST),
-    (Kind.LAB, Kind.STRUCK, Kind.FAST),
-    (Kind.FAST, Kind.LAB, Kind.STRUCK),
+    (Kind.SPARK, Kind.FAST, Kind.LAB, Kind.STRUCK, Kind.SECURED),
+    (Kind.STRUCK, Kind.LAB, Kind.FAST, Kind.SECURED),
+    (Kind.SECURED, Kind.LAB, Kind.STRUCK, Kind.FAST),
+    (Kind.FAST, Kind.LAB, Kind.STRUCK, Kind.SECURED),
 )
 
 
@@ -48,6 +50,8 @@ ROLES = (
 def kind_of(file: str) -> Kind:
     """By the markers and fixtures that the file names."""
     text = (TESTS.parent / file).read_text(encoding="utf-8")
+    if "mark.kafka" in text and re.search(r"\bsecured_lab\b", text):
+        return Kind.SECURED
     if "mark.spark" in text:
         return Kind.SPARK
     if "mark.kafka" not in text:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from credentials import (
@@ -63,20 +62,10 @@ OAUTH = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
 HTTPS = OAUTH | {TOKEN_URL: "https://idp.example/token"}
 
 
-class Stores(NamedTuple):
-    """Files that a test may name."""
-
-    folder: Path
-
-    def write(self, name: str, content: bytes | str) -> str:
-        path = self.folder / name
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return str(path)
-
-
-@pytest.fixture
-def stores(tmp_path: Path) -> Stores:
-    return Stores(tmp_path)
+def write(folder: Path, name: str, content: bytes | str) -> str:
+    """Its path."""
+    (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(folder / name)
 
 
 def run(*command: str) -> None:
@@ -307,39 +296,39 @@ def test_inline_pem_is_read_on_one_line_or_several(written: Callable[[str], str]
     assert subjects(tls_of(given).authorities)[1:] == ["alice", "kipctl lab CA"]
 
 
-def test_pem_stores_are_read(stores: Stores) -> None:
+def test_pem_stores_are_read(tmp_path: Path) -> None:
     assert_alices(
         {
-            "ssl.truststore.location": stores.write("ca.pem", "The CA:\n" + CA),
-            "ssl.keystore.location": stores.write("alice.pem", CHAIN + KEY),
+            "ssl.truststore.location": write(tmp_path, "ca.pem", "The CA:\n" + CA),
+            "ssl.keystore.location": write(tmp_path, "alice.pem", CHAIN + KEY),
         }
     )
 
 
 @pytest.mark.parametrize("is_of_openssl", [False, True])
-def test_pkcs12_stores_are_read(stores: Stores, is_of_openssl: bool) -> None:
+def test_pkcs12_stores_are_read(tmp_path: Path, is_of_openssl: bool) -> None:
     trust, own = AUTHORITY.truststore(STORE_PASSWORD), ALICE.keystore(STORE_PASSWORD)
     properties = {
-        "ssl.truststore.location": stores.write("trust.p12", trust),
+        "ssl.truststore.location": write(tmp_path, "trust.p12", trust),
         "ssl.truststore.password": STORE_PASSWORD,
-        "ssl.keystore.location": stores.write("alice.p12", own),
+        "ssl.keystore.location": write(tmp_path, "alice.p12", own),
         "ssl.keystore.password": STORE_PASSWORD,
     }
     if is_of_openssl:
-        with_openssl(stores, f"pass:{STORE_PASSWORD}")
+        with_openssl(tmp_path, f"pass:{STORE_PASSWORD}")
     assert_alices(properties)
 
 
-def with_openssl(stores: Stores, password: str, *extra: str) -> str:
+def with_openssl(tmp_path: Path, password: str, *extra: str) -> str:
     """Make alice.p12."""
-    pem, p12 = stores.write("alice.pem", KEY + CHAIN), f"{stores.folder / 'alice.p12'}"
+    pem, p12 = write(tmp_path, "alice.pem", KEY + CHAIN), f"{tmp_path / 'alice.p12'}"
     run("openssl", "pkcs12", "-export", "-in", pem, "-out", p12, "-passout", password, *extra)
     return p12
 
 
 @pytest.mark.parametrize("extra", [(), ("-nomaciter", "-keypbe", "NONE", "-certpbe", "NONE")])
-def test_pkcs12_without_a_password_is_read(stores: Stores, extra: tuple[str, ...]) -> None:
-    p12 = with_openssl(stores, "pass:", *extra)
+def test_pkcs12_without_a_password_is_read(tmp_path: Path, extra: tuple[str, ...]) -> None:
+    p12 = with_openssl(tmp_path, "pass:", *extra)
     assert subjects(tls_of({"ssl.keystore.location": p12}).chain)[0] == "alice"
 
 
@@ -373,11 +362,11 @@ def test_a_jks_store_is_refused_with_the_command_that_makes_pkcs12_of_it_which_i
 
 
 @pytest.mark.parametrize("is_inline", [True, False])
-def test_an_encrypted_key_is_read_with_its_password(stores: Stores, is_inline: bool) -> None:
+def test_an_encrypted_key_is_read_with_its_password(tmp_path: Path, is_inline: bool) -> None:
     properties = (
         ENCRYPTED | {"ssl.keystore.key": one_line(ENCRYPTED_KEY)}
         if is_inline
-        else {"ssl.keystore.location": stores.write("alice.pem", ENCRYPTED_KEY + CHAIN)}
+        else {"ssl.keystore.location": write(tmp_path, "alice.pem", ENCRYPTED_KEY + CHAIN)}
     )
     tls = tls_of({**properties, "ssl.key.password": KEY_PASSWORD})
     assert tls.key == ENCRYPTED_KEY  # in memory it stays as it was
@@ -481,11 +470,11 @@ TRUST, OWN = "ssl.truststore", "ssl.keystore"
     ],
 )
 def test_a_store_that_cannot_be_used_is_named(
-    stores: Stores, store: str, name: str, password: str, words: str
+    tmp_path: Path, store: str, name: str, password: str, words: str
 ) -> None:
     for stored, content in STORED.items():
-        stores.write(stored, content)
-    path = f"{stores.folder / name}"
+        write(tmp_path, stored, content)
+    path = f"{tmp_path / name}"
     given = {f"{store}.location": path} | ({f"{store}.password": password} if password else {})
     assert words.format(path) in refusal({**SSL, **given})
 

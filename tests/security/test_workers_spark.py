@@ -5,7 +5,7 @@ import json
 import pytest
 from on_secured import Program, Way
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.usefixtures("secured_lab")]
 RECORDS = 600
 
 
