@@ -101,8 +101,9 @@ def test_stock_clients_under_test(
         assert consumer.outcome().records == RECORDS
 
 
-@pytest.mark.parametrize("way", [SCRAM_SHA_512, PEM], indirect=True)
-def test_the_taps_to_brokers_with_a_stock_client_behind_it(way: Way, topic: str) -> None:
+@pytest.mark.parametrize("way", [PEM], indirect=True)
+def test_a_tap_to_brokers_that_want_its_certificate(way: Way, topic: str) -> None:
+    """A stock client is behind it; one that logs in is in `test_main_ways_kafka`."""
     failed: list[object] = []
     with running_tap(TapSpec(access=way.access), None) as tap:
         behind = way.access.behind(tap.bootstrap_server)

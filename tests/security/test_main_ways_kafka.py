@@ -69,10 +69,10 @@ def test_records_from_end_to_end_in_a_run_that_outlasts_its_sessions(
     kipctl: Program, admin: Way
 ) -> None:
     """Which end after 5 s. No connection is lost."""
-    load = ("--num-records", "330", "--throughput", "50", "--partitions", str(PARTITIONS))
+    load = ("--num-records", "400", "--throughput", "50", "--partitions", str(PARTITIONS))
     run = ("--record", str(kipctl.folder / "run"))
     said = json.loads(kipctl("perf", "e2e", *load, *run, *JSON, *admin.options))
-    assert (said["records"]["delivered"], said["records"]["failed"]) == (330, 0)
+    assert (said["records"]["delivered"], said["records"]["failed"]) == (400, 0)
     for client in ("producer", "consumer"):
         assert said["health"][client]["reauthentications"]["count"] >= 2
         assert said["health"][client]["connection_failures"] == {}

@@ -135,14 +135,6 @@ def test_a_broker_whose_own_certificate_is_in_the_truststore_is_trusted() -> Non
         assert api_versions(broker.port, access(Tls(authorities=own)))
 
 
-def test_a_plain_client_of_a_listener_that_hangs_up_is_told_to_think_of_tls() -> None:
-    with (
-        showing(loopback()) as broker,
-        pytest.raises(UnreachableError, match=r"asks for TLS or a login \(SASL\)\."),
-    ):
-        api_versions(broker.port, Access(""))
-
-
 def answering(content: bytes, taking: int = 65536) -> Callable[[socket.socket], object]:
     return lambda peer: (peer.recv(taking), peer.sendall(content))
 

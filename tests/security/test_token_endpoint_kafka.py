@@ -77,10 +77,10 @@ def test_tokens_are_fetched_and_replaced_under_load_and_told_nobody(
     secret_folder.mkdir()
     folder.mkdir()
     client, kipctl = way(secured_lab, idp, secret_folder), Program(folder)
-    load = ("--num-records", "250", "--throughput", "50", "--partitions", "2")
+    load = ("--num-records", "325", "--throughput", "50", "--partitions", "2")
     run = ("--record", str(folder / "run"), "-o", "json")
     said = json.loads(kipctl("perf", "e2e", *load, *run, *client.options))
-    assert (said["records"]["delivered"], said["records"]["failed"]) == (250, 0)
+    assert (said["records"]["delivered"], said["records"]["failed"]) == (325, 0)
     for one in ("producer", "consumer"):
         assert said["health"][one]["reauthentications"]["count"] >= 1
         assert said["health"][one]["connection_failures"] == {}
