@@ -10,7 +10,7 @@ import pytest
 from campaigns import as_many, campaign, chance
 from rolled_world import KilledError, World
 
-from kipctl.errors import InterruptedRunError, PartlyDoneError, TimedOutError
+from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
 from kipctl.roll import execution
 from kipctl.roll.next_step import Phase
 from kipctl.roll.process_identity import BLOCK, ProcessMark
@@ -46,20 +46,35 @@ def ask_for_pause(world: World) -> Path:
     return pause
 
 
-def test_brokers_are_restarted_one_after_the_other_with_leaders_off(world: World) -> None:
-    record = world.roll(world.begin()).run()
-    assert record.state is RollState.DONE
-    assert world.restarts == [1, 2, 3]
-    assert world.history == ["off 1", "off 2", "off 3"]
+def stops(
+    world: World, record: RollRecord, match: str, error: type[KipctlError] = PartlyDoneError
+) -> KipctlError:
+    """The roll is stopped with this error."""
+    with pytest.raises(error, match=match) as stopped:
+        world.roll(record).run()
+    return stopped.value
+
+
+def ends(world: World, record: RollRecord, *restarts: int, said: bool | None = None) -> RollRecord:
+    """The next kipctl ends the roll: these nodes have been restarted, and all leaders are back."""
+    done = world.roll(world.again(record), said).run()
+    assert done.state is RollState.DONE
+    assert world.again(done) == done
+    assert world.restarts == [*restarts]
     assert not world.off
+    return done
+
+
+def test_brokers_are_restarted_one_after_the_other_with_leaders_off(world: World) -> None:
+    record = ends(world, world.begin(), 1, 2, 3)
+    assert world.history == ["off 1", "off 2", "off 3"]
     assert [(s.phase, s.moved, s.brought_back) for s in record.steps] == [(Phase.DONE, 1, 1)] * 3
-    assert world.again(record) == record
 
 
 def kill_at_moments(make_world: MakeWorld, least: int, **nodes: object) -> None:
     """Roll these nodes, killed at some of the moments there are, and go on each time."""
     whole = make_world()
-    order = [step.broker for step in whole.roll(whole.begin(**nodes)).run().steps]
+    whole.roll(whole.begin(**nodes)).run()
     moments = range(1, whole.moments + 1)
     assert len(moments) > least
     for number in chance(f"moments {nodes}").sample(moments, as_many(8, len(moments))):
@@ -67,9 +82,9 @@ def kill_at_moments(make_world: MakeWorld, least: int, **nodes: object) -> None:
         record = world.begin(**nodes)
         with suppress(KilledError):  # it may have a moment less than the whole one had
             world.roll(record).run()
-        done = world.roll(world.again(record)).run()
-        assert done.state is RollState.DONE, number
-        assert sorted(world.restarts) == sorted(order), number
+        world.roll(world.again(record)).run()
+        assert world.again(record).state is RollState.DONE, number
+        assert sorted(world.restarts) == sorted(whole.restarts), number
         assert not world.off, number
 
 
@@ -83,22 +98,19 @@ def test_killed_at_any_moment_controllers_are_gone_on_with(make_world: MakeWorld
     kill_at_moments(make_world, 10, brokers=None, controllers=True)
 
 
-@pytest.mark.parametrize(("said", "restarts"), [(True, [2, 3]), (False, [1, 2, 3])])
+@pytest.mark.parametrize(("said", "restarts"), [(True, (2, 3)), (False, (1, 2, 3))])
 def test_a_restart_that_cannot_be_seen_is_asked_for(
-    make_world: MakeWorld, said: bool, restarts: list[int]
+    make_world: MakeWorld, said: bool, restarts: tuple[int, ...]
 ) -> None:
     world = make_world(tells_ids=False)
     record = world.begin()
     record = record.with_step(record.step(1).begin(Phase.RESTARTING))
-    with pytest.raises(PartlyDoneError, match="cannot be seen") as stopped:
-        world.roll(record).run()
-    assert "Stopped at broker 1 (restarting); 0 of 3 brokers are done" in stopped.value.what
-    assert stopped.value.next_step == "Go on: kipctl roll --resume"
+    stopped = stops(world, record, "cannot be seen")
+    assert "Stopped at broker 1 (restarting); 0 of 3 brokers are done" in stopped.what
+    assert stopped.next_step == "Go on: kipctl roll --resume"
     assert not world.restarts
-    stopped_record = world.again(record)
-    assert stopped_record.state is RollState.STOPPED
-    world.roll(stopped_record, said).run()
-    assert world.restarts == restarts
+    assert world.again(record).state is RollState.STOPPED
+    ends(world, record, *restarts, said=said)
 
 
 def test_a_command_that_fails_stops_it_and_is_looked_at_before_it_is_repeated(
@@ -106,27 +118,23 @@ def test_a_command_that_fails_stops_it_and_is_looked_at_before_it_is_repeated(
 ) -> None:
     world = make_world(status=3)
     record = world.begin()
-    with pytest.raises(PartlyDoneError, match="has failed: its status is 3") as stopped:
-        world.roll(record).run()
-    assert str(record.output_path(1)) in stopped.value.what
+    stopped = stops(world, record, "has failed: its status is 3")
+    assert str(record.output_path(1)) in stopped.what
     # It has restarted broker 1 all the same, and leads no partitions yet.
     assert world.off == {1}
-    with pytest.raises(PartlyDoneError, match=r"Stopped at broker 2 .* left: 2, 3"):
-        world.roll(world.again(record)).run()
+    stops(world, world.again(record), r"Stopped at broker 2 .* left: 2, 3")
     assert world.restarts == [1, 2]
 
 
 def test_a_command_that_does_nothing_is_not_believed(world: World) -> None:
     record = world.begin(sys.executable, "-c", "")
-    with pytest.raises(TimedOutError, match="producer ids of the same block as before"):
-        world.roll(record).run()
+    stops(world, record, "producer ids of the same block as before", TimedOutError)
     assert world.again(record).left == world.again(record).steps
 
 
 def test_leaders_that_somebody_brings_back_end_it(make_world: MakeWorld) -> None:
     world = make_world(brings_back=True)
-    with pytest.raises(PartlyDoneError, match="still leads partitions after 3 times"):
-        world.roll(world.begin()).run()
+    stops(world, world.begin(), "still leads partitions after 3 times")
     assert not world.restarts
 
 
@@ -146,38 +154,31 @@ def test_a_guard_that_gives_up_stops_it_or_puts_leaders_back_too(
 ) -> None:
     world = make_world(gives_up_at=asked)
     record = world.begin(guard_action=action)
-    with pytest.raises(PartlyDoneError, match=r"Given up\..*Stopped at broker 1") as stopped:
-        world.roll(record).run()
-    assert ("were put back" in stopped.value.what) == (action == "rollback")
+    stopped = stops(world, record, r"Given up\..*Stopped at broker 1")
+    assert ("were put back" in stopped.what) == (action == "rollback")
     left = world.again(record)
     assert (left.state, left.step(1).phase) == (RollState.STOPPED, phase)
     assert world.off == off
     assert world.restarts == restarts
     world.gives_up_at = -1
-    assert world.roll(left).run().state is RollState.DONE
-    assert world.restarts == [1, 2, 3]
-    assert not world.off
+    ends(world, record, 1, 2, 3)
 
 
 def test_ctrl_c_says_where_and_is_gone_on_with(make_world: MakeWorld) -> None:
     world = make_world(interrupted_at=3)
     record = world.begin()
-    with pytest.raises(InterruptedRunError, match=r"Interrupted\. Stopped at broker 1") as stopped:
-        world.roll(record).run()
-    assert stopped.value.next_step == "Go on: kipctl roll --resume"
+    stopped = stops(world, record, r"Interrupted\. Stopped at broker 1", InterruptedRunError)
+    assert stopped.next_step == "Go on: kipctl roll --resume"
     assert world.again(record).why == "interrupted"
-    assert world.roll(world.again(record)).run().state is RollState.DONE
-    assert world.restarts == [1, 2, 3]
+    ends(world, record, 1, 2, 3)
 
 
 def test_an_operator_restarts_each_and_presses_enter(make_world: MakeWorld) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as stdin:
         world = make_world(stdin=stdin, types_to=write)
-        record = world.roll(world.begin(way="manual")).run()
+        record = ends(world, world.begin(way="manual"), 1, 2, 3)
     os.close(write)
-    assert record.state is RollState.DONE
-    assert world.restarts == [1, 2, 3]
     assert [step.process for step in record.steps] == [None] * 3
 
 
@@ -186,29 +187,25 @@ def test_an_operator_who_goes_away_stops_it(make_world: MakeWorld) -> None:
     os.close(write)
     with os.fdopen(read) as stdin:
         world = make_world(stdin=stdin)
-        with pytest.raises(PartlyDoneError, match="nobody said that it was done"):
-            world.roll(world.begin(way="manual")).run()
+        stops(world, world.begin(way="manual"), "nobody said that it was done")
 
 
 def test_a_pause_that_is_asked_for_stops_it_before_the_next_step(world: World) -> None:
     record = world.begin()
     pause = ask_for_pause(world)
-    with pytest.raises(PartlyDoneError, match=r"Paused.* 0 of 3 brokers are done") as stopped:
-        world.roll(record).run()
-    assert stopped.value.next_step == "Go on: kipctl roll --resume"
+    stopped = stops(world, record, r"Paused.* 0 of 3 brokers are done")
+    assert stopped.next_step == "Go on: kipctl roll --resume"
     assert not world.restarts
     assert not world.history
     pause.unlink()
-    assert world.roll(world.again(record)).run().state is RollState.DONE
-    assert world.restarts == [1, 2, 3]
+    ends(world, record, 1, 2, 3)
 
 
 def test_a_pause_does_not_leave_a_broker_whose_restart_is_called(world: World) -> None:
     pause = ask_for_pause(world)
     pause.unlink()
     record = world.begin("sh", "-c", f'echo 1 >> "{world.ran}"; touch "{pause}"')
-    with pytest.raises(PartlyDoneError, match="Paused"):
-        world.roll(record).run()
+    stops(world, record, "Paused")
     assert world.restarts == [1]
     assert world.again(record).step(1).phase is Phase.RESTARTED
 
@@ -217,14 +214,12 @@ def test_what_the_last_look_before_a_restart_does_not_know_is_said_once(
     make_world: MakeWorld,
 ) -> None:
     world = make_world(not_known=("Which brokers are fenced.",))
-    world.roll(world.begin()).run()
+    ends(world, world.begin(), 1, 2, 3)
     assert world.said.count("Not known: Which brokers are fenced.") == 1
 
 
 def test_controllers_come_after_brokers_and_the_active_one_last(world: World) -> None:
-    record = world.roll(world.begin(controllers=True)).run()
-    assert record.state is RollState.DONE
-    assert world.restarts == [1, 2, 3, 102, 103, 101]
+    record = ends(world, world.begin(controllers=True), 1, 2, 3, 102, 103, 101)
     names = [step.name for step in record.steps[3:]]
     assert names == ["controller 102", "controller 103", "controller 101"]
     assert world.history == ["off 1", "off 2", "off 3"]
@@ -236,8 +231,7 @@ def test_a_controller_that_has_become_the_active_one_is_restarted_last(world: Wo
     record = world.begin(brokers=None, controllers=True)
     assert [step.broker for step in record.steps] == [102, 103, 101]
     world.ran.write_text("101\n")  # by somebody else: 102 is the active one now
-    world.roll(record).run()
-    assert world.restarts[1:] == [103, 101, 102]
+    ends(world, record, 101, 103, 101, 102)
 
 
 def test_without_metrics_a_resumed_roll_asks_for_a_standby_and_sees_the_active_one(
@@ -247,18 +241,16 @@ def test_without_metrics_a_resumed_roll_asks_for_a_standby_and_sees_the_active_o
     record = world.begin(brokers=None, controllers=True)
     mark = ProcessMark(None, None, None)
     record = record.with_step(record.step(102).begin(Phase.RESTARTING, mark=mark))
-    with pytest.raises(PartlyDoneError, match="cannot be seen") as stopped:
-        world.roll(record).run()
-    assert "Stopped at controller 102 (restarting); 0 of 3 nodes are done" in stopped.value.what
+    stopped = stops(world, record, "cannot be seen")
+    assert "Stopped at controller 102 (restarting); 0 of 3 nodes are done" in stopped.what
     assert not world.restarts
-    world.roll(world.again(record), said=False).run()
-    assert world.restarts == [102, 103, 101]
+    ends(world, record, 102, 103, 101, said=False)
     # The active one leads in the same epoch: it is the same process.
     world = make_world(tells_starts=False)
     record = world.begin(brokers=None, controllers=True)
     mark = ProcessMark(led_epoch=1)
-    world.roll(record.with_step(record.step(101).begin(Phase.RESTARTING, mark=mark))).run()
-    assert world.restarts == [102, 103, 101]
+    record = record.with_step(record.step(101).begin(Phase.RESTARTING, mark=mark))
+    ends(world, record, 102, 103, 101)
 
 
 def test_what_a_canary_waited_is_told_by_node_also_after_a_stop(make_world: MakeWorld) -> None:
@@ -279,14 +271,13 @@ def test_what_a_canary_waited_is_told_by_node_also_after_a_stop(make_world: Make
 
 def test_while_a_controller_is_not_caught_up_none_is_restarted(make_world: MakeWorld) -> None:
     world = make_world(late_looks=2)
-    world.roll(world.begin(brokers=(1,), controllers=True)).run()
-    assert world.restarts == [1, 102, 103, 101]
+    ends(world, world.begin(brokers=(1,), controllers=True), 1, 102, 103, 101)
     waited = world.said.index("Controller 102: controller 103 is not caught up")
     assert waited < world.said.index("Restarting controller 102 (c:9).")
     world = make_world(late_looks=10**6)
-    with pytest.raises(TimedOutError, match="controller 103 is not caught up") as stopped:
-        world.roll(world.begin(brokers=None, controllers=True)).run()
-    assert "Stopped at controller 102 (waiting); 0 of 3 nodes are done" in stopped.value.what
+    record = world.begin(brokers=None, controllers=True)
+    stopped = stops(world, record, "controller 103 is not caught up", TimedOutError)
+    assert "Stopped at controller 102 (waiting); 0 of 3 nodes are done" in stopped.what
     assert not world.restarts
 
 
@@ -306,8 +297,7 @@ def test_a_replica_that_falls_behind_before_a_restart_is_waited_for(
 ) -> None:
     """So is a cluster that does not answer."""
     world = make_world(**looks)
-    assert world.roll(world.begin()).run().state is RollState.DONE
-    assert world.restarts == [1, 2, 3]
+    ends(world, world.begin(), 1, 2, 3)
     assert world.said.count(said) == 1
 
 
@@ -315,8 +305,8 @@ def test_a_replica_that_stays_behind_ends_the_wait_before_a_restart(
     make_world: MakeWorld,
 ) -> None:
     world = make_world(short_looks=range(10**6))
-    with pytest.raises(TimedOutError, match=r"After 0\.3 s: broker 1: 1 partition is"):
-        world.roll(world.begin(timeout_s=0.3)).run()
+    record = world.begin(timeout_s=0.3)
+    stops(world, record, r"After 0\.3 s: broker 1: 1 partition is", TimedOutError)
     assert 0.3 < world.now_s < 0.5
     assert world.restarts == []
 
@@ -326,8 +316,7 @@ def test_what_a_guard_pauses_before_a_restart_is_not_waited_for_the_node(
 ) -> None:
     """The replica falls behind while the guard pauses: from then on it is waited for."""
     world = make_world(guard_pause_s=90.0, short_looks=range(1, 2))
-    assert world.roll(world.begin(brokers=(1,), timeout_s=60.0)).run().state is RollState.DONE
-    assert world.restarts == [1]
+    ends(world, world.begin(brokers=(1,), timeout_s=60.0), 1)
 
 
 def killed_as_it_calls_a_restart(world: World) -> RollRecord:
@@ -343,16 +332,13 @@ def test_a_restart_that_was_about_to_be_called_is_not_waited_with(world: World) 
     """A look takes producer ids: after a thousand of them the process would seem to be another."""
     record = killed_as_it_calls_a_restart(world)
     world.short_looks = range(1)
-    with pytest.raises(PartlyDoneError, match="not all in sync"):
-        world.roll(world.again(record)).run()
+    stops(world, record, "not all in sync")
     assert world.restarts == []
-    assert world.roll(world.again(record)).run().state is RollState.DONE
-    assert world.restarts == [1, 2, 3]
+    ends(world, record, 1, 2, 3)
 
 
 def test_a_pause_comes_before_a_restart_that_was_about_to_be_called(world: World) -> None:
     record = killed_as_it_calls_a_restart(world)
     ask_for_pause(world)
-    with pytest.raises(PartlyDoneError, match="Paused"):
-        world.roll(world.again(record)).run()
+    stops(world, record, "Paused")
     assert world.restarts == []
