@@ -41,32 +41,20 @@ def test_what_named_the_cluster_is_repeated(
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    "expected",
     [
-        (
-            "See: kipctl reassign --list, kipctl inspect leaders.",
-            "See: kipctl reassign @ --list, kipctl inspect leaders @.",
-        ),
-        ("Then kipctl elect preferred a b", "Then kipctl elect preferred @ a b"),
-        ("Off: kipctl request-log off --broker 1", "Off: kipctl request-log off @ --broker 1"),
-        ("See `kipctl reassign --help`.", "See `kipctl reassign --help`."),
-        (
-            "kipctl runs list; kipctl lab up; kipctl analyze x",
-            "kipctl runs list; kipctl lab up; kipctl analyze x",
-        ),
-        ("kipctl reassigns", "kipctl reassigns"),
-        (
-            "As before kipctl reassign --cluster east --rotate, by me. kipctl tap",
-            "As before kipctl reassign --cluster east --rotate, by me. kipctl tap @",
-        ),
-        (
-            "kipctl reassign --list, or kipctl tap --bootstrap-server a:1",
-            "kipctl reassign @ --list, or kipctl tap --bootstrap-server a:1",
-        ),
+        "See: kipctl reassign @ --list, kipctl inspect leaders @.",
+        "Then kipctl elect preferred @ a b",
+        "Off: kipctl request-log off @ --broker 1",
+        "See `kipctl reassign --help`.",
+        "kipctl runs list; kipctl lab up; kipctl analyze x",
+        "kipctl reassigns",
+        "As before kipctl reassign --cluster east --rotate, by me. kipctl tap @",
+        "kipctl reassign @ --list, or kipctl tap --bootstrap-server a:1",
     ],
 )
-def test_only_commands_that_connect_get_them(text: str, expected: str) -> None:
-    assert FollowUp("@").on_this_cluster(text) == expected
+def test_only_commands_that_connect_get_them(expected: str) -> None:
+    assert FollowUp("@").on_this_cluster(expected.replace(" @", "")) == expected
 
 
 @pytest.mark.parametrize(("path", "command"), list(commands(root_command())))

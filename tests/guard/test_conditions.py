@@ -16,63 +16,39 @@ from kipctl.guard.conditions import (
 GO, PAUSE, GIVE_UP = Verdict.GO, Verdict.PAUSE, Verdict.GIVE_UP
 
 
+TOPIC_AND_LE = (("topic", "x"), ("le", "1"))
+
+
 @pytest.mark.parametrize(
-    ("text", "condition"),
+    ("text", "kind", "sign", "limit", "further"),
     [
-        ("urp > 10", Condition("urp > 10", Kind.UNDER_REPLICATED, ">", 10)),
-        ("under-min-isr>0", Condition("under-min-isr>0", Kind.UNDER_MIN_ISR, ">", 0)),
-        ("offline >= 1 for 5s", Condition("offline >= 1 for 5s", Kind.OFFLINE, ">=", 1, 5)),
-        ("  urp  >  1 ", Condition("urp > 1", Kind.UNDER_REPLICATED, ">", 1)),
+        ("urp > 10", Kind.UNDER_REPLICATED, ">", 10, {}),
+        ("under-min-isr>0", Kind.UNDER_MIN_ISR, ">", 0, {}),
+        ("offline >= 1 for 5s", Kind.OFFLINE, ">=", 1, {"held_s": 5}),
+        ("  urp  >  1 ", Kind.UNDER_REPLICATED, ">", 1, {}),
+        ("metric idle < 0.3 for 2m", Kind.METRIC, "<", 0.3, {"held_s": 120, "name": "idle"}),
         (
-            "metric idle_percent < 0.3 for 2m",
-            Condition(
-                "metric idle_percent < 0.3 for 2m", Kind.METRIC, "<", 0.3, 120, "idle_percent"
-            ),
+            *('metric a:b{topic="x",le="1"} > 1e3', Kind.METRIC, ">", 1000),
+            {"name": "a:b", "labels": TOPIC_AND_LE},
         ),
-        (
-            'metric a:b{topic="x",le="1"} > 1e3',
-            Condition(
-                'metric a:b{topic="x",le="1"} > 1e3',
-                Kind.METRIC,
-                ">",
-                1000,
-                0,
-                "a:b",
-                (("topic", "x"), ("le", "1")),
-            ),
-        ),
-        (
-            "p99 > 50ms for 10s",
-            Condition("p99 > 50ms for 10s", Kind.LATENCY, ">", 0.05, 10, percentile=99),
-        ),
-        ("p99.9 > 1s", Condition("p99.9 > 1s", Kind.LATENCY, ">", 1, percentile=99.9)),
-        (
-            "moved-wait p50 > 20ms",
-            Condition("moved-wait p50 > 20ms", Kind.MOVED_WAIT, ">", 0.02, percentile=50),
-        ),
+        ("p99 > 50ms for 10s", Kind.LATENCY, ">", 0.05, {"held_s": 10, "percentile": 99}),
+        ("p99.9 > 1s", Kind.LATENCY, ">", 1, {"percentile": 99.9}),
+        ("moved-wait p50 > 20ms", Kind.MOVED_WAIT, ">", 0.02, {"percentile": 50}),
     ],
 )
-def test_what_a_guard_says(text: str, condition: Condition) -> None:
-    assert parse_guard(text) == condition
+def test_what_a_guard_says(
+    text: str, kind: Kind, sign: str, limit: float, further: dict[str, object]
+) -> None:
+    plain = " ".join(text.split())
+    assert parse_guard(text) == Condition(plain, kind, sign, limit, **further)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "urp",
-        "urp = 1",
-        "urp > many",
-        "urp > 1 for a while",
-        "metric > 5",
-        "metric 9lives > 5",
-        "metric x{y=1} > 5",
-        "p99 > 50",
-        "p99 < 50ms",
-        "p100 > 50ms",
-        "moved-wait > 5ms",
-        "latency > 5ms",
-        "urp > 1 or offline > 0",
+        *("", "urp", "urp = 1", "urp > many", "urp > 1 for a while", "urp > 1 or offline > 0"),
+        *("metric > 5", "metric 9lives > 5", "metric x{y=1} > 5"),
+        *("p99 > 50", "p99 < 50ms", "p100 > 50ms", "moved-wait > 5ms", "latency > 5ms"),
     ],
 )
 def test_what_is_none(text: str) -> None:
