@@ -1,13 +1,13 @@
 """`kipctl runs list`, `show`, `export`, `remove`: what a user sees of the store."""
 
 import inspect
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from in_process import kipctl
+from one_process import Said
 
 from kipctl.cli.runs import compare
 from kipctl.pipeline.compare import UNITS
@@ -72,9 +72,11 @@ class Store:
         )
         return recorded
 
-    def kipctl(self, *words: str, typed: str | None = None) -> tuple[int, str, str]:
-        said = kipctl("runs", *words, typed=typed, KIPCTL_RUNS=str(self.folder))
-        return said.status, said.out, said.err
+    def kipctl(self, words: str, status: int = 0, typed: str | None = None) -> Said:
+        """Ends with this status."""
+        said = kipctl("runs", *words.split(), typed=typed, KIPCTL_RUNS=str(self.folder))
+        assert said.status == status, said
+        return said
 
 
 @pytest.fixture
@@ -83,9 +85,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_an_empty_store_says_how_to_fill_it(store: Store) -> None:
-    status, out, _ = store.kipctl("list")
-    assert status == 0
-    assert "kipctl perf produce --record NAME" in out
+    assert "kipctl perf produce --record NAME" in store.kipctl("list").out
 
 
 def test_the_list_has_a_line_for_each_run(store: Store) -> None:
@@ -93,8 +93,7 @@ def test_the_list_has_a_line_for_each_run(store: Store) -> None:
     store.record("dead", failed="worker 1 died", summary=None, started="2026-01-03")
     store.record("halved", stopped=True, num_records=80_000, started="2026-01-04")
     Run.create(store.folder / "cut")
-    status, out, _ = store.kipctl("list")
-    assert status == 0
+    out = store.kipctl("list").out
     lines = {line.split()[0]: line for line in out.splitlines()[4:]}
     assert list(lines) == ["before", "dead", "halved", "cut"]
     shown = ("2026-01-02 03:04:05", "perf produce", "49990", "4988", "all", "kip951", "1 x rotate")
@@ -108,33 +107,30 @@ def test_the_list_has_a_line_for_each_run(store: Store) -> None:
 
 def test_the_list_as_json(store: Store) -> None:
     recorded = store.record("before")
-    said = json.loads(store.kipctl("list", "--output", "json")[1])
+    said = store.kipctl("list --output json").document
     assert said["_command"] == "runs list"
     assert said["store"] == str(store.folder)
-    (listed,) = said["runs"]
-    assert listed["bytes"] == sum(
-        f.stat().st_size for f in recorded.folder.rglob("*.*") if f.is_file()
-    )
-    del listed["bytes"]
-    assert listed == {
-        "name": "before",
-        "started": "2026-01-02T03:04:05.000006+00:00",
-        "command": "perf produce",
-        "records": 49_990,
-        "records_per_second": 4987.6,
-        "acks": "all",
-        "leader_discovery": "kip951",
-        "actions": "1 x rotate",
-        "p999_ms": 41.25,
-        "folder": str(recorded.folder),
-        "state": "whole",
-    }
+    assert said["runs"] == [
+        {
+            "name": "before",
+            "started": "2026-01-02T03:04:05.000006+00:00",
+            "command": "perf produce",
+            "records": 49_990,
+            "records_per_second": 4987.6,
+            "acks": "all",
+            "leader_discovery": "kip951",
+            "actions": "1 x rotate",
+            "p999_ms": 41.25,
+            "folder": str(recorded.folder),
+            "state": "whole",
+            "bytes": sum(f.stat().st_size for f in recorded.folder.rglob("*.*") if f.is_file()),
+        }
+    ]
 
 
 def test_show_has_the_settings_and_the_tables_told_at_the_end(store: Store) -> None:
     store.record("before", workers=3)
-    status, out, _ = store.kipctl("show", "before")
-    assert status == 0
+    out = store.kipctl("show before").out
     lines = {tuple(line.split(maxsplit=1)) for line in out.splitlines()}
     expected = {("throughput", "5000"), ("acks", "all"), ("workers", "3"), ("topic", "orders")}
     assert expected < lines
@@ -162,14 +158,14 @@ def test_show_of_a_tap_has_its_answer_and_its_clients(store: Store) -> None:
     }
     seen = {"conditions": {}, "clients": [of_client], "listeners": [], "dropped": []}
     store.record("noon", command="tap", summary=seen)
-    _, out, _ = store.kipctl("show", "noon")
+    out = store.kipctl("show noon").out
     assert out.splitlines()[0] == "shop follows hints: waits p50 0.5 ms for 20 moved leaders."
     assert "Clients through the tap" in out
 
 
 def test_show_as_json_is_all_that_is_known(store: Store) -> None:
     recorded = store.record("before")
-    said = json.loads(store.kipctl("show", str(recorded.folder), "--output", "json")[1])
+    said = store.kipctl(f"show {recorded.folder} --output json").document
     assert said["name"] == "before"
     assert said["summary"] == SUMMARY
     assert said["producer"] == {"acks": "all", "sasl.password": "[hidden]"}
@@ -177,106 +173,71 @@ def test_show_as_json_is_all_that_is_known(store: Store) -> None:
 
 def test_show_of_a_run_cut_short_says_so_first(store: Store) -> None:
     store.record("dead", failed="worker 1 died", summary=None)
-    status, out, _ = store.kipctl("show", "dead")
-    assert status == 0
-    assert out.startswith("Run dead: it failed: worker 1 died.\n")
+    assert store.kipctl("show dead").out.startswith("Run dead: it failed: worker 1 died.\n")
     store.record("halved", stopped=True, num_records=80_000)
-    status, out, _ = store.kipctl("show", "halved")
-    assert status == 0
+    out = store.kipctl("show halved").out
     assert out.startswith("Run halved: interrupted: 50,000 of 80,000 records.\n")
     assert "Records to orders" in out
 
 
-@pytest.mark.parametrize("command", [("show", "x"), ("export", "x", "out"), ("remove", "x")])
-def test_a_run_that_is_not_there_is_wrong_usage(store: Store, command: tuple[str, ...]) -> None:
-    store.record("before")
-    status, out, told = store.kipctl(*command)
-    assert (status, out) == (2, "")
-    assert "There is no run 'x'" in told
-    assert "before" in told
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        *((words, "There is no run 'x'") for words in ("show x", "export x out", "remove x")),
+        ("compare before after --fail-if p42>10%", "no measure 'p42'"),
+        ("compare before after --fail-if slower", "no condition"),
+        ("compare before x", "There is no run 'x'"),
+        ("compare before after,before", "on both sides"),
+        ("compare before ,", "names no run"),
+        ("remove before after", "--yes"),  # without a terminal nobody can be asked
+        ("remove before {mine} --yes", "is no run"),
+    ],
+)
+def test_wrong_usage_changes_nothing_and_starts_no_spark(
+    store: Store, tmp_path: Path, words: str, told: str
+) -> None:
+    folders = [store.record(name).folder for name in ("before", "after")]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("")
+    said = store.kipctl(words.format(mine=tmp_path / "mine"), status=2)
+    assert said.out == ""
+    assert told in said.err
+    assert ("before" in said.err) or "'x'" not in told
+    assert "Spark" not in said.err
+    assert all(folder.exists() for folder in (*folders, tmp_path / "mine" / "thesis.txt"))
 
 
 @pytest.mark.parametrize(("form", "name"), [("archive", "r.tar.gz"), ("csv", "r")])
 def test_export_says_what_it_wrote(store: Store, tmp_path: Path, form: str, name: str) -> None:
     store.record("before")
     out = tmp_path / name
-    status, said, _ = store.kipctl("export", "before", str(out), "--format", form, "-o", "json")
-    assert status == 0
-    document = json.loads(said)
+    document = store.kipctl(f"export before {out} --format {form} -o json").document
     files = [out] if out.is_file() else list(out.iterdir())
     assert document["file"] == str(out)
     assert document["bytes"] == sum(file.stat().st_size for file in files) > 0
-    status, _, told = store.kipctl("export", "before", str(out), "--format", form)
-    assert status == 2
-    assert "is there already" in told
+    again = store.kipctl(f"export before {out} --format {form}", status=2)
+    assert "is there already" in again.err
 
 
 def test_remove_asks_first(store: Store) -> None:
     kept, gone = store.record("kept"), store.record("gone")
-    status, _, told = store.kipctl("remove", "gone", typed="n\n")
-    assert status == 4
-    assert told.startswith("Remove gone (")
+    assert store.kipctl("remove gone", status=4, typed="n\n").err.startswith("Remove gone (")
     assert gone.folder.exists()
-    status, out, _ = store.kipctl("remove", "gone", "gone", typed="y\n")
-    assert status == 0
+    out = store.kipctl("remove gone gone", typed="y\n").out
     assert out.splitlines()[0].startswith("Removed gone, ")
     assert out.count("gone") == 3  # also by its name in the table, and in its path
     assert not gone.folder.exists()
     assert kept.folder.exists()
 
 
-def test_remove_takes_wildcards(store: Store) -> None:
-    folders = [store.record(name).folder for name in ("w1", "w2", "kept")]
-    status, _, told = store.kipctl("remove", "w*", "w2", typed="y\n")
-    assert status == 0
-    assert told.startswith("Remove w1, w2 (")
-    assert [folder.exists() for folder in folders] == [False, False, True]
-    status, _, told = store.kipctl("remove", "w*", "--yes")
-    assert status == 2
-    assert "There is no run 'w*'" in told
-
-
-def test_remove_without_a_terminal_needs_yes(store: Store) -> None:
-    gone = [store.record(name).folder for name in ("a", "b")]
-    status, _, told = store.kipctl("remove", "a", "b")
-    assert status == 2
-    assert "--yes" in told
-    status, out, _ = store.kipctl("remove", "a", "b", "--yes", "-o", "json")
-    assert status == 0
-    assert [one["name"] for one in json.loads(out)["removed"]] == ["a", "b"]
-    assert not any(folder.exists() for folder in gone)
-
-
-def test_remove_removes_nothing_when_one_of_them_is_no_run(store: Store, tmp_path: Path) -> None:
-    recorded = store.record("before")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis.txt").write_text("")
-    status, _, told = store.kipctl("remove", "before", str(tmp_path / "mine"), "--yes")
-    assert status == 2
-    assert "is no run" in told
-    assert recorded.folder.exists()
-    assert (tmp_path / "mine" / "thesis.txt").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("before", "after", "--fail-if", "p42 > 10%"), "no measure 'p42'"),
-        (("before", "after", "--fail-if", "slower"), "no condition"),
-        (("before", "x"), "There is no run 'x'"),
-        (("before", "after,before"), "on both sides"),
-        (("before", ","), "names no run"),
-    ],
-)
-def test_a_comparison_asked_for_wrongly_starts_no_spark(
-    store: Store, words: tuple[str, ...], told: str
-) -> None:
-    for name in ("before", "after"):
-        store.record(name)
-    status, out, said = store.kipctl("compare", *words)
-    assert (status, out) == (2, "")
-    assert told in said
-    assert "Spark" not in said
+def test_remove_takes_wildcards_and_asks_nothing_with_yes(store: Store) -> None:
+    folders = [store.record(name).folder for name in ("w1", "w2", "kept", "a")]
+    assert store.kipctl("remove w* w2", typed="y\n").err.startswith("Remove w1, w2 (")
+    assert [folder.exists() for folder in folders] == [False, False, True, True]
+    assert "There is no run 'w*'" in store.kipctl("remove w* --yes", status=2).err
+    removed = store.kipctl("remove a kept --yes -o json").document["removed"]
+    assert [one["name"] for one in removed] == ["a", "kept"]
+    assert not any(folder.exists() for folder in folders)
 
 
 def test_help_and_documentation_name_every_measure() -> None:
