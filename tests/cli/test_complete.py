@@ -2,10 +2,12 @@
 
 import io
 import os
+import re
+import shlex
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.generate import generated_files
 from kipctl.cluster.topics import await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
+from kipctl.report.formats import OutputFormat
 from kipctl.transport.access import Access
 from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
 from kipctl.transport.request import Cluster
@@ -72,13 +75,11 @@ def test_a_name_that_a_shell_would_take_apart_is_not_offered(tmp_path: Path) -> 
     ]
 
 
-def completing(line: str, word: str = "TOPIC", **variables: str) -> tuple[int, str, str]:
+def completing(line: str) -> tuple[int, str, str]:
     ended = subprocess.run(
-        [sys.executable, "-m", "kipctl", "__complete", word, line],
-        env={**os.environ, **variables},
+        [sys.executable, "-m", "kipctl", "__complete", "TOPIC", line],
         capture_output=True,
         text=True,
-        timeout=60,
     )
     return ended.returncode, ended.stdout, ended.stderr
 
@@ -98,32 +99,48 @@ def test_a_line_that_is_wrong_offers_nothing_and_says_nothing(line: str) -> None
     assert completing(line) == (0, "", "")
 
 
-def in_bash(line: str, folder: Path, variables: Mapping[str, str]) -> list[str]:
-    """What bash offers at the end of the line, by the script and the kipctl of this test."""
-    (folder / "bin").mkdir(exist_ok=True)
+def in_bash(lines: Sequence[str], folder: Path, variables: Mapping[str, str]) -> list[list[str]]:
+    """What bash offers at the end of each line, by the script and the kipctl of this test."""
+    (folder / "bin").mkdir()
     program = folder / "bin" / "kipctl"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m kipctl "$@"\n')
     program.chmod(0o755)
-    script = (
-        f"{generated_files()['completions/kipctl.bash']}\n"
-        'COMP_LINE=$1; COMP_POINT=${#1}; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))\n'
-        '_kipctl; printf "%s\\n" "${COMPREPLY[@]}"'
-    )
+    script = f"{generated_files()['completions/kipctl.bash']}\n"
+    for line in lines:
+        words = re.split(r" |(?==)|(?<==)", line)  # "=" is a word of its own, as in bash
+        script += (
+            f"COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}\n"
+            f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}\n"
+            'COMPREPLY=(); _kipctl; echo "${COMPREPLY[*]}"\n'
+        )
     shown = subprocess.run(
-        ["bash", "-u", "-c", script, "bash", line, *line.split(" ")],
+        ["bash", "-u", "-c", script],
         env={**os.environ, **variables, "PATH": f"{program.parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=True,
     )
     assert shown.stderr == ""
-    return shown.stdout.split()
+    return [offered.split() for offered in shown.stdout.splitlines()]
 
 
-def test_bash_offers_runs_of_an_argument(tmp_path: Path) -> None:
-    variables = dict(at(tmp_path).variables)
-    assert in_bash("kipctl runs show be", tmp_path, variables) == ["before", "before-2"]
-    assert in_bash("kipctl runs show --ou", tmp_path, variables) == ["--output"]
+def test_bash_completes(tmp_path: Path) -> None:
+    """Runs are asked of kipctl; all else stands in the script."""
+    offers = {
+        "kipctl la": ["lab"],
+        "kipctl --v": ["--version"],
+        "kipctl --debug lab stat": ["status"],
+        "kipctl lab status --out": ["--output"],
+        "kipctl lab status --output ": [*OutputFormat],
+        "kipctl lab status -o j": ["json"],
+        "kipctl lab status --output=c": ["csv"],
+        "kipctl lab status --output=": [*OutputFormat],
+        "kipctl lab up --kafka-version ": [],
+        "kipctl no-such-command --x": [],
+        "kipctl runs show be": ["before", "before-2"],
+        "kipctl runs show --ou": ["--output"],
+    }
+    assert in_bash([*offers], tmp_path, at(tmp_path).variables) == [*offers.values()]
 
 
 @pytest.mark.kafka
