@@ -40,19 +40,31 @@ def for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RawBroke
 
 
 @pytest.fixture
-def broker(for_all: tuple[RawBroker, Tap]) -> Iterator[RawBroker]:
+def broker(for_all: tuple[RawBroker, Tap]) -> RawBroker:
     """A broker in its right mind, until a test gives it a script."""
-    broker, _ = for_all
-    yield broker
-    broker.script = usual
+    return for_all[0]
 
 
 @pytest.fixture
-def tap(broker: RawBroker, for_all: tuple[RawBroker, Tap]) -> Tap:
-    """The tap before that broker: what one test does to it must not matter to the next."""
-    _, tap = for_all
+def tap(for_all: tuple[RawBroker, Tap]) -> Iterator[Tap]:
+    """The tap before that broker. Whatever a test does, others are served: one that was there, and
+    one that comes then. And the tap has no more to say than the test has asked about."""
+    broker, tap = for_all
+    with RawClient(tap.bootstrap_server, "another") as other:
+        _, before, _ = other.exchange()
+        yield tap
+        broker.script = usual
+        assert other.ask(ALL_METADATA, 12) == before
+    assert tap.still_serves()
     assert tap.messages() == ()
-    return tap
+
+
+@pytest.fixture
+def client(tap: Tap) -> Iterator[RawClient]:
+    """One that has been served."""
+    with RawClient(tap.bootstrap_server) as client:
+        client.ask(ALL_METADATA, 12)
+        yield client
 
 
 def answers_to(api_key: int, answer: Callable[[Asked], bytes]):
@@ -85,7 +97,6 @@ def test_an_exchange_cut_in_two_at_any_byte_is_as_if_it_were_not(
                 other.ask(ALL_METADATA, 12)
                 client.socket.sendall(frame[at:])
                 assert client.answer_to(type(request), version) == expected
-    assert tap.messages() == ()
     assert passed() - len(broker.asked) == before
 
 
@@ -105,7 +116,6 @@ def test_an_exchange_in_single_bytes_from_both_sides_is_as_if_it_were_not(
             for byte in client.frame(request, version):
                 client.socket.sendall(bytes([byte]))
             assert client.answer_to(type(request), version) == answer
-    assert tap.messages() == ()
 
 
 # What is no frame of Kafka's
@@ -125,18 +135,13 @@ def test_an_exchange_in_single_bytes_from_both_sides_is_as_if_it_were_not(
     ],
 )
 def test_a_client_that_says_what_is_no_request_is_dropped_with_one_line(
-    tap: Tap, said: bytes, told: str
+    tap: Tap, client: RawClient, said: bytes, told: str
 ) -> None:
-    with RawClient(tap.bootstrap_server) as other, RawClient(tap.bootstrap_server) as client:
-        before = other.ask(ALL_METADATA, 12)
-        client.ask(ALL_METADATA, 12)
-        client.socket.sendall(said)
-        assert client.is_closed()
-        line = tap.complaint()
-        assert "from the client: " in line
-        assert told in line
-        assert other.ask(ALL_METADATA, 12) == before
-    assert tap.still_serves()
+    client.socket.sendall(said)
+    assert client.is_closed()
+    line = tap.complaint()
+    assert "from the client: " in line
+    assert told in line
 
 
 def garbled_body(asked: Asked) -> bytes:
@@ -169,59 +174,45 @@ def cut_body(asked: Asked) -> bytes:
     ],
 )
 def test_a_broker_that_answers_garbage_loses_that_connection_with_one_line(
-    broker: RawBroker, tap: Tap, answer: Callable[[Asked], bytes], told: str
+    broker: RawBroker, tap: Tap, client: RawClient, answer: Callable[[Asked], bytes], told: str
 ) -> None:
-    with RawClient(tap.bootstrap_server) as other, RawClient(tap.bootstrap_server) as client:
-        before = other.ask(ALL_METADATA, 12)
-        client.ask(ALL_METADATA, 12)
-        broker.script = answers_to(PRODUCE, answer)
-        client.send(ONE_RECORD, 10)
-        while not client.is_closed():  # an answer may have come before what is wrong
-            pass
-        line = tap.complaint()
-        assert "from the broker: " in line
-        assert told in line
-        assert "'raw'" in line
-        assert other.ask(ALL_METADATA, 12) == before
-    broker.script = usual
-    assert tap.still_serves()
+    broker.script = answers_to(PRODUCE, answer)
+    client.send(ONE_RECORD, 10)
+    while not client.is_closed():  # an answer may have come before what is wrong
+        pass
+    line = tap.complaint()
+    assert "from the broker: " in line
+    assert told in line
+    assert "'raw'" in line
 
 
 @pytest.mark.parametrize("answer", [garbled_body, cut_body])
 def test_an_answer_that_cannot_be_read_and_names_no_broker_passes(
-    broker: RawBroker, tap: Tap, answer: Callable[[Asked], bytes]
+    broker: RawBroker, tap: Tap, client: RawClient, answer: Callable[[Asked], bytes]
 ) -> None:
     """Produce 9 has no hints: a gateway's own form of its answer leads nobody around the tap."""
-    with RawClient(tap.bootstrap_server) as client:
-        client.ask(ALL_METADATA, 12)
-        broker.script = answers_to(PRODUCE, answer)
-        client.send(ONE_RECORD, 9)
-        assert client.read()
-        seen = tap.show().clients
-        assert any(client.counts.not_decoded for client in seen)
-        assert tap.messages() == ()
+    broker.script = answers_to(PRODUCE, answer)
+    client.send(ONE_RECORD, 9)
+    assert client.read()
+    assert counted(tap, lambda seen: seen.counts.not_decoded) > 0
 
 
 def test_a_broker_whose_metadata_cannot_be_read_is_not_passed_on(
-    broker: RawBroker, tap: Tap
+    broker: RawBroker, tap: Tap, client: RawClient
 ) -> None:
     """Its endpoints would lead clients around the tap."""
     broker.script = answers_to(METADATA, garbled_body)
-    with RawClient(tap.bootstrap_server) as client:
-        client.send(ALL_METADATA, 12)
-        assert client.is_closed()
+    client.send(ALL_METADATA, 12)
+    assert client.is_closed()
     assert "MetadataResponse v12" in tap.complaint()
-    broker.script = usual
-    assert tap.still_serves()
 
 
-def test_a_broker_that_speaks_without_being_asked_is_dropped(broker: RawBroker, tap: Tap) -> None:
-    with RawClient(tap.bootstrap_server) as client:
-        client.ask(ALL_METADATA, 12)
-        broker.send(broker.asked[-1].connection, LENGTH.pack(8) + b"\0" * 8)
-        assert client.is_closed()
+def test_a_broker_that_speaks_without_being_asked_is_dropped(
+    broker: RawBroker, tap: Tap, client: RawClient
+) -> None:
+    broker.send(broker.asked[-1].connection, LENGTH.pack(8) + b"\0" * 8)
+    assert client.is_closed()
     assert "an answer that nobody asked for" in tap.complaint()
-    assert tap.still_serves()
 
 
 # Connections that end in the middle
@@ -229,17 +220,20 @@ def test_a_broker_that_speaks_without_being_asked_is_dropped(broker: RawBroker, 
 
 def test_a_client_that_goes_in_the_middle_of_a_request_leaves_nothing_behind(tap: Tap) -> None:
     for at in (0, 3, 4, 11, 40):
-        with RawClient(tap.bootstrap_server) as client:
+        with RawClient(tap.bootstrap_server, "gone") as client:
             client.ask(ALL_METADATA, 12)
             client.socket.sendall(client.frame(ONE_RECORD, 9)[:at])
-    assert wait_until(lambda: counted(tap, lambda client: client.connections) == 0, 30)
-    assert tap.messages() == ()
-    assert tap.still_serves()
+
+    def connections() -> list[int]:
+        seen = tap.show().clients
+        return [one.connections for one in seen if one.identity.client_id == "gone"]
+
+    assert wait_until(lambda: connections() == [0], 30)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.99])
 def test_a_broker_that_goes_in_the_middle_of_an_answer_ends_the_clients_connection(
-    broker: RawBroker, tap: Tap, share: float
+    broker: RawBroker, tap: Tap, client: RawClient, share: float
 ) -> None:
     def script(asked: Asked, connection: socket.socket) -> bytes | None:
         if asked.api_key != PRODUCE:
@@ -249,16 +243,12 @@ def test_a_broker_that_goes_in_the_middle_of_an_answer_ends_the_clients_connecti
         raise HangUp
 
     def times_lost() -> int:
-        return counted(tap, lambda client: client.counts.lost)
+        return counted(tap, lambda seen: seen.counts.lost)
 
     before = times_lost()
     broker.script = script
-    with RawClient(tap.bootstrap_server) as client:
-        client.ask(ALL_METADATA, 12)
-        client.send(ONE_RECORD, 9)
-        assert client.is_closed()  # and not a byte of the cut answer came
-    broker.script = usual
-    assert tap.still_serves()
+    client.send(ONE_RECORD, 9)
+    assert client.is_closed()  # and not a byte of the cut answer came
     assert times_lost() == before + 1
 
 
@@ -293,7 +283,7 @@ def something(client: RawClient) -> bytes:
 
 
 def test_a_client_that_never_reads_costs_no_memory_and_slows_nobody(
-    broker: RawBroker, tap: Tap
+    broker: RawBroker, tap: Tap, client: RawClient
 ) -> None:
     sent = 0
 
@@ -307,21 +297,18 @@ def test_a_client_that_never_reads_costs_no_memory_and_slows_nobody(
             sent += 1 << 14
         return b""
 
-    assert tap.still_serves()
     before = resident(tap)
     broker.script = script
-    with RawClient(tap.bootstrap_server) as client:
-        for _ in range(ANSWERS):
-            client.socket.sendall(something(client))
-        assert settled(lambda: sent, tap) < 40 * MIB
-        assert resident(tap) - before < 32 * MIB
-        for _ in range(ANSWERS):  # nothing is lost to one that reads after all
-            assert len(client.read()) == MIB + 4
-    assert tap.messages() == ()
+    for _ in range(ANSWERS):
+        client.socket.sendall(something(client))
+    assert settled(lambda: sent, tap) < 40 * MIB
+    assert resident(tap) - before < 32 * MIB
+    for _ in range(ANSWERS):  # nothing is lost to one that reads after all
+        assert len(client.read()) == MIB + 4
 
 
 def test_a_broker_that_never_reads_costs_no_memory_and_slows_nobody(
-    broker: RawBroker, tap: Tap
+    broker: RawBroker, tap: Tap, client: RawClient
 ) -> None:
     over = threading.Event()
 
@@ -329,26 +316,24 @@ def test_a_broker_that_never_reads_costs_no_memory_and_slows_nobody(
         if asked.api_key != SOMETHING:
             return None
         over.wait()
-        return b""
+        return asked.answer(b"")
 
-    assert tap.still_serves()
     before = resident(tap)
     broker.script = script
-    with RawClient(tap.bootstrap_server) as client:
-        client.socket.sendall(something(client))
-        client.socket.setblocking(False)
-        frame = memoryview(client.frame(produce((0, records(1, b"x" * MIB))), 9))
-        sent = 0
+    client.socket.sendall(something(client))
+    client.socket.setblocking(False)
+    frame = memoryview(client.frame(produce((0, records(1, b"x" * MIB))), 9))
+    sent = 0
 
-        def push() -> int:
-            nonlocal sent
-            with suppress(BlockingIOError):
-                while sent < 300 * MIB:
-                    sent += client.socket.send(frame[sent % len(frame) :])
-            return sent
+    def push() -> int:
+        nonlocal sent
+        with suppress(BlockingIOError):
+            while sent < 300 * MIB:
+                sent += client.socket.send(frame[sent % len(frame) :])
+        return sent
 
+    try:
         assert settled(push, tap) < 60 * MIB
         assert resident(tap) - before < 40 * MIB
-    assert tap.messages() == ()
-    over.set()
-    assert tap.still_serves()
+    finally:
+        over.set()
