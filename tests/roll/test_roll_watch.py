@@ -57,78 +57,54 @@ class Brokers:
 
 
 @contextmanager
-def brokers(*ids: int) -> Iterator[Brokers]:
+def watching(*ids: int) -> Iterator[tuple[Brokers, ClusterWatch]]:
+    """Brokers, and a look at them by which broker 2 is there."""
     cluster = Brokers()
     with ExitStack() as meanwhile:
         for id in ids:
             cluster.running[id] = ScriptedBroker(lambda asked, id=id: cluster.answer(id, asked))
             cluster.ports[id] = cluster.running[id].port
         meanwhile.callback(cluster.end_all)
-        yield cluster
+        servers = ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values())
+        connected = meanwhile.enter_context(Cluster(servers, timeout_s=0.5))
+        watcher = ClusterWatch(connected, Exporters())
+        assert (watcher.is_up(2), watcher.was_away) == (True, False)
+        yield cluster, watcher
 
 
-@contextmanager
-def watching(cluster: Brokers) -> Iterator[ClusterWatch]:
-    servers = ",".join(f"127.0.0.1:{port}" for port in cluster.ports.values())
-    with Cluster(servers, timeout_s=0.5) as connected:
-        yield ClusterWatch(connected, Exporters())
-
-
-def test_a_broker_that_answers_and_is_listed_is_there() -> None:
-    with brokers(1, 2) as cluster, watching(cluster) as watcher:
-        assert watcher.is_up(2)
-        assert not watcher.was_away
-
-
-@pytest.mark.parametrize("others", [(), (1,), (1, 3)])
-def test_one_that_refuses_connections_was_away_if_others_answer(others: tuple[int, ...]) -> None:
-    """Of a cluster of one broker nobody else can answer."""
-    with brokers(2, *others) as cluster, watching(cluster) as watcher:
-        assert watcher.is_up(2)
-        cluster.end(2)
-        assert not watcher.is_up(2)
-        assert watcher.was_away
-
-
-def test_one_that_others_do_not_list_was_away() -> None:
-    with brokers(1, 2, 3) as cluster, watching(cluster) as watcher:
-        assert watcher.is_up(2)
-        cluster.shown = {1: (1, 3), 2: (1, 3), 3: (1, 3)}
-        assert not watcher.is_up(2)
-        assert watcher.was_away
-
-
-def test_where_nobody_answers_it_is_kipctls_own_network_that_may_be_lost() -> None:
-    with brokers(1, 2) as cluster, watching(cluster) as watcher:
-        assert watcher.is_up(2)
-        cluster.stumbles = {1: HANGS, 2: HANGS}
-        assert not watcher.is_up(2)
-        cluster.stumbles = {1: HANG_UP, 2: HANG_UP}
-        assert not watcher.is_up(2)
-        cluster.end(1)
-        cluster.end(2)  # as when a tunnel to all of them ends
-        assert not watcher.is_up(2)
-        assert not watcher.was_away
-
-
-@pytest.mark.parametrize("stumble", [HANGS, HANG_UP])
-def test_one_that_hangs_or_hangs_up_is_not_there_and_need_not_have_been_restarted(
-    stumble: bytes | None,
+@pytest.mark.parametrize(
+    ("others", "ended", "shown", "stumbles", "was_away"),
+    [
+        # It refuses connections. Of a cluster of one broker nobody else can answer.
+        ((), (2,), {}, {}, True),
+        ((1,), (2,), {}, {}, True),
+        ((1, 3), (2,), {}, {}, True),
+        # Others do not list it.
+        ((1, 3), (), {1: (1, 3), 2: (1, 3), 3: (1, 3)}, {}, True),
+        # One that hangs or hangs up is not there, and need not have been restarted.
+        ((1,), (), {}, {2: HANGS}, False),
+        ((1,), (), {}, {2: HANG_UP}, False),
+        # Where nobody answers it is kipctl's own network that may be lost, as when a tunnel ends.
+        ((1,), (), {}, {1: HANGS, 2: HANGS}, False),
+        ((1,), (), {}, {1: HANG_UP, 2: HANG_UP}, False),
+        ((1,), (1, 2), {}, {}, False),
+        # A broker that does not list itself has been fenced: its process may be the same.
+        ((1,), (), {2: (1,)}, {1: HANGS}, False),
+    ],
+)
+def test_whether_one_that_is_not_there_was_away(
+    others: tuple[int, ...],
+    ended: tuple[int, ...],
+    shown: dict[int, tuple[int, ...]],
+    stumbles: dict[int, bytes | None],
+    was_away: bool,
 ) -> None:
-    with brokers(1, 2) as cluster, watching(cluster) as watcher:
-        assert watcher.is_up(2)
-        cluster.stumbles = {2: stumble}
-        assert not watcher.is_up(2)
-        assert not watcher.was_away
-
-
-def test_what_it_says_of_itself_alone_is_not_enough() -> None:
-    """A broker that does not list itself has been fenced: its process may be the same."""
-    with brokers(1, 2) as cluster, watching(cluster) as watcher:
-        cluster.shown = {2: (1,)}
-        cluster.stumbles = {1: HANGS}
-        assert not watcher.is_up(2)
-        assert not watcher.was_away
-        cluster.stumbles = {}  # the other one lists it
-        watcher.is_up(2)
-        assert not watcher.was_away
+    with watching(2, *others) as (cluster, watcher):
+        cluster.shown, cluster.stumbles = shown, stumbles
+        for id in ended:
+            cluster.end(id)
+        assert (watcher.is_up(2), watcher.was_away) == (False, was_away)
+        if not ended:
+            cluster.stumbles = {}  # others that list it prove nothing
+            watcher.is_up(2)
+            assert watcher.was_away == was_away
