@@ -76,22 +76,18 @@ def test_json_is_one_object_that_names_its_command_and_version() -> None:
     )
 
 
-def test_table() -> None:
-    assert text(OutputFormat.TABLE).splitlines()[:5] == [
+def test_table_has_a_line_under_the_headings_on_a_terminal() -> None:
+    lines = text(OutputFormat.TABLE).splitlines()
+    assert lines[:5] == [
         "Latency",
         "topic     p99 ms    records  idempotent",
         "orders  1,234.57  1,000,000  yes",
         "a-b            -          7  no",
         "Counted from the intended send time [not the actual].",
     ]
-
-
-def test_a_terminal_has_a_line_under_the_headings() -> None:
-    assert text(OutputFormat.TABLE, is_terminal=True).splitlines()[1:4] == [
-        "topic     p99 ms    records  idempotent",
-        "──────  ────────  ─────────  ──────────",
-        "orders  1,234.57  1,000,000  yes",
-    ]
+    drawn = text(OutputFormat.TABLE, is_terminal=True).splitlines()
+    assert drawn.pop(2) == "──────  ────────  ─────────  ──────────"
+    assert drawn == lines
 
 
 @pytest.mark.parametrize("output", [OutputFormat.TABLE, OutputFormat.WIDE, OutputFormat.CSV])

@@ -117,7 +117,7 @@ def test_it_fits_a_terminal_of_24_lines(run: RunProgress, width: int) -> None:
     assert max(map(len, lines)) <= width
 
 
-RUN_2_LATE = ["run 2", "━" * 13 + "┄" * 38 + "   25 %"]
+RUN_1, RUN_2 = ProgressText("run 1", 0, 4), ProgressText("run 2", 1, 4)
 
 
 @pytest.mark.parametrize(
@@ -125,18 +125,10 @@ RUN_2_LATE = ["run 2", "━" * 13 + "┄" * 38 + "   25 %"]
     [
         ((), 5, ["Doing"]),
         (("copied",), 5, ["copied"]),
-        ((ProgressText("run 1", 0, 4),), 5, ["run 1", "┄" * 51 + "    0 %"]),
-        ((ProgressText("run 1", 0, 4),) * 2 + (ProgressText("run 2", 1, 4),) * 2, 60, RUN_2_LATE),
-        (
-            (ProgressText("run 1", 0, 4), ProgressText("run 2", 1, 4)),
-            0,
-            ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 30 s left"],
-        ),
-        (
-            (ProgressText("run 1", 0, 4), ProgressText("run 2", 1, 4)),
-            4,
-            ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 26 s left"],
-        ),
+        ((RUN_1,), 5, ["run 1", "┄" * 51 + "    0 %"]),
+        ((RUN_1, RUN_1, RUN_2, RUN_2), 60, ["run 2", "━" * 13 + "┄" * 38 + "   25 %"]),
+        ((RUN_1, RUN_2), 0, ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 30 s left"]),
+        ((RUN_1, RUN_2), 4, ["run 2", "━" * 10 + "┄" * 30 + "   25 %, 26 s left"]),
         (
             (ProgressText("half, 7 min left", 5, 10, shows_time_left=True), "meanwhile"),
             0,

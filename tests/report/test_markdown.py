@@ -1,11 +1,10 @@
 """Markdown of a report: letter by letter, and as a parser of GitHub's tables reads it."""
 
-import io
-
 import pytest
 from markdown_it import MarkdownIt
+from test_formats import text
 
-from kipctl.report.formats import OutputFormat, write
+from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import ClusterIdentity, Column, Paragraph, Report, Table
 
 NASTY = (
@@ -17,10 +16,7 @@ NASTY = (
 )
 
 
-def text(report: Report) -> str:
-    stream = io.StringIO()
-    write(report, OutputFormat.MARKDOWN, stream, is_terminal=False)
-    return stream.getvalue()
+MARKDOWN = OutputFormat.MARKDOWN
 
 
 def test_a_report_from_its_answer_to_its_last_line() -> None:
@@ -43,7 +39,7 @@ def test_a_report_from_its_answer_to_its_last_line() -> None:
         ),
         cluster=ClusterIdentity("east", "abc", "127.0.0.1:9092"),
     )
-    assert text(report) == (
+    assert text(MARKDOWN, report) == (
         "1 warning at 2 brokers.\n"
         "\n"
         "**warning: no racks**\n"
@@ -77,7 +73,9 @@ def test_what_is_in_cells_and_sentences_is_no_markup(nasty: str) -> None:
         (nasty,),
         (Paragraph(nasty),),
     )
-    parsed = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text(report))
+    parsed = (
+        MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text(MARKDOWN, report))
+    )
     inlines = [token for token in parsed if token.type == "inline"]
     shown = [
         "".join(child.content for child in token.children or ())
@@ -90,7 +88,9 @@ def test_what_is_in_cells_and_sentences_is_no_markup(nasty: str) -> None:
 
 @pytest.mark.parametrize("line", ["1. first", "12) twelfth", "- item", "+ item", "# title", "---"])
 def test_a_sentence_begins_no_list_and_no_heading(line: str) -> None:
-    parsed = MarkdownIt("commonmark").parse(text(Report("x", {}, closing=("before", line))))
+    parsed = MarkdownIt("commonmark").parse(
+        text(MARKDOWN, Report("x", {}, closing=("before", line)))
+    )
     assert [token.type for token in parsed] == [
         *("paragraph_open", "inline", "paragraph_close"),
         *("paragraph_open", "inline", "paragraph_close"),
@@ -99,6 +99,6 @@ def test_a_sentence_begins_no_list_and_no_heading(line: str) -> None:
 
 def test_every_row_is_there_however_few_are_shown_to_people() -> None:
     rows = tuple((f"topic-{i}",) for i in range(200))
-    found = text(Report("x", {}, (Table("Topics", ("Topic",), rows, most=10),)))
+    found = text(MARKDOWN, Report("x", {}, (Table("Topics", ("Topic",), rows, most=10),)))
     assert found.count("| topic-") == 200
     assert "more" not in found

@@ -1,9 +1,10 @@
 """What a person reads of replica selection: where it differs is said under the table."""
 
-import io
 from typing import Any
 
-from kipctl.report.formats import OutputFormat, write
+from test_formats import text
+
+from kipctl.report.formats import OutputFormat
 from kipctl.report.layout import for_people
 from kipctl.report.leader_tables import with_most_rows
 from kipctl.report.replica_selection_tables import (
@@ -178,9 +179,8 @@ def test_a_walk_begins_with_what_the_broker_really_said() -> None:
     ]
     opening = walk_answers(walked)
     assert [paragraph.first for paragraph in opening] == answers
-    out = io.StringIO()
-    write(Report("", walked, tables, opening=opening), OutputFormat.AUTO, out, False)
-    assert out.getvalue().startswith(answers[0])
+    report = Report("", walked, tables, opening=opening)
+    assert text(OutputFormat.AUTO, report).startswith(answers[0])
 
 
 def test_a_flip_is_one_line() -> None:

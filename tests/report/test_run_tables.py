@@ -1,11 +1,11 @@
 """A comparison as a person reads it, and as a spreadsheet does."""
 
 import csv
-from io import StringIO
 
 import pytest
+from test_formats import text
 
-from kipctl.report.formats import OutputFormat, write
+from kipctl.report.formats import OutputFormat
 from kipctl.report.run_tables import compare_tables, list_table, removed_table, size
 from kipctl.report.tables import Cell, Report, Table
 
@@ -45,9 +45,7 @@ def row(**more: object) -> tuple[Cell, ...]:
 
 
 def shown(table: Table, output: OutputFormat) -> str:
-    stream = StringIO()
-    write(Report("runs", {}, (table,)), output, stream, is_terminal=False)
-    return stream.getvalue()
+    return text(output, Report("runs", {}, (table,)))
 
 
 def test_a_time_has_its_interval_and_a_count_has_none() -> None:

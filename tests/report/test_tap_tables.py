@@ -1,11 +1,11 @@
 """The answer and the table of `tap`: whether each client follows the hints that it is sent."""
 
-import io
 from typing import Any
 
 import pytest
+from test_formats import text
 
-from kipctl.report.formats import OutputFormat, write
+from kipctl.report.formats import OutputFormat
 from kipctl.report.layout import laid_out
 from kipctl.report.tables import Report
 from kipctl.report.tap_tables import clients_table, tap_answer, tap_tables
@@ -155,10 +155,8 @@ def test_where_no_client_met_a_leader_error_it_is_said_what_to_do(
 def test_where_no_client_has_come_it_says_where_they_connect() -> None:
     nobody = document() | {"clients_connect_to": "127.0.0.1:9192"}
     said = "No client has connected. Give clients bootstrap.servers=127.0.0.1:9192"
-    out = io.StringIO()
     report = Report("tap", nobody, tap_tables(nobody), opening=(tap_answer(nobody),))
-    write(report, OutputFormat.PLAIN, out, is_terminal=False)
-    assert out.getvalue() == f"{said}\n"
+    assert text(OutputFormat.PLAIN, report) == f"{said}\n"
 
 
 def test_of_few_moves_it_warns() -> None:
