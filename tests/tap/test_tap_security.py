@@ -16,7 +16,7 @@ from tap_messages import framed
 from kipctl import java_properties
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cluster.topics import await_topic, create_topics, delete_topics
+from kipctl.cluster.topics import create_topics, delete_topics
 from kipctl.errors import UnreachableError
 from kipctl.lab.cluster import Lab
 from kipctl.protocol.sasl import (
@@ -30,7 +30,6 @@ from kipctl.tap.process import running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, TlsFiles
 from kipctl.transport.access import access_of
-from kipctl.transport.request import Cluster
 
 SECRET = "hunter2-is-my-secret"
 
@@ -252,8 +251,6 @@ def test_librdkafka_writes_and_reads_over_tls_what_plain_brokers_keep(
 ) -> None:
     topic, values = "over-tls", [f"value-{number}".encode() * 50 for number in range(300)]
     create_topics(lab.bootstrap_server, [topic], 3, 1)
-    with Cluster(lab.bootstrap_server, timeout_s=30) as cluster:
-        await_topic(cluster, topic, 3)
     spec = TapSpec(access=lab.access, tls=tls)
     with running_tap(spec, tmp_path) as tap:
         settings = {
