@@ -53,17 +53,16 @@ def test_its_start_and_its_answer_are_received(name: str) -> None:
     with closing(started(answer, name)) as child:
         assert child.started == "begun"
         assert child.receive() == "done"
-    assert multiprocessing.active_children() == []
-
-
-def test_signals_that_were_held_back_at_its_start_arrive_here_again() -> None:
-    with closing(started(answer)):
+        # Signals that were held back at its start arrive here again.
         assert not signal.pthread_sigmask(signal.SIG_BLOCK, []) & set(ENDING)
+    assert multiprocessing.active_children() == []
 
 
 def test_it_is_asked_to_stop() -> None:
     with closing(started(wait_for_word)) as child:
         assert not child.has_sent(0)
+        with pytest.raises(ChildDiedError, match="within 0 s"):  # it is not waited for
+            child.receive(0)
         child.stop()
         assert child.receive() == "stop"
 
@@ -85,11 +84,3 @@ def test_one_that_is_killed_has_no_answer() -> None:
         with pytest.raises(ChildDiedError, match=r"ended early \(exit code -9\)"):
             child.receive()
         child.stop()
-
-
-def test_one_that_does_not_answer_is_not_waited_for() -> None:
-    with (
-        closing(started(wait_for_word)) as child,
-        pytest.raises(ChildDiedError, match="within 0 s"),
-    ):
-        child.receive(0)

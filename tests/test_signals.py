@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -29,14 +30,19 @@ def test_one_that_comes_before_it_is_waited_for_is_not_lost() -> None:
         assert has_come(0)
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+@pytest.fixture
+def ignored() -> Iterator[signal.Signals]:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with noted_signals() as has_come:
-            os.kill(os.getpid(), signal.SIGHUP)
-            assert not has_come(0)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    yield signal.SIGHUP
+    signal.signal(signal.SIGHUP, before)
+
+
+def test_what_is_ignored_stays_ignored(ignored: signal.Signals) -> None:
+    with noted_signals() as has_come:
+        os.kill(os.getpid(), ignored)
+        assert not has_come(0)
+    with as_keyboard_interrupts():
+        signal.raise_signal(ignored)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -80,12 +86,3 @@ def test_the_first_cuts_a_load_off_and_the_next_is_noted(moments: str, did: str)
     before = [signal.getsignal(one) for one in SIGNALS]
     assert signals_at(moments) == did
     assert [signal.getsignal(one) for one in SIGNALS] == before
-
-
-def test_one_that_is_ignored_stays_so() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with as_keyboard_interrupts():
-            signal.raise_signal(signal.SIGHUP)
-    finally:
-        signal.signal(signal.SIGHUP, before)
