@@ -5,6 +5,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,12 @@ def offsets_by_java(lab: Lab, name: str) -> str:
     return java_tool(lab, "GetOffsetShell", name, "--topic", TOPIC)
 
 
-def refusal(error: KafkaException) -> int:
-    code: int = error.args[0].code()
-    return code
+@contextmanager
+def refused(code: int) -> Iterator[None]:
+    """By the broker, with this error."""
+    with pytest.raises(KafkaException) as raised:
+        yield
+    assert raised.value.args[0].code() == code
 
 
 def create_topic(topic: str, settings: dict[str, Any]) -> None:
@@ -160,12 +164,10 @@ def test_another_authoritys_certificates_are_not_trusted(secured_lab: Lab, tmp_p
 def test_alice_may_do_nothing(lab_with_topic: Lab) -> None:
     settings = in_librdkafkas_words(lab_with_topic, "alice-scram-sha-512")
     assert topics(settings) == set()
-    with pytest.raises(KafkaException) as refused:
+    with refused(KafkaError.CLUSTER_AUTHORIZATION_FAILED):
         nodes_that_answer([1], settings)
-    assert refusal(refused.value) == KafkaError.CLUSTER_AUTHORIZATION_FAILED
-    with pytest.raises(KafkaException) as refused:
+    with refused(KafkaError.TOPIC_AUTHORIZATION_FAILED):
         create_topic("alices", settings)
-    assert refusal(refused.value) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_reader_may_look_and_change_nothing(lab_with_topic: Lab) -> None:
@@ -176,9 +178,8 @@ def test_reader_may_look_and_change_nothing(lab_with_topic: Lab) -> None:
     record = consumer.poll(30)
     consumer.close()
     assert record.value() == b"a record"
-    with pytest.raises(KafkaException) as refused:
+    with refused(KafkaError.TOPIC_AUTHORIZATION_FAILED):
         delete_topic(TOPIC, settings)
-    assert refusal(refused.value) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_restarted_broker_knows_its_users(secured_lab: Lab) -> None:

@@ -99,6 +99,10 @@ class World:
         )
 
     @property
+    def journal(self) -> Journal:
+        return Journal(self.folder / "journal")
+
+    @property
     def ran(self) -> Path:
         return self.folder / "ran"
 
@@ -153,15 +157,7 @@ class World:
         roll = Roll(
             record,
             SeenWorld(cluster, exporters, world=self),
-            LedWorld(
-                cluster,
-                Journal(self.folder / "journal"),
-                record.origin,
-                1,
-                1,
-                self.said.append,
-                world=self,
-            ),
+            LedWorld(cluster, self.journal, record.origin, 1, 1, self.said.append, world=self),
             GuardingWorld(cluster, Guard(), exporters, self.said.append, world=self),
             self.stdin,
             self.hear,
