@@ -87,10 +87,7 @@ def test_a_producer_that_came_to_nothing_and_one_that_did_not_end() -> None:
     assert nothing is not None
     assert (nothing.records, dict(nothing.latency_ms)) == (0, {})
     assert producer_total(PRODUCED.splitlines()[0]) is None
-
-
-def test_interval_lines_are_added_up_without_the_last() -> None:
-    assert records_of_intervals(PRODUCED) == 4807
+    assert records_of_intervals(PRODUCED) == 4807  # without the last line
 
 
 def test_the_last_line_of_a_consumer() -> None:
@@ -121,6 +118,10 @@ def test_a_client_introduces_itself() -> None:
         (MADE, ""),
         (REFUSED.format(400), ""),  # it is still trying
         (REFUSED.format(400) + REFUSED.format(10_001), "Connection to node -1 (/127.0.0.1:1)"),
+        (
+            REFUSED.format(10_001) + REFUSED.format(10_002).replace("127.0.0.1:1", "127.0.0.1:2"),
+            "Connection to node -1 (/127.0.0.1:2)",
+        ),
         # A broker that is away does not mean that none answers.
         (REFUSED.format(20_000).replace("node -1", "node 2"), ""),
         (NO_METADATA, "Topic nope not present in metadata after 60000 ms"),

@@ -50,6 +50,7 @@ def test_a_producer(java: dict[str, str], librdkafka: dict[str, str]) -> None:
             },
             {"partition.assignment.strategy": "range,roundrobin"},
         ),
+        ({"fetch.max.bytes": "99999488"}, {"fetch.max.bytes": "99999488"}),
         (
             {"fetch.max.bytes": "200000000"},
             {"fetch.max.bytes": "200000000", "receive.message.max.bytes": "200000512"},

@@ -101,7 +101,7 @@ def test_a_server_that_says_nothing_is_waited_for_only_so_long(
     assert "in 0.2 s" in str(refused.value)  # each has its share of the time
 
 
-def test_what_is_right_is_let_through() -> None:
+def test_what_is_right_is_let_through_and_a_tap_is_not_asked() -> None:
     with ScriptedBroker(Logins(answered)) as broker:
         access = Access(broker.address, Security(None, RIGHT))
         require_reachable(access)
@@ -110,11 +110,7 @@ def test_what_is_right_is_let_through() -> None:
             NO_JAVA.producer(LOAD, access),
         ):
             raise AssertionError("there is no such java")
-
-
-def test_a_tap_is_not_asked_as_it_would_record_it() -> None:
-    with ScriptedBroker(answered) as broker:
+        # A tap is not asked, as it would record it.
+        asked = len(broker.asked)
         require_reachable(Access("b:1").behind(broker.address))
-        assert broker.asked == []
-        require_reachable(Access(broker.address))
-        assert broker.asked != []
+        assert len(broker.asked) == asked > 0

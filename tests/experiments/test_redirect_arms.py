@@ -60,12 +60,9 @@ def test_the_caps_are_the_last_versions_whose_answers_cannot_name_where_a_leader
 @pytest.mark.parametrize(
     "text", ["", "java", "java-4.3", "probe", "probe-KIP951", "librdkafka-ms", "probe-refresh,"]
 )
-def test_what_is_no_arm_is_refused(text: str) -> None:
+def test_what_is_no_arm_is_refused_as_is_one_that_is_named_twice(text: str) -> None:
     with pytest.raises(UsageError, match="is no arm"):
         parse_arms(text)
-
-
-def test_an_arm_named_twice_is_refused() -> None:
     with pytest.raises(UsageError, match="librdkafka is named twice"):
         parse_arms("librdkafka,probe-refresh,librdkafka")
 

@@ -42,17 +42,13 @@ def test_records_of_failed_batches_are_counted_by_error_and_have_no_latency() ->
     }
 
 
-def test_runs_together_have_the_records_of_all() -> None:
-    run = figures(table("batches", batch(0, 0, 10), batch(2, 6, 90)))
-    both = together([run, run])
-    assert both.acknowledged == 2 * run.acknowledged
-    assert both.latency.counts.tolist() == [4, 4]
-
-
-def test_moves_of_runs_together_stay_apart() -> None:
+def test_runs_together_have_the_records_of_all_and_their_moves_stay_apart() -> None:
     slow, quick = measured_runs([100, 102, 104], [1, 2, 3])
     assert (slow.move_wait_ms, quick.move_wait_ms) == (102, 2)
-    assert together([slow, quick]).as_document()["redirects"]["moves"]["met"] == 6
+    both = together([slow, quick])
+    assert both.as_document()["redirects"]["moves"]["met"] == 6
+    assert both.acknowledged == slow.acknowledged + quick.acknowledged
+    assert both.latency.total == slow.latency.total + quick.latency.total
     assert figures(table("batches", batch(0, 0, 10))).move_wait_ms is None
 
 
@@ -68,13 +64,10 @@ def test_arms_that_never_meet_are_different_and_the_cut_is_of_the_first() -> Non
     assert document["with_by_run_ms"] == [0.4, 0.5, 0.6]
 
 
-def test_an_arm_is_not_told_apart_from_itself() -> None:
+def test_an_arm_is_not_told_apart_from_itself_nor_by_runs_that_vary_as_much() -> None:
     found = differing([100.0, 102.0, 104.0], [104.0, 100.0, 102.0])
     assert found.cut_percent == pytest.approx(0)
     assert found.verdict.text == "not different"
-
-
-def test_runs_that_vary_as_much_as_they_are_apart_are_doubted() -> None:
     assert differing([300.0, 100.0, 110.0], [90.0, 90.0, 90.0]).verdict.is_different is False
 
 

@@ -21,7 +21,6 @@ from kipctl.experiments.redirect.plan import (
 )
 from kipctl.experiments.redirect.published import set_up_differences
 from kipctl.experiments.redirect.result import set_up
-from kipctl.lab.properties import LabSpec
 from kipctl.probe.produce.config import parse_properties
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.plan import usual_rate
@@ -42,9 +41,7 @@ def test_by_default_every_arm_runs_three_times_with_four_rotations_each() -> Non
     assert plan.throughput == usual_rate(os.cpu_count() or 1)
     # The first rotation is warm-up too, up to half a second before the second.
     assert plan.warmup_records == 4.5 * plan.throughput
-
-
-def test_a_single_rotation_counts() -> None:
+    # A single one counts.
     plan = planned(Scale.DEFAULT, {"throughput": 100, "num_records": 300}, FRESH)
     assert (plan.rotations, plan.warmup_records) == (1, 200)
 
@@ -59,9 +56,7 @@ def test_quick_has_fewer_arms_and_enough_rotations_to_compare() -> None:
     assert names(plan) == QUICK_ARMS
     assert plan.runs * plan.rotations >= 5
     assert plan.runs * len(plan.arms) * plan.seconds <= 60
-
-
-def test_what_is_given_goes_before_the_scale() -> None:
+    # What is given goes before the scale.
     arms = parse_arms("librdkafka")
     plan = planned(Scale.QUICK, {"arms": arms, "runs": 5, "throughput": None}, FRESH)
     assert (plan.arms, plan.runs, plan.throughput) == (arms, 5, usual_rate(os.cpu_count() or 1))
@@ -147,10 +142,6 @@ def test_it_is_told_beforehand_how_long_it_takes_and_what_the_machine_lacks(
     assert "9 nodes, the tap and the client share 2 cores" in told
     assert "cores" not in resources_needed(kip, Place(Access("kafka.example.org:9092")))
     monkeypatch.setattr("os.cpu_count", lambda: 11)
-    assert "cores" not in resources_needed(kip, Place(brokers=6, controllers=3))
-
-
-def test_a_lab_has_the_size_that_was_asked_for() -> None:
-    lab = Place(brokers=6, controllers=3).lab
-    assert isinstance(lab, LabSpec)
-    assert (lab.brokers, lab.controllers) == (6, 3)
+    place = Place(brokers=6, controllers=3)
+    assert "cores" not in resources_needed(kip, place)
+    assert (place.lab.brokers, place.lab.controllers) == (6, 3)

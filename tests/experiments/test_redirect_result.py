@@ -51,9 +51,6 @@ def test_arms_of_one_client_are_compared_and_what_hints_do_is_told_apart() -> No
     assert [one["hints"] for one in found.values()] == [False, True, True]
     assert found["java-3.6.0", "java-4.3.1"]["verdict"] == "different"
     assert found["java-4.3.1-capped", "java-4.3.1"]["different"] is False
-
-
-def test_arms_of_different_clients_are_not_compared() -> None:
     (said,) = redirect_answer({"arms": [], "comparisons": []})
     assert said.first == "Nothing is compared: no client has two arms here (--arms)."
 
@@ -103,6 +100,9 @@ def test_the_tables_say_what_the_document_says() -> None:
         assert "partitions" not in str(differs)
     for one in (moved, arms, compared, published, otherwise):
         assert shown(one)
+    conditions = Conditions(metadata_delay_us=300_000, stale_metadata_us=1_000_000)
+    moved = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[1]
+    assert moved.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
 
 
 def test_an_arm_that_did_not_keep_up_is_told() -> None:
@@ -117,20 +117,12 @@ def test_a_busy_machine_is_said_and_enough_moves_are_no_doubt() -> None:
     busy = replace(many, runs=tuple(replace(run, busy=0.97) for run in many.runs))
     (said,) = document(PLAN, HERE, (busy,))["doubts"]
     assert said.startswith("This machine was 97 % busy")
-
-
-def test_many_moves_in_other_runs_do_not_make_up_for_few_in_one() -> None:
+    # Many moves in other runs do not make up for few in one.
     uneven = arm_runs("java-4.3.1", [5] * 40, [5] * 4, [5] * 40)
     (said,) = document(PLAN, HERE, (uneven,))["doubts"]
     assert said.startswith(
         "Few moved leaders were met in a run (java-4.3.1 40 | 4 | 40; 20 are wanted in each)"
     )
-
-
-def test_the_conditions_are_in_the_title() -> None:
-    conditions = Conditions(metadata_delay_us=300_000, stale_metadata_us=1_000_000)
-    moved = redirect_tables(document(replace(PLAN, conditions=conditions), HERE, FOUND))[1]
-    assert moved.title.endswith("Metadata answers 300 ms late, Metadata stale for 1000 ms")
 
 
 STALE = {

@@ -80,3 +80,17 @@ def test_a_cluster_that_is_no_lab_is_not_restarted(
     ran = in_this_process(*words.split())
     assert ran.status == 2
     assert "only on a lab" in ran.err
+
+
+def test_every_acknowledged_record_is_in_the_log_once_through_a_restart(lab: Lab) -> None:
+    """Of a run whose action a restart is."""
+    words = (
+        "perf e2e --num-records 2000 --throughput 400 --record-size 50 --partitions 4 "
+        "--during restart:2 --every 1 --count 1 -o json"
+    )
+    ran = in_this_process(*words.split(), KIPCTL_BOOTSTRAP_SERVER=lab.bootstrap_server)
+    assert ran.status == 0, ran.err
+    assert [action["error"] for action in ran.document["actions"]] == [None]
+    records = ran.document["records"]
+    assert records["acknowledged"] == records["delivered"] == 2000
+    assert (records["failed"], records["missing"], records["extra"]) == (0, 0, 0)

@@ -63,18 +63,14 @@ def test_a_retry_to_no_newer_epoch_is_what_the_client_wrote(
     assert found[0, names.index("same_epoch_retry")] == row["same_epoch_retry"]
 
 
-def test_what_never_came_is_nothing_again(tmp_path: Path) -> None:
+def test_what_never_came_is_nothing_again_and_others_have_rows_of_their_own(tmp_path: Path) -> None:
     sent = {"sent_us": START_US + 1, "received_us": 0, "cause": int(MetadataCause.MAX_AGE)}
     run = written(tmp_path, "rpcs", sent, sent | {"cause": -1})
     found = rows(dataset(run, "rpcs"), "rpcs")
     at = {name: i for i, name in enumerate(COLUMNS["rpcs"])}
     assert found[:, at["received_us"]].tolist() == [0, 0]
     assert found[:, at["cause"]].tolist() == [int(MetadataCause.MAX_AGE), -1]
-
-
-def test_one_client_alone(tmp_path: Path) -> None:
-    run = written(tmp_path, "rpcs", {})
-    assert len(dataset(run, "rpcs", "one")) == 1
+    assert len(dataset(run, "rpcs", "one")) == 2
     assert rows(dataset(run, "rpcs", "two"), "rpcs").shape == (0, len(COLUMNS["rpcs"]))
 
 

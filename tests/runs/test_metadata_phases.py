@@ -72,13 +72,10 @@ def test_what_makes_no_sense_is_refused(settings: dict[str, Any], told: str) -> 
         MetadataPlan(Access("127.0.0.1:1"), **settings)
 
 
-def test_topics_are_numbered_and_sort_by_number() -> None:
+def test_topics_are_numbered_and_the_probe_goes_under_each_policy_librdkafka_as_it_is() -> None:
     names = MetadataPlan(Access("127.0.0.1:1"), topics=20_000).names
     assert (names[0], names[-1]) == (f"{OWN_TOPICS}-00001", f"{OWN_TOPICS}-20000")
     assert list(names) == sorted(names)
-
-
-def test_the_probe_goes_under_each_policy_librdkafka_as_it_is() -> None:
     both = (ClientKind.LIBRDKAFKA, ClientKind.PROBE)
     assert MetadataPlan(Access("127.0.0.1:1"), clients=both).arms == (
         (ClientKind.LIBRDKAFKA, None),

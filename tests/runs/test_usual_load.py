@@ -1,5 +1,7 @@
 """How large a load is, and when something happens within it, where nobody says."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +10,11 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import Load, LoadOptions, RunOptions
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
+from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.actions import parse_action
+from kipctl.runs.consume import ConsumePlan
+from kipctl.runs.plan import RunPlan
 from kipctl.runs.produce import PerfPlan
 from kipctl.transport.access import Access
 
@@ -60,3 +65,28 @@ def test_actions_that_are_due_after_the_load_are_refused_and_how_many_fit_is_sai
 def test_actions_without_during_are_refused(options: RunOptions) -> None:
     with pytest.raises(UsageError, match="does nothing without --during"):
         options.of_plan(5.0, Environment())
+
+
+SPEC = ProduceSpec(Access("h:1"), "t", 10)
+READ = ConsumeSpec(Access("h:1"), "t", 10)
+
+
+@pytest.mark.parametrize(
+    ("of", "least"),
+    [
+        (lambda n: PerfPlan(probe=replace(SPEC, num_records=n)), 1),
+        (lambda n: PerfPlan(probe=replace(SPEC, record_size=n)), 1),
+        (lambda n: PerfPlan(probe=replace(SPEC, warmup_records=n)), 0),
+        (lambda n: PerfPlan(probe=SPEC, partitions=n), 1),
+        (lambda n: PerfPlan(probe=SPEC, replication_factor=n), 0),
+        (lambda n: PerfPlan(probe=SPEC, count=n), 0),
+        (lambda n: ConsumePlan(replace(READ, num_records=n)), 1),
+        (lambda n: ConsumePlan(replace(READ, timeout_ms=n)), 1),
+        (lambda n: ConsumePlan(replace(READ, offset=n)), -1),
+        (lambda n: ConsumePlan(replace(READ, partitions=(7, n))), 0),
+    ],
+)
+def test_each_number_has_a_least_that_is_taken(of: Callable[[int], RunPlan], least: int) -> None:
+    of(least)
+    with pytest.raises(UsageError, match=f" is {least - 1}"):
+        of(least - 1)
