@@ -1,6 +1,5 @@
 """`kipctl lab` in this process, and a topic with a record on a lab."""
 
-import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,18 +7,16 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from on_lab import wait_until_nowhere
+from one_process import in_this_process
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
 
 def kipctl_lab(*arguments: str) -> tuple[int, str, str]:
     """The exit status, and both streams."""
-    out, err = io.StringIO(), io.StringIO()
-    status = run(["lab", *arguments], Environment(io.StringIO(), out, err))
-    return status, out.getvalue(), err.getvalue()
+    said = in_this_process("lab", *arguments)
+    return said.status, said.out, said.err
 
 
 def produce(lab: Lab, topic: str, replicas: int) -> None:

@@ -3,17 +3,14 @@
 Librdkafka and Java's client go through a tap that listens there too.
 """
 
-import io
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from one_process import in_this_process
 from scripted_broker import a_loopback
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
@@ -52,29 +49,25 @@ def topic(lab_there: Lab) -> Iterator[str]:
     delete_topics(lab_there.access, [TOPIC])
 
 
-def document(lab: Lab, *words: str, state: Path) -> dict[str, Any]:
-    out, err = io.StringIO(), io.StringIO()
-    environment = Environment(io.StringIO(), out, err, {"XDG_STATE_HOME": str(state)})
+def document(lab: Lab, words: str, state: Path) -> dict[str, Any]:
     options = ("--bootstrap-server", lab.bootstrap_server, "-o", "json")
-    assert run([*words, *options], environment) == 0, err.getvalue()
-    parsed: dict[str, Any] = json.loads(out.getvalue())
-    return parsed
+    said = in_this_process(*words.split(), *options, XDG_STATE_HOME=str(state))
+    assert said.status == 0, said
+    return said.document
 
 
 def test_commands_go_there(lab_there: Lab, topic: str, tmp_path: Path) -> None:
-    brokers = document(lab_there, "inspect", "brokers", state=tmp_path)["brokers"]
+    brokers = document(lab_there, "inspect brokers", tmp_path)["brokers"]
     servers = lab_there.bootstrap_server.split(",")
     assert {one.host for one in parse_bootstrap_servers(lab_there.bootstrap_server)} == {HOST}
-    assert [one["address"] for one in brokers] == servers
-    assert [one["answers"] for one in brokers] == [True, True]
-    load = ("--num-records", "100", "--throughput", "100", "--partitions", "2")
-    sent = document(lab_there, "perf", "e2e", *load, state=tmp_path)
+    assert [(one["address"], one["answers"]) for one in brokers] == [(s, True) for s in servers]
+    load = "perf e2e --num-records 100 --throughput 100 --partitions 2"
+    sent = document(lab_there, load, tmp_path)
     assert sent["records"]["delivered"] == 100
     assert sent["health"]["producer"]["connection_failures"] == {}
-    rotate = ("reassign", "--rotate", "--topic", topic, "--yes")
-    moved = document(lab_there, *rotate, state=tmp_path)
+    moved = document(lab_there, f"reassign --rotate --topic {topic} --yes", tmp_path)
     assert {one["outcome"] for one in moved["partitions"]} == {"elected"}
-    hints = document(lab_there, "inspect", "hints", "--topic", topic, state=tmp_path)
+    hints = document(lab_there, f"inspect hints --topic {topic}", tmp_path)
     assert {one["verdict"] for one in hints["brokers"]} == {"hint agrees with Metadata"}
 
 

@@ -1,17 +1,15 @@
 """Releases of Kafka: the oldest whose every step works, and two of them in one cluster."""
 
-import io
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from lab_tools import kipctl_lab
+from one_process import in_this_process
 from roll_faults import STARTED, UNASKED
 from versions import ENDS, OK, PARTITIONS, STEPS, TOPIC, Place, outcomes
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cluster.inspect.leader_hint_check import Verdict
 from kipctl.cluster.topics import await_topic, create_topics
 from kipctl.lab.cluster import Lab
@@ -34,9 +32,8 @@ def releases(fetched_kafka: Callable[[str], KafkaJars]) -> None:
 
 
 def here(words: Sequence[str], variables: Mapping[str, str]) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    status = run([*words], Environment(io.StringIO(), out, err, variables))
-    return status, out.getvalue(), err.getvalue()
+    said = in_this_process(*words, **variables)
+    return said.status, said.out, said.err
 
 
 def test_the_oldest_release_that_is_worked_with_goes_through_every_step(

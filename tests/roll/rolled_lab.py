@@ -1,17 +1,14 @@
 """`kipctl roll` of a lab, in this process, and a topic whose leaders it moves."""
 
-import io
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from on_lab import in_sync, wait_until_everywhere, wait_until_nowhere
+from one_process import Said, in_this_process
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
@@ -21,18 +18,14 @@ REPLICAS = [(n % 3 + 1, (n + 1) % 3 + 1, (n + 2) % 3 + 1) for n in range(6)]
 """Two partitions are led by each broker."""
 
 
-def kipctl(lab: Lab, *words: str) -> tuple[int, str, str]:
-    """The status, and both streams."""
-    out, err = io.StringIO(), io.StringIO()
-    variables = os.environ | {"KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server}
-    status = run(list(words), Environment(io.StringIO(), out, err, variables))
-    return status, out.getvalue(), err.getvalue()
+def kipctl(lab: Lab, *words: str) -> Said:
+    return in_this_process(*words, KIPCTL_BOOTSTRAP_SERVER=lab.bootstrap_server)
 
 
 def rolled(lab: Lab, *words: str) -> tuple[int, dict[str, Any], str]:
     """The status, the report and what was said."""
-    status, out, said = kipctl(lab, "roll", *words, "-o", "json", "--yes")
-    return status, json.loads(out or "{}"), said
+    said = kipctl(lab, "roll", *words, "-o", "json", "--yes")
+    return said.status, json.loads(said.out or "{}"), said.err
 
 
 @contextmanager
@@ -43,7 +36,7 @@ def rolled_topic(lab: Lab) -> Iterator[Cluster]:
     new = NewTopic(
         TOPIC, len(replicas), replica_assignment=replicas, config={"min.insync.replicas": "2"}
     )
-    assert kipctl(lab, "wait", "--until", "in-sync,converged")[0] == 0
+    assert kipctl(lab, "wait", "--until", "in-sync,converged").status == 0
     admin.create_topics([new])[TOPIC].result()
     with Cluster(lab.bootstrap_server, timeout_s=10.0) as cluster:
         wait_until_everywhere(cluster, TOPIC, is_settled)

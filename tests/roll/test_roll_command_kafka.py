@@ -60,12 +60,12 @@ def test_a_command_that_fails_stops_it(lab: Lab, cluster: Cluster) -> None:
     assert "no such unit" in said
     assert "its status is 5" in said
     assert report["steps"][0]["phase"] == "restarting"
-    status, out, said = kipctl(lab, "roll", "--abandon")
-    assert status == 0, said
-    assert "The roll is abandoned." in out + said
-    [undo] = re.findall(r"kipctl (reassign --rollback --entry \S+)", out + said)
-    status, _, said = kipctl(lab, *undo.split(), "--yes")
-    assert status == 0, said
+    abandoned = kipctl(lab, "roll", "--abandon")
+    assert abandoned.status == 0, abandoned
+    said = abandoned.out + abandoned.err
+    assert "The roll is abandoned." in said
+    [undo] = re.findall(r"kipctl (reassign --rollback --entry \S+)", said)
+    assert kipctl(lab, *undo.split(), "--yes").status == 0
     assert leaders_of(cluster, TOPIC).count(1) == 2
 
 
