@@ -29,52 +29,36 @@ def test_a_node_that_ends_as_it_was_told_while_it_is_looked_at_did_not_crash(
     assert node.state is NodeState.STOPPED
 
 
-def test_brokers_are_ready_when_one_look_finds_them_all_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def listing(looks: list[set[int]]) -> ScriptedBroker:
+    """Lists these nodes, look by look, and the last ones ever after."""
+
+    def answers(asked: Asked) -> MetadataResponse | None:
+        if isinstance(asked.request, ApiVersionsRequest):
+            return None
+        listed = looks.pop(0) if looks[1:] else looks[0]
+        return MetadataResponse(brokers=tuple(map(MetadataResponseBroker, sorted(listed))))
+
+    return ScriptedBroker(answers)
+
+
+def running(folder: Path, id: int, role: Role, port: int) -> Node:
+    (folder / str(id)).mkdir()
+    process.write_record(folder / str(id) / "process", process.current_process())
+    return Node(NodeSpec(id, role, None, port), folder / str(id))
+
+
+def test_brokers_are_ready_when_one_look_finds_them_all_so(tmp_path: Path) -> None:
     """Broker 1 lists broker 2 from before its restart, then does not, then does again."""
-    looks: dict[int, list[set[int]]] = {1: [{1, 2}, {1}, {1, 2}], 2: [{2}, {1, 2}, {1, 2}]}
-    this = process.current_process()
-
-    def listing(broker: int) -> ScriptedBroker:
-        def answers(asked: Asked) -> MetadataResponse | None:
-            if isinstance(asked.request, ApiVersionsRequest):
-                return None
-            listed = looks[broker].pop(0) if looks[broker][1:] else looks[broker][0]
-            return MetadataResponse(brokers=tuple(map(MetadataResponseBroker, sorted(listed))))
-
-        return ScriptedBroker(answers)
-
-    with listing(1) as one, listing(2) as two:
-        first, second = (
-            next(spec for spec in node_specs(LabSpec(brokers=2), port) if spec.id == number)
-            for number, port in ((1, one.port), (2, two.port - 1))
-        )
-        assert (first.port, second.port) == (one.port, two.port)
-        nodes = []
-        for spec in (first, second):
-            folder = tmp_path / spec.label
-            folder.mkdir()
-            process.write_record(folder / "process", this)
-            nodes.append(Node(spec, folder))
+    looks = {1: [{1, 2}, {1}, {1, 2}], 2: [{2}, {1, 2}, {1, 2}]}
+    with listing(looks[1]) as one, listing(looks[2]) as two:
+        ports = {1: one.port, 2: two.port}
+        nodes = [running(tmp_path, id, Role.BROKER, port) for id, port in ports.items()]
         wait_until_ready(nodes, 60)
     assert looks == {1: [{1, 2}], 2: [{1, 2}]}
 
 
 def test_a_controller_is_ready_once_it_answers_whatever_apis_it_has(tmp_path: Path) -> None:
     """In Kafka 2.8 a controller has Metadata too, and lists controllers."""
-
-    def listing(node_id: int) -> ScriptedBroker:
-        def answers(asked: Asked) -> MetadataResponse | None:
-            if isinstance(asked.request, ApiVersionsRequest):
-                return None
-            return MetadataResponse(brokers=(MetadataResponseBroker(node_id),))
-
-        return ScriptedBroker(answers)
-
-    with listing(1) as broker, listing(101) as controller:
-        specs = (
-            NodeSpec(1, Role.BROKER, None, broker.port),
-            NodeSpec(101, Role.CONTROLLER, None, controller.port),
-        )
-        wait_until_ready([Node(spec, tmp_path / spec.label) for spec in specs], 0)
+    with listing([{1}]) as one, listing([{101}]) as other:
+        broker = running(tmp_path, 1, Role.BROKER, one.port)
+        wait_until_ready([broker, running(tmp_path, 101, Role.CONTROLLER, other.port)], 0)
