@@ -1,5 +1,6 @@
 """The Produce frames laid out by hand against the full codec, byte for byte."""
 
+from dataclasses import replace
 from random import Random
 from uuid import UUID
 
@@ -138,22 +139,14 @@ def decoded(version: int, frame: bytes) -> list[tuple[int, int]] | None:
     _, response = decode_response(ProduceRequest, version, frame)
     if len(response.responses) != 1 or response.node_endpoints or response.unknown_tags:
         return None
-    topic = response.responses[0]
-    for partition in topic.partition_responses:
-        plain = PartitionProduceResponse(
-            partition.index,
-            0,
-            partition.base_offset,
-            partition.log_append_time_ms,
-            partition.log_start_offset,
-        )
-        if partition != plain:
+    (topic,) = response.responses
+    for p in topic.partition_responses:
+        if p != PartitionProduceResponse(
+            p.index, 0, p.base_offset, p.log_append_time_ms, p.log_start_offset
+        ):
             return None
-    return (
-        None
-        if topic.unknown_tags
-        else [(p.index, p.base_offset) for p in topic.partition_responses]
-    )
+    found = [(p.index, p.base_offset) for p in topic.partition_responses]
+    return None if topic.unknown_tags else found
 
 
 @each_version
@@ -166,47 +159,40 @@ def test_success_reads_as_the_codec_reads_it(version: int) -> None:
         assert read_success(version, frame) == expected == decoded(version, frame)
 
 
+HINT = {"current_leader": LeaderIdAndEpoch(2, 7)}
+REFUSED = {"error_code": 6, "base_offset": -1}
+IN_A_PARTITION = [
+    *((3, fields) for fields in (REFUSED, REFUSED | {"base_offset": 12}, {"error_code": -1})),
+    (8, {"record_errors": (BatchIndexAndErrorMessage(0, "no"),)}),
+    (8, {"error_message": "no"}),
+    (8, {"error_message": ""}),
+    (9, {"unknown_tags": ((7, b"tag"),)}),
+    (10, HINT),
+    (10, REFUSED | HINT),
+]
+"""What one partition may say besides plain success, and since which version."""
+
+
 def spoilt(choose: Random, version: int) -> list[ProduceResponse]:
     """Responses that are not plain success, each for one reason."""
     topic = success(choose, 5)
-    good = topic.partition_responses
-    hint = LeaderIdAndEpoch(2, 7)
-
-    def with_one(**fields: object) -> ProduceResponse:
-        bad = PartitionProduceResponse(index=3, **fields)
-        at = choose.randrange(6)
-        partitions = (*good[:at], bad, *good[at:])
-        return ProduceResponse(
-            (TopicProduceResponse(topic.name, topic.topic_id, partitions),),
-        )
-
-    responses = [
-        ProduceResponse(()),
-        ProduceResponse((topic, success(choose, 2))),
-        with_one(error_code=6, base_offset=-1),
-        with_one(error_code=6, base_offset=12),
-        with_one(error_code=-1),
-    ]
-    if version >= 8:
-        responses += [
-            with_one(record_errors=(BatchIndexAndErrorMessage(0, "no"),)),
-            with_one(error_message="no"),
-            with_one(error_message=""),
-        ]
+    responses = [ProduceResponse(()), ProduceResponse((topic, success(choose, 2)))]
+    for since, fields in IN_A_PARTITION:
+        if version >= since:
+            partitions = [*topic.partition_responses]
+            bad = PartitionProduceResponse(index=3, **fields)
+            partitions.insert(choose.randrange(6), bad)
+            responses.append(
+                ProduceResponse((replace(topic, partition_responses=tuple(partitions)),))
+            )
     if version >= 9:
         responses += [
-            with_one(unknown_tags=((7, b"tag"),)),
             ProduceResponse((topic,), unknown_tags=((7, b""),)),
-            ProduceResponse(
-                (TopicProduceResponse(topic.name, topic.topic_id, good, unknown_tags=((3, b"x"),)),)
-            ),
+            ProduceResponse((replace(topic, unknown_tags=((3, b"x"),)),)),
         ]
     if version >= 10:
-        responses += [
-            with_one(current_leader=hint),
-            with_one(error_code=6, base_offset=-1, current_leader=hint),
-            ProduceResponse((topic,), node_endpoints=(NodeEndpoint(1, "host", 9092),)),
-        ]
+        endpoints = (NodeEndpoint(1, "host", 9092),)
+        responses.append(ProduceResponse((topic,), node_endpoints=endpoints))
     return responses
 
 

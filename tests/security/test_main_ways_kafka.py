@@ -124,6 +124,7 @@ def test_stock_clients_log_in_through_the_tap(
     loads = [one for one in seen if one["requests"]["by_api"].keys() & {"Produce", "Fetch"}]
     names = {one["software_name"] for one in loads}
     assert names == {"apache-kafka-java", "confluent-kafka-python"}, seen
+    assert {one["requests"]["not_decoded"] for one in seen} == {0}, seen
 
 
 @pytest.mark.parametrize(
