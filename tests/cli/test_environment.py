@@ -25,13 +25,10 @@ from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
 def environment(
     typed: str | None = None, variables: dict[str, str] | None = None, terminal: bool = False
 ) -> Environment:
-    """An environment with its own streams; `typed` is what a person at a terminal answers."""
-    return Environment(
-        stdin=io.StringIO() if typed is None else Terminal(typed),
-        stdout=io.StringIO(),
-        stderr=Terminal() if terminal else io.StringIO(),
-        variables=variables or {},
-    )
+    """With its own streams; `typed` is what a person at a terminal answers."""
+    stdin = io.StringIO() if typed is None else Terminal(typed)
+    stderr = Terminal() if terminal else io.StringIO()
+    return Environment(stdin, io.StringIO(), stderr, variables or {})
 
 
 def told(where: Environment) -> str:
@@ -172,8 +169,7 @@ def test_a_lab_is_reached_with_its_own_login_unless_an_option_gives_another(
         "sasl.mechanism": "PLAIN",
         "sasl.jaas.config": 'x required username="admin" password="p";',
     }
-    where = environment(variables=clusters | {n: clusters.get(v, v) for n, v in variables.items()})
-    where.connecting |= {n: clusters.get(v, v) for n, v in connecting.items()}
+    where = reaching(clusters, variables, connecting)
     assert where.access(None).security.principal == principal
 
 
@@ -280,6 +276,15 @@ def clusters(tmp_path: Path) -> dict[str, str]:
     return variables | {"OTHER": str(other)}
 
 
+def reaching(
+    clusters: dict[str, str], variables: dict[str, str], connecting: dict[str, str]
+) -> Environment:
+    """With these variables and options of connecting; OTHER stands for the other file."""
+    where = environment(variables=clusters | {n: clusters.get(v, v) for n, v in variables.items()})
+    where.connecting |= {n: clusters.get(v, v) for n, v in connecting.items()}
+    return where
+
+
 @pytest.mark.parametrize(
     ("options", "variables", "servers", "principal"),
     [
@@ -307,11 +312,9 @@ def test_which_cluster_is_meant_and_as_whom(
     principal: str,
     clusters: dict[str, str],
 ) -> None:
-    where = environment(variables=clusters | {n: clusters.get(v, v) for n, v in variables.items()})
     properties = {n: v for n, v in options.items() if n == "bootstrap.servers"}
-    where.connecting |= {
-        n: clusters.get(v, v) for n, v in options.items() if n in ("cluster", "command_config")
-    }
+    named = {n: v for n, v in options.items() if n in ("cluster", "command_config")}
+    where = reaching(clusters, variables, named)
     access = where.access(options.get("servers"), properties)
     assert (str(access), access.security.principal) == (servers, principal)
     assert access.name == ("" if servers == "c:1" else servers[0])
@@ -328,8 +331,7 @@ def test_which_cluster_is_meant_and_as_whom(
 def test_what_does_not_go_together_is_refused(
     connecting: dict[str, str], servers: str | None, told: str, clusters: dict[str, str]
 ) -> None:
-    where = environment(variables=clusters)
-    where.connecting |= connecting
+    where = reaching(clusters, {}, connecting)
     with pytest.raises(UsageError, match=told):
         where.access(servers)
 
@@ -398,7 +400,6 @@ def test_an_experiment_goes_to_a_cluster_that_an_option_names_and_to_no_other(
 ) -> None:
     """Leaders rotate and brokers end there: a variable that somebody left set is no wish for it."""
     variables = {"KIPCTL_CLUSTER": "b", "KIPCTL_BOOTSTRAP_SERVER": "d:1"}
-    where = environment(variables=clusters | variables)
-    where.connecting |= connecting
+    where = reaching(clusters, variables, connecting)
     access = where.access_if_named(servers)
     assert (access and str(access)) == named

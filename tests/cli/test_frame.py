@@ -17,8 +17,6 @@ from kipctl import __version__, errors
 from kipctl.cli.app import app
 from kipctl.errors import ExitStatus, KipctlError
 
-AddCommand = Callable[[Callable[[], None]], None]
-
 # A whole kipctl in a process of its own, with one more command, `test`, whose body is put in.
 PROGRAM = """
 import signal
@@ -44,17 +42,12 @@ FAULT = (
 )
 
 
-@pytest.fixture
-def add_command(monkeypatch: pytest.MonkeyPatch) -> AddCommand:
+def add_command(monkeypatch: pytest.MonkeyPatch, body: Callable[[], None]) -> None:
     """Put a command named `test` beside kipctl's own, for the length of one test."""
-
-    def add(callback: Callable[[], None]) -> None:
-        added = CommandInfo(name="test", callback=callback)
-        monkeypatch.setattr(app, "registered_commands", [*app.registered_commands, added])
-        anew = typer.main.get_command(app)
-        monkeypatch.setattr("kipctl.cli.app.lazy_root_command", lambda: anew)
-
-    return add
+    added = CommandInfo(name="test", callback=body)
+    monkeypatch.setattr(app, "registered_commands", [*app.registered_commands, added])
+    anew = typer.main.get_command(app)
+    monkeypatch.setattr("kipctl.cli.app.lazy_root_command", lambda: anew)
 
 
 def program(body: str) -> subprocess.Popen[str]:
@@ -72,14 +65,9 @@ def program(body: str) -> subprocess.Popen[str]:
         *(
             (kind("Topic 'orders' does not exist.", "List them first."), status, NOT_THERE)
             for kind, status in (
-                (errors.KipctlError, 1),
-                (errors.UsageError, 2),
-                (errors.UnreachableError, 3),
-                (errors.RefusedError, 4),
-                (errors.PartlyDoneError, 5),
-                (errors.TimedOutError, 6),
-                (errors.ThresholdError, 7),
-                (errors.PipelineError, 8),
+                *((errors.KipctlError, 1), (errors.UsageError, 2), (errors.UnreachableError, 3)),
+                *((errors.RefusedError, 4), (errors.PartlyDoneError, 5), (errors.TimedOutError, 6)),
+                *((errors.ThresholdError, 7), (errors.PipelineError, 8)),
                 (errors.InterruptedRunError, 130),
             )
         ),
@@ -91,12 +79,12 @@ def program(body: str) -> subprocess.Popen[str]:
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
 def test_how_each_error_is_told_and_its_exit_status(
-    error: BaseException, status: int, told: str, add_command: AddCommand
+    error: BaseException, status: int, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
         raise error
 
-    add_command(fail)
+    add_command(monkeypatch, fail)
     assert kipctl("test") == Said(status, "", told)
     debugged = kipctl("--debug", "test")
     assert (debugged.status, debugged.out) == (status, "")
