@@ -22,40 +22,43 @@ broken NaN
 """
 
 
-class Exporter:
-    """Serves what it is given, on loopback."""
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.server.text.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class Exporter(ThreadingHTTPServer):
+    """Serves its text, on loopback."""
+
+    text = ""
 
     def __init__(self) -> None:
-        self.text = ""
-        exporter = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.end_headers()
-                self.wfile.write(exporter.text.encode())
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/metrics"
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.server_port}/metrics"
+        self.thread = threading.Thread(target=self.serve_forever, args=(0.01,))
         self.thread.start()
 
-    def close(self) -> None:
-        self.server.shutdown()
+    def end(self) -> None:
+        self.shutdown()
         self.thread.join()
-        self.server.server_close()
+        self.server_close()
 
 
 @pytest.fixture
 def exporters() -> Iterator[list[Exporter]]:
+    """Of brokers 1 and 2."""
     made = [Exporter(), Exporter()]
+    for broker, exporter in enumerate(made, 1):
+        exporter.text = TEXT % (broker, 100 * broker)
     yield made
     for one in made:
         if one.thread.is_alive():
-            one.close()
+            one.end()
 
 
 @pytest.mark.parametrize(
@@ -79,8 +82,6 @@ def test_the_worst_of_all_samples_counts(guard: str, value: float | None) -> Non
 
 
 def test_a_brokers_start_is_found_by_its_id(exporters: list[Exporter]) -> None:
-    for broker, exporter in enumerate(exporters, 1):
-        exporter.text = TEXT % (broker, 100 * broker)
     asked = Exporters(tuple(one.url for one in exporters))
     assert [asked.started_at(broker) for broker in (1, 2, 3)] == [100, 200, None]
     exporters[1].text = TEXT % (2, 250)
@@ -92,11 +93,9 @@ def test_the_exporter_of_a_broker_that_is_being_restarted_is_not_missed(
     exporters: list[Exporter],
 ) -> None:
     guard = parse_guard("metric under > 3")
-    for broker, exporter in enumerate(exporters, 1):
-        exporter.text = TEXT % (broker, 100 * broker)
     asked = Exporters(tuple(one.url for one in exporters))
     assert asked.values([guard]) == {guard.text: 4}
-    exporters[1].close()
+    exporters[1].end()
     assert asked.values([guard]) == {guard.text: None}
     assert asked.values([guard], away=2) == {guard.text: 4}
     assert asked.values([guard], away=1) == {guard.text: None}
