@@ -1,8 +1,9 @@
-"""Command lines on a fake cluster, run in this process as a user runs them."""
+"""Command lines on a cluster, run in this process as a user runs them."""
 
 import io
 import shlex
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from on_lab import Ran
@@ -27,33 +28,41 @@ class Typed(io.StringIO):
 
 
 class Commands:
-    """Of a cluster at this port of loopback."""
+    """Of a cluster at this address."""
 
-    port: int
+    bootstrap_server: str
     state: Path
-    """Where kipctl keeps its journal of it, while it runs."""
+    """Where kipctl keeps its journal of it."""
 
     def kipctl(
         self,
         *arguments: str,
-        status: int = 0,
+        status: int | tuple[int, ...] = 0,
         typed: str | None = None,
         meanwhile: Callable[[], object] = lambda: None,
         state: Path | None = None,
     ) -> Ran:
-        """Run a command line, given in one piece or more, as in a shell; it has to end with
-        this status.
+        """Run a command line, given in one piece or more, as in a shell; it has to end with this
+        status, or with one of these.
 
         `typed` is what a question at a terminal is answered, and `meanwhile` is called before; a
         `state` of its own has another machine.
         """
         out, err = io.StringIO(), io.StringIO()
         variables = {
-            "KIPCTL_BOOTSTRAP_SERVER": f"127.0.0.1:{self.port}",
+            "KIPCTL_BOOTSTRAP_SERVER": self.bootstrap_server,
             "XDG_STATE_HOME": str(state or self.state),
         }
         environment = Environment(Typed(typed, meanwhile), out, err, variables)
         words = shlex.split(" ".join(arguments))
         ran = Ran(run(words, environment), out.getvalue(), err.getvalue())
-        assert ran.status == status, ran
+        assert ran.status in (status if isinstance(status, tuple) else (status,)), ran
         return ran
+
+
+@dataclass
+class OnLab(Commands):
+    """Command lines on a lab."""
+
+    bootstrap_server: str
+    state: Path

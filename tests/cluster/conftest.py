@@ -1,17 +1,15 @@
 """Topics on the session's lab, and kipctl run against it as a user runs it; and a fake cluster."""
 
-import io
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
+from commands import OnLab
 from confluent_kafka.admin import AdminClient, NewTopic
-from on_lab import Kipctl, MakeTopic, Ran, in_sync, wait_until_everywhere, wait_until_nowhere
+from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere, wait_until_nowhere
 from passing_clock import PassingClock, passing_clock
 from reassigning import Reassigning, reassigning
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
@@ -34,7 +32,7 @@ def make_topic(lab: Lab, cluster: Cluster) -> Iterator[MakeTopic]:
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     made: list[str] = []
 
-    def make(name: str, replicas: list[list[int]]) -> str:
+    def make(name: str, replicas: list[list[int]], away: Collection[int] = ()) -> str:
         topic = NewTopic(name, len(replicas), replica_assignment=replicas)
         admin.create_topics([topic])[name].result()
         made.append(name)
@@ -42,7 +40,7 @@ def make_topic(lab: Lab, cluster: Cluster) -> Iterator[MakeTopic]:
         wait_until_everywhere(
             cluster,
             name,
-            lambda seen: in_sync(seen) and [p.leader for p in seen.partitions] == firsts,
+            lambda seen: in_sync(seen, away) and [p.leader for p in seen.partitions] == firsts,
         )
         return name
 
@@ -61,23 +59,8 @@ def state(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kipctl(lab: Lab, state: Path) -> Kipctl:
-    """Run a command line in this process, with streams and a journal of its own."""
-
-    def ran(*arguments: str) -> Ran:
-        out, err = io.StringIO(), io.StringIO()
-        environment = Environment(
-            stdin=io.StringIO(),
-            stdout=out,
-            stderr=err,
-            variables={
-                "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
-                "XDG_STATE_HOME": str(state),
-            },
-        )
-        status = run(list(arguments), environment)
-        return Ran(status, out.getvalue(), err.getvalue())
-
-    return ran
+    """Command lines on it, with a journal of their own."""
+    return OnLab(lab.bootstrap_server, state).kipctl
 
 
 @pytest.fixture

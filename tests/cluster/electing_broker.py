@@ -80,6 +80,10 @@ class ElectingCluster(Commands):
         self.port = broker.port
         return broker
 
+    @property
+    def bootstrap_server(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
     def kipctl(self, *arguments: str, **more: Any) -> Ran:
         with self.start():
             return super().kipctl(*arguments, **more)

@@ -1,12 +1,16 @@
 """Looking at the session's lab from tests: Metadata of all brokers, and waiting for it."""
 
 import json
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.cluster.snapshot import Snapshot, from_metadata, is_missing, take_snapshot
+from kipctl.cluster.moves.plan import plan_to
+from kipctl.cluster.moves.plan_execution import reassign
+from kipctl.cluster.snapshot import PartitionId, Snapshot, from_metadata, is_missing, take_snapshot
 from kipctl.errors import TimedOutError, UnreachableError
+from kipctl.lab.cluster import Lab
 from kipctl.process import wait_until
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kipctl.transport.request import Cluster
@@ -29,7 +33,7 @@ class Ran:
 
 
 Kipctl = Callable[..., Ran]
-MakeTopic = Callable[[str, list[list[int]]], str]
+MakeTopic = Callable[..., str]
 
 
 def replicas_of(cluster: Cluster, topic: str) -> list[tuple[int, ...]]:
@@ -75,5 +79,27 @@ def _await_metadata(
     assert wait_until(all_show_it, _TIMEOUT_S)
 
 
-def in_sync(snapshot: Snapshot) -> bool:
-    return all(set(p.isr) == set(p.replicas) for p in snapshot.partitions)
+def in_sync(snapshot: Snapshot, away: Collection[int] = ()) -> bool:
+    """Whether all replicas are, but for those on brokers that are away."""
+    return all(set(p.isr) == {*p.replicas} - {*away} for p in snapshot.partitions)
+
+
+def reorder(cluster: Cluster, topic: str, *replicas: tuple[int, ...]) -> None:
+    """Change the preferred leaders, and leave the leaders where they are."""
+    target = {PartitionId(topic, number): ids for number, ids in enumerate(replicas)}
+    reassign(cluster, plan_to(take_snapshot(cluster, [topic]), target))
+
+
+def outcomes(ran: Ran) -> list[tuple[int, str, int]]:
+    return [(p["partition"], p["outcome"], p["leader"]) for p in ran.document["partitions"]]
+
+
+def kafka_reassign_partitions(lab: Lab, *arguments: str) -> str:
+    command = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    java = [lab.java.path, "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, lab.jars.paths))]
+    return subprocess.run(
+        [*java, command, "--bootstrap-server", lab.bootstrap_server, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout

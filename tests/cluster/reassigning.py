@@ -135,6 +135,10 @@ class Reassigning(Commands):
         return str(path)
 
     @property
+    def bootstrap_server(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
     def kept(self) -> Journal:
         return journal("fake", {"XDG_STATE_HOME": str(self.state)})
 

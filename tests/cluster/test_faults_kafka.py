@@ -1,107 +1,125 @@
 """Operators' commands while a broker is paused or the only controller is gone, on real brokers."""
 
-import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 
 import pytest
+from commands import OnLab
 from confluent_kafka.admin import AdminClient, NewTopic
 from on_lab import Kipctl, Ran, in_sync, wait_until_everywhere
 
-from kipctl.lab.cluster import Lab
+from kipctl.lab.cluster import Lab, take_down
+from kipctl.lab.properties import LabSpec
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 CONTROLLER = 101
-# A paused broker stays listed until its session is over: long enough to be looked at.
-SESSION = (("broker.session.timeout.ms", "600000"),)
 
 
-@pytest.fixture
-def faulty(make_lab: Callable[..., Lab]) -> Lab:
-    """A lab of three brokers, with a topic of three partitions."""
-    lab = make_lab(name="faulty", config=SESSION)
+@pytest.fixture(scope="module")
+def faulty(guard: None) -> Iterator[Lab]:
+    """A lab of its own (as of make_lab), with two topics of three partitions.
+
+    A paused broker stays listed until its session is over: long enough to be looked at.
+    """
+    session = (("broker.session.timeout.ms", "600000"),)
+    lab = Lab.up(LabSpec(name="faulty", c1_only=True, config=session), lambda text: None)
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     replicas = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
-    admin.create_topics([NewTopic("t", len(replicas), replica_assignment=replicas)])["t"].result()
+    topics = [NewTopic(name, len(replicas), replica_assignment=replicas) for name in ("t", "u")]
     with Cluster(lab.bootstrap_server) as cluster:
-        wait_until_everywhere(cluster, "t", in_sync)
-    return lab
+        for name, made in admin.create_topics(topics).items():
+            made.result()
+            wait_until_everywhere(cluster, name, in_sync)
+    yield lab
+    take_down("faulty")
 
 
 @pytest.fixture
-def on_faulty(faulty: Lab, kipctl: Kipctl) -> Kipctl:
+def timeout_s() -> float:
+    """For each request: only who is paused, or has no controller, takes so long."""
+    return 8.0
+
+
+@pytest.fixture
+def kipctl(
+    faulty: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timeout_s: float
+) -> Kipctl:
     """Command lines on it; they are told of brokers 1 and 2."""
-    servers = ",".join(faulty.bootstrap_server.split(",")[:2])
-    return lambda *words: kipctl(*words, "--bootstrap-server", servers)
+    for module in ("cli.brokers", "cli.inspect_metadata", "cli.wait"):
+        monkeypatch.setattr(f"kipctl.{module}.TIMEOUT_S", timeout_s)
+    monkeypatch.setattr("kipctl.cluster.metadata_convergence.CONNECTION_TIMEOUT_S", timeout_s)
+    monkeypatch.setattr(Cluster.__init__, "__defaults__", ("kipctl", timeout_s))
+    servers = faulty.bootstrap_server.rpartition(",")[0]
+    return OnLab(servers, tmp_path).kipctl
 
 
-@contextmanager
-def begun(kipctl: Kipctl, *words: str) -> Iterator[list[Ran]]:
-    """The command runs meanwhile; at the end it is waited for, and what it left behind is there."""
-    found: list[Ran] = []
-    thread = threading.Thread(target=lambda: found.append(kipctl(*words)))
-    thread.start()
-    try:
-        yield found
-    finally:
-        thread.join()
+def at_once(kipctl: Kipctl, **commands: tuple[str, int | tuple[int, ...]]) -> dict[str, Ran]:
+    """What each of these leaves behind, by its name here: they wait for the same."""
+    with ThreadPoolExecutor(len(commands)) as pool:
+        running = {
+            name: pool.submit(partial(kipctl, words, status=status))
+            for name, (words, status) in commands.items()
+        }
+        return {name: one.result() for name, one in running.items()}
 
 
-def findings(kipctl: Kipctl) -> dict[str, str]:
-    ran = kipctl("inspect", "brokers", "-o", "json")
-    assert ran.status == 0, ran.err
-    found: list[dict[str, Any]] = json.loads(ran.out)["findings"]
-    return {one["what"]: one["severity"] for one in found}
+def whats(ran: Ran) -> list[str]:
+    return [one["what"] for one in ran.document["findings"]]
 
 
 def test_a_paused_broker_is_not_taken_for_one_that_knows(
-    faulty: Lab, on_faulty: Kipctl, monkeypatch: pytest.MonkeyPatch
+    faulty: Lab, kipctl: Kipctl, timeout_s: float
 ) -> None:
-    monkeypatch.setattr("kipctl.cli.brokers.TIMEOUT_S", 8.0)
-    monkeypatch.setattr("kipctl.cluster.metadata_convergence.CONNECTION_TIMEOUT_S", 8.0)
     faulty.pause(3)
-
+    ran = at_once(
+        kipctl,
+        wait=("wait --until in-sync,converged --timeout 3", 6),
+        brokers=("inspect brokers -o json", 0),
+        metadata=("inspect metadata --topic t -o json", 0),
+        reassign=("reassign --leader u-0=2 --yes -o json", 0),
+    )
     # The wait between two restarts is not over, though every partition is in sync.
-    ran = on_faulty("wait", "--until", "in-sync,converged", "--timeout", "3")
-    assert ran.status == 6, ran.out
-    assert "broker 3 does not answer" in ran.err
-
-    (silent,) = [what for what in findings(on_faulty) if "does not answer" in what]
+    assert "broker 3 does not answer" in ran["wait"].err
+    (silent,) = [what for what in whats(ran["brokers"]) if "does not answer" in what]
     assert silent.startswith("Broker 3 is listed as alive and does not answer: ")
-
     # Leaders that the others hold are moved all the same, and who does not know is named.
-    ran = on_faulty("reassign", "--leader", "t-0=2", "--yes", "-o", "json")
-    assert ran.status == 0, ran.err
-    assert json.loads(ran.out)["silent_brokers"] == [3]
+    assert ran["reassign"].document["silent_brokers"] == [3]
+    shown = ran["metadata"].document
+    costs = [(cost["broker"], cost["error"] is None) for cost in shown["costs"]]
+    assert costs == [(1, True), (2, True), (3, False)] * 2
+    assert [broker["error"] is None for broker in shown["brokers"]] == [True, True, False]
+    assert f"did not answer Metadata in {timeout_s:g} s" in shown["brokers"][2]["error"]
+    # It is not asked for again and again.
+    assert (shown["agree"], shown["looks"]) == (False, 1)
 
-    with begun(on_faulty, "wait", "--until", "converged", "--timeout", "300") as ended:
+    with ThreadPoolExecutor(1) as other:
+        waiting = other.submit(kipctl, "wait --until converged --timeout 300")
         faulty.resume(3)
-    assert [ran.status for ran in ended] == [0]
+        waiting.result()
 
 
+# Without a controller brokers look for one with all the processor time that there is.
+@pytest.mark.parametrize("timeout_s", [4.0])
 def test_without_a_controller_it_is_said_and_all_works_again_once_it_is_back(
-    faulty: Lab, on_faulty: Kipctl
+    faulty: Lab, kipctl: Kipctl
 ) -> None:
     faulty.kill(CONTROLLER)
-
-    # Brokers still know what they knew.
-    assert on_faulty("wait", "--until", "in-sync,converged", "--timeout", "60").status == 0
-    ran = on_faulty("wait", "--until", "no-reassignment", "--timeout", "2")
-    assert ran.status in (3, 6), ran.err
-    assert any(
-        what.startswith("What is being reassigned is not known: ") for what in findings(on_faulty)
+    ran = at_once(
+        kipctl,
+        # Brokers still know what they knew.
+        known=("wait --until in-sync,converged --timeout 60", 0),
+        leaders=("inspect leaders --topic t -o json", 0),
+        wait=("wait --until no-reassignment --timeout 2", (3, 6)),
+        brokers=("inspect brokers -o json", 0),
+        reassign=("reassign --leader u-1=1 --yes --timeout 5", (3, 6)),
     )
-    ran = on_faulty("reassign", "--leader", "t-0=2", "--yes", "--timeout", "5")
-    assert ran.status in (3, 6), ran.err
-    leaders = on_faulty("inspect", "leaders", "--topic", "t", "-o", "json")
-    assert leaders.status == 0, leaders.err
+    not_known = "What is being reassigned is not known: "
+    assert any(what.startswith(not_known) for what in whats(ran["brokers"]))
 
     faulty.start(CONTROLLER)
-    ran = on_faulty("wait", "--until", "no-reassignment,converged", "--timeout", "120")
-    assert ran.status == 0, ran.err
-    assert not any("is not known" in what for what in findings(on_faulty))
-    ran = on_faulty("reassign", "--leader", "t-0=3", "--yes")
-    assert ran.status == 0, ran.err
+    kipctl("wait --until no-reassignment,converged --timeout 120")
+    assert not any("is not known" in what for what in whats(kipctl("inspect brokers -o json")))
+    kipctl("reassign --leader u-1=3 --yes")

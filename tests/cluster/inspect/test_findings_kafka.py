@@ -1,6 +1,5 @@
 """`kipctl inspect brokers` on real clusters: what it says is so, and its own requests add up."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -38,9 +37,8 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     make_topic("a-lonely-topic", [[1]])
-    ran = kipctl("inspect", "brokers", "-o", "json")
-    assert ran.status == 0, ran.err
-    shown = json.loads(ran.out)
+    ran = kipctl("inspect brokers -o json")
+    shown = ran.document
     assert [(b["broker"], b["rack"], b["release"], b["answers"]) for b in shown["brokers"]] == [
         (number, f"rack-{number}", "4.3", True) for number in (1, 2, 3)
     ]
@@ -64,24 +62,16 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     assert shown["metrics"] == []
     (found,) = [what for what in whats(shown) if "a-lonely-topic" in what]
     assert "partitions with one replica: a-lonely-topic" in found
-    rows = kipctl("inspect", "brokers", "-o", "csv").out.splitlines()
+    rows = kipctl("inspect brokers -o csv").out.splitlines()
     assert "table,Broker,Address,Rack,Kafka,Leaders,Preferred,Not in sync,Needed by,Answers" in rows
     assert f"settings,min.insync.replicas,1,{SETTINGS['min.insync.replicas']!r}" in [
         row.replace('"', "'") for row in rows
     ]
-    first, *others = kipctl("inspect", "brokers", "-o", "plain").out.splitlines()
+    first, *others = kipctl("inspect brokers -o plain").out.splitlines()
     assert first.endswith(" at 3 brokers of Kafka 4.3. Nothing was changed.")
     assert others[0].split(": ")[0] in ("problem", "warning", "note")
     assert "Settings" not in others
-    assert "Settings" in kipctl("inspect", "brokers", "--all", "-o", "plain").out.splitlines()
-
-
-def test_metrics_that_lead_nowhere_end_it_before_anything_is_asked(kipctl: Kipctl) -> None:
-    ran = kipctl("inspect", "brokers", "--metrics-url", "http://127.0.0.1:1/metrics")
-    assert (ran.status, ran.out) == (3, "")
-    assert ran.err.startswith(
-        "kipctl: The metrics at http://127.0.0.1:1/metrics cannot be reached: "
-    )
+    assert "Settings" in kipctl("inspect brokers --all -o plain").out.splitlines()
 
 
 def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
@@ -97,8 +87,7 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
     arguments = ["inspect", "brokers", "--bootstrap-server", lab.bootstrap_server, "-o", "json"]
     arguments += [word for url in lab.metrics_urls for word in ("--metrics-url", url)]
     ran = kipctl(*arguments)
-    assert ran.status == 0, ran.err
-    shown = json.loads(ran.out)
+    shown = ran.document
     assert {broker["release"] for broker in shown["brokers"]} == {"4.3.1"}
     for metrics in shown["metrics"]:
         new = counts(metrics["after"]["requests"]) - counts(metrics["before"]["requests"])
@@ -120,8 +109,8 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
 
     # Each broker is asked as if it led once, with a batch that it cannot append.
     before = {url: scrape(url).errors for url in lab.metrics_urls}
-    ran = kipctl("inspect", "hints", "--bootstrap-server", lab.bootstrap_server, "-o", "json")
-    assert json.loads(ran.out)["hinting"] == 3
+    ran = kipctl("inspect hints --bootstrap-server", lab.bootstrap_server, "-o json")
+    assert ran.document["hinting"] == 3
     for url in lab.metrics_urls:
         errors = scrape(url).errors
         refused = Counter(errors) - Counter(before[url])
@@ -133,8 +122,7 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
             brokers, "t", lambda seen: all(set(p.isr) == {1, 2} for p in seen.partitions)
         )
     ran = kipctl(*arguments)
-    assert ran.status == 0, ran.err
-    found = whats(json.loads(ran.out))
+    found = whats(ran.document)
     assert found[:2] == [
         "problem: Broker 3 is not alive, and 6 partitions have a replica on it.",
         "warning: 6 partitions have replicas out of sync, and just min.insync.replicas left: t-0,"
@@ -152,11 +140,10 @@ def test_brokers_count_what_was_sent_and_one_that_stops_is_found(
             brokers, "t", lambda seen: all(set(p.isr) == {1} for p in seen.partitions)
         )
     ran = kipctl(*arguments)
-    assert ran.status == 0, ran.err
     assert (
         "note: 6 partitions have eligible leader replicas (KIP-966) out of sync, on broker 2: t-0,"
         " t-1, t-2 and 3 more."
-    ) in whats(json.loads(ran.out))
+    ) in whats(ran.document)
 
 
 def test_throttles_and_cordoned_directories_that_stayed_are_found(
@@ -186,9 +173,8 @@ def test_throttles_and_cordoned_directories_that_stayed_are_found(
     }
 
     def found() -> set[str]:
-        ran = kipctl("inspect", "brokers", "-o", "json")
-        assert ran.status == 0, ran.err
-        return expected & set(whats(json.loads(ran.out)))
+        ran = kipctl("inspect brokers -o json")
+        return expected & set(whats(ran.document))
 
     assert found() == set()
     try:

@@ -21,6 +21,7 @@ from kipctl.cluster.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LE
 from kipctl.protocol.describe_configs import ResourceType
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
 
 ORDERS_0, ORDERS_1 = PartitionId("orders", 0), PartitionId("orders", 1)
@@ -400,3 +401,12 @@ def test_what_is_being_reassigned_may_be_unknown(one_broker: Reassigning) -> Non
     whats = [found["what"] for found in shown["findings"]]
     unknown = "What is being reassigned is not known: The cluster does not list"
     assert any(what.startswith(unknown) for what in whats)
+
+
+def test_metrics_that_lead_nowhere_end_it_before_anything_is_asked(fake: Reassigning) -> None:
+    ran = fake.kipctl("inspect brokers --metrics-url http://127.0.0.1:1/metrics", status=3)
+    assert ran.out == ""
+    assert {type(request) for request in fake.broker.requests()} <= {MetadataRequest}
+    assert ran.err.startswith(
+        "kipctl: The metrics at http://127.0.0.1:1/metrics cannot be reached: "
+    )

@@ -1,28 +1,20 @@
 """What `inspect hints` says of brokers that no released Kafka is: drafts, and older ones."""
 
-import io
-import json
 from pathlib import Path
 
 import pytest
+from commands import OnLab
 from fake_broker import VERSIONS, FakeCluster
+from on_lab import Ran
+from reassigning import Reassigning
 
-from kipctl.cli.app import run
-from kipctl.cli.environment import Environment
+from kipctl.cluster.snapshot import PartitionId
 
 DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
 
 
-def inspected(cluster: FakeCluster, directory: Path, output: str = "json") -> str:
-    environment = Environment(
-        stdin=io.StringIO(),
-        stdout=io.StringIO(),
-        stderr=io.StringIO(),
-        variables={"XDG_STATE_HOME": str(directory)},
-    )
-    arguments = ["inspect", "hints", "--bootstrap-server", cluster.bootstrap_server, "-o", output]
-    assert run(arguments, environment) == 0, environment.stderr.getvalue()
-    return environment.stdout.getvalue()
+def hints(cluster: FakeCluster, output: str = "json") -> Ran:
+    return OnLab(cluster.bootstrap_server, Path("/nowhere")).kipctl("inspect hints -o", output)
 
 
 @pytest.fixture
@@ -32,9 +24,9 @@ def old_cluster():
         yield cluster
 
 
-def test_a_draft_is_named_and_counted_apart(old_cluster, tmp_path):
+def test_a_draft_is_named_and_counted_apart(old_cluster):
     old_cluster.draft = True
-    shown = json.loads(inspected(old_cluster, tmp_path))
+    shown = hints(old_cluster).document
     assert (shown["hinting"], shown["drafts"]) == (0, 2)
     first, second = shown["brokers"]
     assert {first["verdict"], second["verdict"]} == {DRAFT}
@@ -44,26 +36,26 @@ def test_a_draft_is_named_and_counted_apart(old_cluster, tmp_path):
     assert old_cluster.records_in_log() == 0
     assert (
         "0 of 2 brokers named a leader. 2 did so only in the form of KIP-951's early draft."
-        in inspected(old_cluster, tmp_path, "plain")
+        in hints(old_cluster, "plain").out
     )
 
 
-def test_a_broker_without_hints_is_too_old(old_cluster, tmp_path):
-    shown = json.loads(inspected(old_cluster, tmp_path))
+def test_a_broker_without_hints_is_too_old(old_cluster):
+    shown = hints(old_cluster).document
     assert (shown["hinting"], shown["drafts"]) == (0, 0)
     assert {broker["verdict"] for broker in shown["brokers"]} == {"too old for hints"}
     assert {broker["hint_leader"] for broker in shown["brokers"]} == {None}
 
 
-def test_the_form_that_was_adopted_is_no_draft(tmp_path):
+def test_the_form_that_was_adopted_is_no_draft():
     with FakeCluster(partitions=2) as cluster:
         cluster.draft = True
-        shown = json.loads(inspected(cluster, tmp_path))
+        shown = hints(cluster).document
     assert (shown["hinting"], shown["drafts"]) == (2, 0)
     assert {broker["verdict"] for broker in shown["brokers"]} == {"hint agrees with Metadata"}
 
 
-def test_metadata_that_is_behind_a_move_is_asked_again(tmp_path):
+def test_metadata_that_is_behind_a_move_is_asked_again():
     """As just after a rotation: brokers know of it before the Metadata of the one that is asked."""
     with FakeCluster(partitions=2) as cluster:
         cluster.shown = dict(cluster.leaders)
@@ -75,17 +67,18 @@ def test_metadata_that_is_behind_a_move_is_asked_again(tmp_path):
                 cluster.shown = None
 
         cluster.on_metadata = catch_up
-        shown = json.loads(inspected(cluster, tmp_path))
+        shown = hints(cluster).document
     assert shown["hinting"] == 2
     assert {broker["verdict"] for broker in shown["brokers"]} == {"hint agrees with Metadata"}
     assert [broker["asked"] for broker in shown["brokers"]] == ["t-0", "t-1"]
 
 
-def test_metadata_that_stays_behind_is_named(tmp_path):
+@pytest.mark.usefixtures("clock")
+def test_metadata_that_stays_behind_is_named():
     with FakeCluster(partitions=1, brokers=3) as cluster:
         cluster.shown = dict(cluster.leaders)
         cluster.move(0, 2)
-        shown = json.loads(inspected(cluster, tmp_path))
+        shown = hints(cluster).document
         port = cluster.brokers[1].port
     verdicts = [broker["verdict"] for broker in shown["brokers"]]
     assert verdicts == [
@@ -98,3 +91,25 @@ def test_metadata_that_stays_behind_is_named(tmp_path):
         "CORRUPT_MESSAGE",
         f"Metadata: 1 epoch 5 127.0.0.1:{port}",
     ]
+
+
+REPLICAS = {PartitionId("t", 0): (1, 2)}
+
+
+def test_without_a_topic_or_led_by_one_alone_no_broker_can_be_asked(fake: Reassigning) -> None:
+    fake.broker.versions = {**fake.broker.versions, 0: (0, 13), 1: (4, 18)}
+    fake.brokers = (1,)
+    assert fake.kipctl("inspect hints").out.splitlines()[0] == (
+        "No broker could be asked: it takes a partition that another broker leads."
+    )
+    fake.partitions = {}
+    assert fake.kipctl("inspect hints").out.splitlines()[0] == (
+        "No broker could be asked, as no topic is shown apart from internal ones:"
+        " there is none, or this user may not see it."
+    )
+
+
+def test_without_racks_there_is_no_replica_to_choose(fake: Reassigning) -> None:
+    ran = fake.kipctl("inspect replica-selection", status=4)
+    assert ran.out == ""
+    assert "No broker of the cluster has a rack" in ran.err

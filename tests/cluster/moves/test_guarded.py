@@ -357,7 +357,7 @@ def test_the_canarys_leaders_move_along_and_are_no_part_of_the_plan(
     fake: Suffering, batch: int, own: int
 ) -> None:
     fake.partitions |= {PartitionId(OWN_TOPIC, n): Held((1, 2), 1) for n in range(4)}
-    with Cluster(Access(f"127.0.0.1:{fake.port}"), "test") as cluster:
+    with Cluster(Access(fake.bootstrap_server), "test") as cluster:
         asked = read_guard(GuardOptions(["p99 > 1s"]), moves_along=True)
         watched = guarded(Environment(), cluster, asked)
         now = take_snapshot(cluster)

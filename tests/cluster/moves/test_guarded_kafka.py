@@ -1,7 +1,5 @@
 """Guards that are certainly crossed, on real brokers: nothing begins, or it is all undone."""
 
-import json
-
 import pytest
 from no_own_topics import await_no_own_topics
 from on_lab import Kipctl, MakeTopic, leaders_of
@@ -11,20 +9,17 @@ from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 
-IMPATIENT = ("--guard-patience", "1s", "--guard-quiet", "1s", "--yes", "-o", "json")
+IMPATIENT = "--guard-patience 1s --guard-quiet 1s --yes -o json"
 
 
 def test_what_is_crossed_from_the_first_begins_nothing(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     make_topic("held-up", [[1, 2], [2, 3]])
-    ran = kipctl(
-        "reassign", "--rotate", "--topic", "held-up", "--guard", "offline >= 0", *IMPATIENT
-    )
-    assert ran.status == 4
+    ran = kipctl("reassign --rotate --topic held-up --guard 'offline >= 0'", IMPATIENT, status=4)
     assert "Nothing was changed." in ran.err
     assert leaders_of(cluster, "held-up") == [1, 2]
-    assert json.loads(ran.out)["guard"]["given_up"] is True
+    assert ran.document["guard"]["given_up"] is True
 
 
 def test_waits_for_moved_leaders_are_noticed_and_the_change_is_undone(
@@ -34,12 +29,13 @@ def test_waits_for_moved_leaders_are_noticed_and_the_change_is_undone(
     make_topic("guarded-waits", [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]])
     before = take_snapshot(cluster, ["guarded-waits"])
     ran = kipctl(
-        *("reassign", "--rotate", "--topic", "guarded-waits", "--batch", "1", "--between", "2s"),
-        *("--guard", "moved-wait p50 > 0ms", "--guard-action", "rollback", *IMPATIENT),
+        "reassign --rotate --topic guarded-waits --batch 1 --between 2s",
+        "--guard 'moved-wait p50 > 0ms' --guard-action rollback",
+        IMPATIENT,
+        status=5,
     )
-    assert ran.status == 5, ran.err
     assert "Given up after 1 s of patience: the guard is crossed: moved-wait p50 > 0ms" in ran.err
-    told = json.loads(ran.out)
+    told = ran.document
     assert (told["state"], told["rolled_back"]) == ("undone", True)
     assert told["counts"]["done"] > 0
     assert told["guard"]["conditions"][0]["worst"] > 0
@@ -53,10 +49,6 @@ def test_elections_stop_where_it_is_crossed(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic
 ) -> None:
     make_topic("astray", [[1, 2], [2, 3]])
-    ran = kipctl(
-        *("elect", "preferred", "--topic", "astray", "--dry-run", "-o", "json"),
-        *("--guard", "under-min-isr > 0"),
-    )
-    assert ran.status == 0, ran.err
-    seen = json.loads(ran.out)["guard"]["conditions"][0]
+    ran = kipctl("elect preferred --topic astray --dry-run -o json --guard 'under-min-isr > 0'")
+    seen = ran.document["guard"]["conditions"][0]
     assert (seen["last"], seen["looks"], seen["crossed"]) == (0.0, 1, 0)

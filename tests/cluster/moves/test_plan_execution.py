@@ -147,7 +147,7 @@ def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
 ) -> None:
     said: list[str] = []
     fake.partitions = {T0: Held((1, 2), 1)}
-    with Cluster(f"127.0.0.1:{fake.port}") as cluster:
+    with Cluster(fake.bootstrap_server) as cluster:
         before = take_snapshot(cluster)
         command = ("perf", "produce", "--during", "rotate", "--topic", "t")
         with journaled_action(
@@ -167,7 +167,7 @@ def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
 def test_what_others_move_meanwhile_is_not_moved_back(fake: Reassigning) -> None:
     moved, turned = T0, PartitionId(T0.topic, 1)
     fake.partitions = {moved: Held((1, 2, 3), 1), turned: Held((1, 2, 3), 1)}
-    with Cluster(f"127.0.0.1:{fake.port}") as cluster:
+    with Cluster(fake.bootstrap_server) as cluster:
         before = take_snapshot(cluster)
         with journaled_action(cluster, fake.kept, before, lambda _: None, copies=False):
             fake.partitions = {moved: Held((4, 2, 3), 4), turned: Held((2, 3, 1), 2)}
@@ -221,7 +221,7 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
 
 
 def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on(fake: Reassigning) -> None:
-    with Cluster(f"127.0.0.1:{fake.port}") as cluster, pytest.raises(TimedOutError) as error:
+    with Cluster(fake.bootstrap_server) as cluster, pytest.raises(TimedOutError) as error:
         await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
     assert error.value.what == (
         "1 partition is no longer being reassigned, and Metadata shows 1 of them otherwise than"

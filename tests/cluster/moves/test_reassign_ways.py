@@ -1,5 +1,7 @@
 """`kipctl reassign` by a way to plan: what each leaves on a cluster, says, and asks."""
 
+from pathlib import Path
+
 import pytest
 from reassigning import Held, Reassigning
 
@@ -101,3 +103,29 @@ def test_a_factor_below_min_insync_replicas_is_left_alone(fake: Reassigning) -> 
 def test_one_way_at_a_time(fake: Reassigning) -> None:
     ran = fake.kipctl("reassign --drain 3 --rack-aware --yes", status=2)
     assert "--drain and --rack-aware exclude one another" in ran.err
+
+
+def test_topics_that_cannot_rotate(fake: Reassigning) -> None:
+    fake.partitions = {
+        PartitionId("solo", 0): Held((1,), 1),
+        PartitionId("pair", 0): Held((1, 2), 1),
+    }
+    ran = fake.kipctl("reassign --rotate --topic solo --yes", status=4)
+    assert "solo-0: it has too few replicas to rotate (1)" in ran.err
+    ran = fake.kipctl("reassign --rotate --topic '*o*' --topic pair --yes")
+    assert "1 is left alone" in ran.err
+    assert list(fake.leaders().values()) == [1, 2]
+
+
+def test_wrong_topics_and_plans_change_nothing(fake: Reassigning) -> None:
+    fake.kipctl("reassign --rotate --topic nowhere --yes", status=2)
+    file = Path(fake.plan_file({T[0]: (1, 9)}))
+    wrong = {
+        file.read_text(): "partitions[0]: t-0: broker 9 is not alive",
+        '{"partitions": [': "line 1 column 17: this is not JSON",
+        file.read_text().replace('"t"', '"nowhere"'): "partitions[0]: there is no topic 'nowhere'",
+    }
+    for content, problem in wrong.items():
+        file.write_text(content)
+        assert problem in fake.kipctl(f"reassign --plan {file} --yes", status=2).err
+    assert fake.altered == []

@@ -654,6 +654,7 @@ class TestJournalOfCommands:
         fake.kipctl(ROTATE)
         ran = fake.kipctl("reassign --rollback", status=2)
         assert "Roll back 10 partitions?" in ran.err
+        assert "Repeat with --yes" in ran.err
         assert "kipctl reassign --rotate --topic t --yes, by " in ran.err
         assert "(less than a minute ago, entry " in ran.err
 

@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 
 import pytest
+from campaigns import as_many, campaign, chance
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, PartitionMetadata
 from on_lab import in_sync, wait_until_everywhere
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.kafka
 TOPIC, PARTITIONS = "waited-for", 6
 SCRIPT = r"""
 set -eu
-for broker in 1 2 3; do
+for broker in $BROKERS; do
     pid=$(sed 's/ .*//' "$FOLDER/broker-$broker/process")
     kill -TERM "$pid"
     while grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$pid/status" 2>/dev/null; do
@@ -62,8 +63,13 @@ def lacking(partitions: list[PartitionMetadata]) -> list[PartitionMetadata]:
     return [one for one in partitions if sorted(one.isrs) != sorted(one.replicas)]
 
 
-@pytest.mark.timeout(600)
-def test_a_script_that_restarts_brokers_is_never_let_on_early_and_never_stuck(lab: Lab) -> None:
+@campaign
+@pytest.mark.timeout(3600)
+def test_a_script_that_restarts_brokers_is_never_let_on_early_and_never_stuck(
+    struck_lab: Lab,
+) -> None:
+    lab, drawn = struck_lab, chance("restarted")
+    restarted = [drawn.randint(1, 3) for _ in range(as_many(1, 10))]
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     replicas = [[n % 3 + 1, (n + 1) % 3 + 1, (n + 2) % 3 + 1] for n in range(PARTITIONS)]
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, replica_assignment=replicas)])[TOPIC].result()
@@ -71,6 +77,7 @@ def test_a_script_that_restarts_brokers_is_never_let_on_early_and_never_stuck(la
         wait_until_everywhere(cluster, TOPIC, in_sync)
     variables = os.environ | {
         "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
+        "BROKERS": " ".join(map(str, restarted)),
         "FOLDER": str(lab.folder),
         "NAME": lab.name,
         "PYTHON": sys.executable,
@@ -110,5 +117,5 @@ def test_a_script_that_restarts_brokers_is_never_let_on_early_and_never_stuck(la
             script.stdin.flush()
         script.stdin.close()
         assert script.wait() == 0
-    assert seen == ["down", "in-sync", "all"] * 3
+    assert seen == ["down", "in-sync", "all"] * len(restarted)
     admin.delete_topics([TOPIC])[TOPIC].result()
