@@ -2,7 +2,8 @@
 that use the same lab or the same JVM to the same process.
 
 How long each file took is in `durations.json`, written anew by `make durations`. A file that takes
-longer than a unit should is given away function by function.
+longer than a unit should is given away function by function, unless they share what a fixture of
+the file made.
 """
 
 import json
@@ -47,9 +48,13 @@ ROLES = (
 
 
 @cache
+def text_of(file: str) -> str:
+    return (TESTS.parent / file).read_text(encoding="utf-8")
+
+
 def kind_of(file: str) -> Kind:
     """By the markers and fixtures that the file names."""
-    text = (TESTS.parent / file).read_text(encoding="utf-8")
+    text = text_of(file)
     if "mark.kafka" in text and re.search(r"\bsecured_lab\b", text):
         return Kind.SECURED
     if "mark.spark" in text:
@@ -70,7 +75,9 @@ class Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, rest = nodeid.partition("::")
-        if self._durations.get(file, 0) > LONG_S:
+        # A second process, or the same one later, would make a module's fixtures again.
+        is_shared = 'scope="module"' in text_of(file)
+        if self._durations.get(file, 0) > LONG_S and not is_shared:
             return f"{file}::{rest.partition('[')[0]}"
         return file
 

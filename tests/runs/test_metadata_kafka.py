@@ -90,15 +90,3 @@ def test_requests_topics_and_bytes_are_those_that_brokers_count(
 
     with Cluster(lab.bootstrap_server) as cluster:
         await_no_own_topics(cluster)
-
-
-def test_an_idle_time_that_kafka_does_not_take_is_refused_before_anything_is_done() -> None:
-    ran = in_this_process(
-        *("perf", "metadata", "--command-property", "metadata.max.idle.ms=4999"),
-        *("--bootstrap-server", "127.0.0.1:1"),
-    )
-    assert (ran.status, ran.out) == (2, "")
-    assert ran.err == (
-        "kipctl: Property metadata.max.idle.ms='4999' has a wrong value:"
-        " it must be at least 5000.\n"
-    )

@@ -12,14 +12,10 @@ from one_process import Kipctl
 from processes import started
 
 from kipctl.cluster.topics import (
-    LATEST,
     await_no_topics,
     await_topic,
-    await_topics,
     create_topics,
     delete_topics,
-    offsets,
-    topic_ids,
     topics_named,
 )
 from kipctl.lab.cluster import Lab
@@ -104,19 +100,6 @@ def test_a_run_with_rotations_prints_one_object_and_records_what_adds_up(
     events = recorded.read("events").to_pylist()
     seen = {(e["partition"], e["seen_by"]) for e in events if e["kind"] == "leader seen"}
     assert len(seen) == 12 * 3
-
-
-def test_plain_output_ends_with_the_line_of_kafkas_own_tool(kipctl: Kipctl) -> None:
-    ran = kipctl(
-        f"{PRODUCE} --num-records 3000 --throughput -1 --partitions 3 "
-        "--warmup-records 1000 --reporting-interval 50 --print-metrics",
-    )
-    assert ran.status == 0, ran.err
-    total, steady = ran.out.splitlines()[-2:]
-    assert KAFKA_LINE.match(total)
-    assert total.startswith("3000 records sent")
-    assert steady.startswith("2000 steady state records sent")
-    assert "latency_ms.p999" in ran.out
 
 
 def test_values_are_of_the_payload_file_and_what_a_topic_holds_is_added_to_by_force_alone(
@@ -204,24 +187,7 @@ def test_two_runs_at_the_same_time_have_a_topic_each(
     await_no_own_topics(cluster)
 
 
-def test_a_topic_that_only_has_kipctls_name_is_left_as_it_is(
-    lab: Lab, cluster: Cluster, kipctl: Kipctl
-) -> None:
-    create_topics(lab.bootstrap_server, ["kipctl-perf"], 1, 1)
-    before = await_topics(cluster, ["kipctl-perf"])
-    try:
-        words = "perf produce --num-records 10 --throughput -1 --record-size 10 --partitions 1"
-        for named in ("", " --topic kipctl-perf"):
-            ran = kipctl(words + named)
-            assert ran.status == 0, ran.err
-        assert topic_ids(cluster, ["kipctl-perf"]) == before
-        assert sum(offsets(cluster, "kipctl-perf", LATEST).values()) == 10
-    finally:
-        delete_topics(lab.bootstrap_server, ["kipctl-perf"])
-    await_no_own_topics(cluster)
-
-
-def test_strict_refuses_few_moves_and_a_busy_machine(
+def test_strict_refuses_few_moves_and_a_busy_machine_after_the_lines_of_kafkas_own_tool(
     kipctl: Kipctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ticks = iter([CpuTimes(0, 0), CpuTimes(97, 100)])
@@ -229,7 +195,8 @@ def test_strict_refuses_few_moves_and_a_busy_machine(
     folder = tmp_path / "run"
     ran = kipctl(
         f"{PRODUCE} --throughput 200 --strict --num-records 400 --partitions 3 --during rotate "
-        f"--every 0.5 --count 1 --record {folder}",
+        f"--every 0.5 --count 1 --warmup-records 100 --reporting-interval 50 --print-metrics "
+        f"--record {folder}",
     )
     assert ran.status == 7, ran.err
     assert "moved leaders were met, 20 are wanted" in ran.err
@@ -238,6 +205,11 @@ def test_strict_refuses_few_moves_and_a_busy_machine(
         r"Moved leaders: \d+ of 3 were met.*\.\n(.*\n)*400 of 400 records sent were", ran.out
     )
     assert ran.out.index("Read with care") < ran.out.index("latency, from the intended")
+    total, steady = ran.out.splitlines()[-2:]
+    assert KAFKA_LINE.match(total)
+    assert total.startswith("400 records sent")
+    assert steady.startswith("300 steady state records sent")
+    assert "latency_ms.p999" in ran.out
     assert any("20 are wanted" in doubt for doubt in Run(folder).description["summary"]["doubts"])
 
 
