@@ -23,6 +23,7 @@ from kipctl.lab.security import Security
 if TYPE_CHECKING:
     from one_process import OneProcess
     from pyspark.sql import SparkSession
+    from spark_cluster import SparkCluster
 
     from kipctl.lab.jars import KafkaJars
 
@@ -206,12 +207,19 @@ def make_lab(guard: None) -> Iterator[MakeLab]:
 
 
 @pytest.fixture(scope="session")
-def spark_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Spark standalone master with two workers of one core each."""
+def cluster_of_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkCluster"]:
+    """A Spark standalone master with two workers of one core each; a test that kills some starts
+    as many."""
     from spark_cluster import spark_cluster
 
     with spark_cluster(tmp_path_factory.mktemp("spark-cluster")) as cluster:
-        yield cluster.master
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def spark_master(cluster_of_spark: "SparkCluster") -> str:
+    """Its URL."""
+    return cluster_of_spark.master
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,22 @@
 """A Spark standalone cluster on loopback: a master and workers of one core, any to be killed."""
 
+import itertools
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
 
 SPARK_HOME = Path(pyspark.__file__).parent
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
+_REGISTERED = re.compile(r"Successfully registered with master")
 _TIMEOUT_S = 300
 
 _LEVELS = """
@@ -27,13 +29,16 @@ appender.err.layout.type = PatternLayout
 appender.err.layout.pattern = %d %p %c{1}: %m%n%ex
 """
 
-# Its input ends when the test session does, however that ends: then the cluster ends too.
+# Its input names daemons that start, and once more those that were killed. It ends when the test
+# session does, however that ends: then the cluster ends too.
 _GUARD = """
 import os, signal, sys
-sys.stdin.read()
-for pid in sys.argv[1:]:
+pids = set()
+for line in sys.stdin:
+    pids ^= {int(line)}
+for pid in pids:
     try:
-        os.kill(int(pid), signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
 """
@@ -50,64 +55,87 @@ class Worker:
         """The logs of the executors that it has started, whether they live or not."""
         return set(self.folder.glob("app-*/*/stderr"))
 
-    def kill(self) -> None:
-        """As when its machine's power fails: the worker and its executors are gone at once."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass
 class SparkCluster:
-    """The master's address, and the workers."""
+    """The master's address, and the workers that live. Their files are in the folder."""
 
-    master: str
-    workers: tuple[Worker, ...]
+    folder: Path
+    ends: ExitStack
+    guard: "subprocess.Popen[str]"
+    master: str = ""
+    workers: list[Worker] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def executors(self) -> set[Path]:
-        """The logs of all executors so far."""
-        return {log for worker in self.workers for log in worker.executors()}
+    def start_master(self) -> None:
+        _, log = self._daemon("master", "org.apache.spark.deploy.master.Master")
+        self.master = _line(log, _STARTED)[1]
 
-    def worker_of_new_executor(self, wanted: str, known: set[Path]) -> Worker:
-        """Wait until an executor that is not `known` has logged what matches: its worker."""
+    def start_workers(self, number: int) -> None:
+        """Start them, and wait until the master knows them."""
+        logs = []
+        for at in itertools.islice(self._numbers, number):
+            name = f"worker-{at}"
+            process, log = self._daemon(name, "org.apache.spark.deploy.worker.Worker", self.master)
+            self.workers.append(Worker(process, self.folder / name))
+            logs.append(log)
+        for log in logs:
+            _line(log, _REGISTERED)
+
+    def kill(self, worker: Worker) -> None:
+        """As when its machine's power fails: the worker and its executors are gone at once."""
+        os.killpg(worker.process.pid, signal.SIGKILL)
+        self.workers.remove(worker)
+        self._end(worker.process)
+
+    def logged(self) -> dict[Path, int]:
+        """How long the logs of executors are by now."""
+        return {log: log.stat().st_size for worker in self.workers for log in worker.executors()}
+
+    def worker_that_logs(self, wanted: str, since: Mapping[Path, int]) -> Worker:
+        """Wait until an executor has logged what matches, after what was `logged`: its worker."""
         deadline = time.monotonic() + _TIMEOUT_S
         while True:
             for worker in self.workers:
-                for log in worker.executors() - known:
-                    if re.search(wanted, log.read_text(errors="replace")):
+                for log in worker.executors():
+                    text = log.read_bytes()[since.get(log, 0) :].decode(errors="replace")
+                    if re.search(wanted, text):
                         return worker
-            assert time.monotonic() < deadline, f"no new executor has logged {wanted}"
-            time.sleep(0.01)
+            assert time.monotonic() < deadline, f"no executor has logged {wanted}"
+            time.sleep(0.05)
+
+    def _daemon(self, name: str, *arguments: str) -> "tuple[subprocess.Popen[bytes], Path]":
+        daemon, log = _daemon(self.folder, name, arguments)
+        self.ends.callback(self._end, daemon)
+        self._tell_guard(daemon.pid)
+        return daemon, log
+
+    def _end(self, daemon: "subprocess.Popen[bytes]") -> None:
+        if daemon.returncode is None:
+            daemon.kill()
+            daemon.wait()
+            self._tell_guard(daemon.pid)
+
+    def _tell_guard(self, pid: int) -> None:
+        print(pid, file=self.guard.stdin, flush=True)
 
 
 @contextmanager
 def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
     """A master and its workers, which keep their files in the folder."""
     with ExitStack() as ends:
-        daemons: list[subprocess.Popen[bytes]] = []
-
-        def start(name: str, *arguments: str) -> Path:
-            daemon, log = _daemon(folder, name, arguments)
-            daemons.append(daemon)
-            ends.callback(daemon.wait)
-            ends.callback(daemon.kill)
-            return log
-
-        log = start("master", "org.apache.spark.deploy.master.Master")
-        master = _line(log, _STARTED)[1]
-        names = [f"worker-{number}" for number in range(workers)]
-        logs = [start(name, "org.apache.spark.deploy.worker.Worker", master) for name in names]
         guard = ends.enter_context(
             subprocess.Popen(
-                [sys.executable, "-c", _GUARD, *(str(daemon.pid) for daemon in daemons)],
+                [sys.executable, "-c", _GUARD],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
+                text=True,
             )
         )
-        assert guard.stdin is not None
-        for log in logs:
-            _line(log, re.compile(r"Successfully registered with master"))
-        machines = zip(daemons[1:], (folder / name for name in names), strict=True)
-        yield SparkCluster(master, tuple(Worker(*machine) for machine in machines))
+        cluster = SparkCluster(folder, ends, guard)
+        cluster.start_master()
+        cluster.start_workers(workers)
+        yield cluster
 
 
 def _daemon(

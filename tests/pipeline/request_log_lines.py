@@ -10,8 +10,13 @@ import gzip
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from kipctl.pipeline.request_log import RequestLog, analyse, read_request_log
 
 DATA = Path(__file__).parent / "data"
 LOGS = ("kafka-4.3.1", "kafka-3.6.2", "transactions-4.3.1")
@@ -30,6 +35,27 @@ def log_lines(name: str) -> list[str]:
         for path in log_files(name)
         for line in gzip.decompress(path.read_bytes()).decode().splitlines()
     ]
+
+
+class Analysed(NamedTuple):
+    """A log as it was read, its document, and how many jobs both took."""
+
+    log: RequestLog
+    document: dict[str, Any]
+    jobs: int
+
+
+@cache
+def analysed_log(spark: SparkSession, name: str) -> Analysed:
+    """Done once for all tests that look at it."""
+    before = _jobs_begun(spark)
+    log = read_request_log(spark, list(map(str, log_files(name))))
+    document = analyse(log)
+    return Analysed(log, document, _jobs_begun(spark) - before)
+
+
+def _jobs_begun(spark: SparkSession) -> int:
+    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
 
 
 def request_of(line: str) -> dict[str, Any]:

@@ -56,8 +56,8 @@ def redirect(second: float, seq: int, took_us: int) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Ten records a second for ten seconds; two rotations, each met by a batch due before it."""
     actions = [
         {
@@ -73,19 +73,40 @@ def folder(tmp_path: Path) -> str:
     batches = [batch(n / 10, 1000, n) for n in range(100)]
     batches[29] = batch(2.9, 600_000, 29)
     batches[69] = batch(6.9, 400_000, 69)
-    write_run(
-        tmp_path / "run",
+    run = write_run(
+        tmp_path_factory.mktemp("runs") / "run",
         {"summary": {"actions": actions}},
         batches=batches,
         redirects=[redirect(3.1, 29, 600_000), redirect(7.1, 69, 400_000)],
     )
-    return str(tmp_path / "run")
+    return str(run.folder)
 
 
-def test_a_period_takes_actions_and_episodes_whole(spark: SparkSession, folder: str) -> None:
-    whole = analyse_runs(spark, [folder])
+LONGEST = Table(
+    "longest",
+    "The longest waits",
+    "batches",
+    by=("run", "partition"),
+    always=("broker",),
+    columns=(Columns(("longest_us",), "from the intended time to the acknowledgement"),),
+    make=lambda source, keys: source.batches.groupBy(*keys).agg(
+        F.expr("max(acked_us - intended_us)").alias("longest_us")
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def document(spark: SparkSession, folder: str) -> dict[str, Any]:
+    """By all keys that there are, with one table more."""
+    question = Question(keys_of(TABLES), window_us=5 * SECOND_US, tables=(*TABLES, LONGEST))
+    return analyse_runs(spark, [folder], question)
+
+
+def test_a_period_takes_actions_and_episodes_whole(
+    spark: SparkSession, folder: str, document: dict[str, Any]
+) -> None:
     part = analyse_runs(spark, [folder], period=parse_period("6.95s", "8s"))
-    assert part["actions"] == [whole["actions"][1]]
+    assert part["actions"] == [document["actions"][1]]
     assert part["actions"][0]["recovery_us"] == 300_000
     assert part["actions"][0]["before_records"] == 19  # one of the 20 was settled later
     # Of the second rotation: it is the one that was met in the period.
@@ -99,8 +120,7 @@ def test_a_period_that_holds_nothing_is_told(spark: SparkSession, folder: str) -
         analyse_runs(spark, [folder], period=parse_period("100s", None))
 
 
-def test_every_dimension_is_one_of_some_table(spark: SparkSession, folder: str) -> None:
-    document = analyse_runs(spark, [folder], Question(keys_of(TABLES), window_us=5 * SECOND_US))
+def test_every_dimension_is_one_of_some_table(document: dict[str, Any]) -> None:
     assert {table.name for table in TABLES} <= set(document)
     assert [row["window"] for row in document["latency"] if row["time"] == "service"] == [0, 1]
     rows = document["redirects"]
@@ -110,32 +130,19 @@ def test_every_dimension_is_one_of_some_table(spark: SparkSession, folder: str) 
     ]
 
 
-def test_a_table_is_added_by_declaring_it(spark: SparkSession, folder: str) -> None:
-    longest = Table(
-        "longest",
-        "The longest waits",
-        "batches",
-        by=("run", "partition"),
-        always=("broker",),
-        columns=(Columns(("longest_us",), "from the intended time to the acknowledgement"),),
-        make=lambda source, keys: source.batches.groupBy(*keys).agg(
-            F.expr("max(acked_us - intended_us)").alias("longest_us")
-        ),
-    )
-    tables = (*TABLES, longest)
-    document = analyse_runs(spark, [folder], Question(("partition",), tables=tables))
-    assert document["longest"] == [{"partition": 0, "broker": 1, "longest_us": 600_000}]
-    assert document["tables"]["longest"]["keys"] == ["partition", "broker"]
+def test_a_table_is_added_by_declaring_it(document: dict[str, Any]) -> None:
+    [row] = document["longest"]
+    assert row == {"run": "run", "partition": 0, "broker": 1, "longest_us": 600_000}
+    assert document["tables"]["longest"]["keys"] == ["run", "partition", "broker"]
     shown = analysis_tables(document, ["longest"])
     assert [table.title for table in shown] == ["The longest waits"]
-    assert list(shown[0].titles) == ["partition", "broker", "longest ms"]
-    assert shown[0].rows == (("0", "1", 600.0),)
-    with pytest.raises(UsageError, match="moon"):
-        Question(("moon",), tables=(longest,))
-    with pytest.raises(UsageError, match="topic"):
-        Question(("topic",), tables=(longest,))
+    assert list(shown[0].titles) == ["run", "partition", "broker", "longest ms"]
+    assert shown[0].rows == (("run", "0", "1", 600.0),)
+    for unknown in ("moon", "topic"):
+        with pytest.raises(UsageError, match=unknown):
+            Question((unknown,), tables=(LONGEST,))
     page = "## longest\n\nHow long.\n\nKeys\n\n| column |\n"
-    assert written_into(page, (longest,)).splitlines()[4:] == [
+    assert written_into(page, (LONGEST,)).splitlines()[4:] == [
         "Keys for `--by`: `run`, `partition`. Always there: `broker`.",
         "",
         "| column | what it is |",

@@ -1,4 +1,4 @@
-"""`kipctl analyze` as it is used, here and on a Spark cluster."""
+"""`kipctl analyze` as it is used; on a Spark cluster, see test_on_spark_cluster.py."""
 
 import csv
 import io
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from one_process import OneProcess
 from runs import write_run
-from spark_cluster import spark_cluster
 
 from kipctl.errors import ExitStatus
 from kipctl.trace.schema import SCHEMA_VERSION
@@ -22,22 +21,6 @@ from kipctl.trace.store import RUN_FILE
 from kipctl.trace.stored_runs import RUNS_VARIABLE
 
 pytestmark = pytest.mark.spark
-
-
-def analyze(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return python("-m", "kipctl", "analyze", *arguments, **variables)
-
-
-def python(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    hadoop = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
-    own = {name: value for name, value in os.environ.items() if name not in hadoop}
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=own | variables,
-        check=False,
-    )
 
 
 def a_run(folder: Path, records: int = 1000, **description: Any) -> Path:
@@ -59,9 +42,8 @@ def a_run(folder: Path, records: int = 1000, **description: Any) -> Path:
     return folder
 
 
-def test_its_help_says_what_may_be_analysed() -> None:
-    ran = analyze("--help")
-    told = " ".join(ran.stdout.split())
+def test_its_help_says_what_may_be_analysed(kipctl_again: OneProcess) -> None:
+    told = " ".join(kipctl_again("analyze", "--help").out.split())
     assert "kipctl analyze [OPTIONS] {RUN... | request-log PATH...}" in told
     assert "kipctl analyze RUN..." in told
     assert "kipctl analyze request-log PATH..." in told
@@ -71,12 +53,10 @@ def test_tables_json_csv_and_parquet(kipctl_again: OneProcess, tmp_path: Path) -
     store = tmp_path / "store"
     a_run(store / "noon", command="perf produce", started="2026-01-31T12:00:00+00:00")
     saved = tmp_path / "saved"
-    ran = analyze(
-        *("noon", "--output", "json", "--save", saved, "--by", "run,partition"),
-        **{RUNS_VARIABLE: str(store)},
-    )
-    assert ran.returncode == ExitStatus.DONE, ran.stderr
-    document = json.loads(ran.stdout)
+    asked = ("noon", "--output", "json", "--save", saved, "--by", "run,partition")
+    said = kipctl_again("analyze", *asked, **{RUNS_VARIABLE: str(store)})
+    assert said.status == ExitStatus.DONE, said.err
+    document = said.document
     assert document["_command"] == "analyze"
     assert [run["run"] for run in document["runs"]] == ["noon"]
     of_latency = [row for row in document["latency"] if row["time"] == "latency"]
@@ -84,7 +64,7 @@ def test_tables_json_csv_and_parquet(kipctl_again: OneProcess, tmp_path: Path) -
     # Of partition 3: the records 3, 8, ... 998; the 100th of 200 is 498.
     assert (of_latency[3]["p50_us"], of_latency[3]["max_us"]) == (508, 1008)
     assert document["failures"] == []
-    assert "WARN" not in ran.stderr
+    assert "WARN" not in said.err
     read = pq.read_table(saved / "latency").to_pylist()
     assert sorted(read, key=str) == sorted(document["latency"], key=str)
 
@@ -112,19 +92,6 @@ def test_what_ended_early_is_told_and_analysed(kipctl_again: OneProcess, tmp_pat
         "cut failed, and is analysed as it is: Worker 1 of 2 died: its process was killed.",
         "left was interrupted, and is analysed as it is.",
     ]
-
-
-def test_on_a_cluster_of_two_workers_as_here(
-    kipctl_again: OneProcess, spark_master: str, tmp_path: Path
-) -> None:
-    folder = a_run(tmp_path / "run", 5000)
-    here, there = (
-        kipctl_again("analyze", folder, "--output", "json", "--master", master)
-        for master in ("local[2]", spark_master)
-    )
-    assert there.status == ExitStatus.DONE, there.err
-    assert there.document == here.document
-    assert there.document["records"][0]["acknowledged"] == 5000
 
 
 def test_what_is_wrong_with_the_input_is_told_in_three_lines(
@@ -171,19 +138,18 @@ def test_what_is_wrong_with_the_input_is_told_in_three_lines(
 
 
 def test_yarn_without_its_configuration_is_told_in_three_lines(tmp_path: Path) -> None:
-    ran = analyze(a_run(tmp_path / "run", 1), "--master", "yarn")
+    """By a process that has no JVM yet: the one that it starts ends at once."""
+    hadoop = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+    ran = subprocess.run(
+        [sys.executable, "-m", "kipctl", "analyze", a_run(tmp_path / "run", 1), "--master", "yarn"],
+        capture_output=True,
+        text=True,
+        env={name: value for name, value in os.environ.items() if name not in hadoop},
+        check=False,
+    )
     assert ran.returncode == ExitStatus.PIPELINE_FAILED
     assert ran.stdout == ""
     told = [line for line in ran.stderr.splitlines() if not line.startswith("Starting Spark")]
     assert told[0].startswith("kipctl: ")
     assert "HADOOP_CONF_DIR" in ran.stderr
     assert 1 <= len(told) <= 3
-
-
-def test_a_master_without_workers_is_told_in_time(tmp_path: Path) -> None:
-    folder = a_run(tmp_path / "run", 1)
-    (tmp_path / "spark").mkdir()
-    with spark_cluster(tmp_path / "spark", workers=0) as cluster:
-        ran = analyze(folder, "--master", cluster.master, "--start-timeout", "20s")
-    assert ran.returncode == ExitStatus.PIPELINE_FAILED
-    assert "did not give an executor within 20 s" in ran.stderr

@@ -1,8 +1,10 @@
-"""Spark's classes are kept by the first session of a machine, and mapped by the later ones."""
+"""Spark's classes as an archive: whose it is, how it is recorded, and what of others is kept.
+
+That a JVM of Spark's records and maps it is in test_session.py.
+"""
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -98,35 +100,3 @@ def test_the_three_used_last_are_kept(tmp_path: Path) -> None:
         own.keep(a_jvm(f"touch {tmp_path / f'own.{os.getpid()}' / 'own.jsa'}"))
     kept = {path.stem for path in tmp_path.iterdir()}
     assert kept == {"own", "newest", "newer"}
-
-
-_TWO_SESSIONS = """
-import sys
-from pathlib import Path
-from pyspark import SparkContext
-from kipctl.pipeline.session import spark_session
-for number in range(2):
-    told = lambda text: print(number, text, file=sys.stderr)
-    with spark_session("local[1]", told, is_light=bool(number)) as spark:
-        assert spark.range(3).count() == 3
-        jvm = Path(f"/proc/{SparkContext._gateway.proc.pid}")
-        maps = (jvm / "maps").read_text().splitlines()
-        print(number, *{line.split()[-1] for line in maps if "/spark/" in line})
-        print(b"-XX:TieredStopAtLevel=1" in (jvm / "cmdline").read_bytes().split(b"\\0"))
-"""
-
-
-@pytest.mark.spark
-def test_the_first_session_records_what_the_second_maps(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", _TWO_SESSIONS],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"XDG_STATE_HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
-        check=True,
-    )
-    (archive,) = (tmp_path / "kipctl" / "spark").glob("*.jsa")
-    assert archive.stat().st_size > 10_000_000
-    assert ran.stdout.splitlines() == ["0", "False", f"1 {archive}", "True"]
-    kept = [line for line in ran.stderr.splitlines() if "Keeping Spark's classes" in line]
-    assert [line[0] for line in kept] == ["0"]

@@ -2,8 +2,6 @@
 
 import gzip
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -112,30 +110,3 @@ def test_what_spark_says_of_files(spark: SparkSession, tmp_path: Path) -> None:
     rotated = tmp_path / "a.log"
     rotated.write_text("a line\n")
     assert told(rotated, lambda: rotated.rename(tmp_path / "b")) == "it is not there any more."
-
-
-_KILLED = """
-import os, signal
-from pyspark import SparkContext
-from kipctl.errors import PipelineError
-from kipctl.pipeline.session import spark_session
-try:
-    with spark_session("local[1]", is_light=True) as spark:
-        os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
-        spark.range(10).count()
-except PipelineError as failed:
-    print(failed)
-"""
-
-
-@pytest.mark.spark
-def test_a_jvm_that_was_killed(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", _KILLED],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
-        check=True,
-    )
-    assert ran.stdout.startswith("Spark's JVM has ended"), ran.stderr
-    assert len(ran.stdout.splitlines()) == 3

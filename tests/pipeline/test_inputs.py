@@ -42,39 +42,18 @@ def test_one_run_several_a_folder_of_them_and_wildcards(
     assert all(name.endswith("/a") for name in two)
 
 
-def test_runs_are_one_frame_and_keep_what_is_theirs(spark: SparkSession, tmp_path: Path) -> None:
-    write_run(tmp_path / "slow", {"interval_ns": 500, "warmup_records": 3}, batches=[BATCH])
-    write_run(tmp_path / "fast", {"leader_discovery": "baseline"}, batches=[BATCH, BATCH])
-    trace = open_runs(spark, [str(tmp_path)])
-    rows = trace.batches.orderBy("run").collect()
-    assert [(r["run"], r["arm"], r["interval_ns"], r["warmup_records"]) for r in rows] == [
-        ("fast", "baseline", 0, 0),
-        ("fast", "baseline", 0, 0),
-        ("slow", "kip951", 500, 3),
-    ]
-
-
-def test_a_dataset_that_a_run_lacks_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
-    write_run(tmp_path / "r", {}, batches=[BATCH])
-    trace = open_runs(spark, [str(tmp_path / "r")])
-    assert trace.reads.count() == trace.rpcs.count() == trace.actions.count() == 0
-
-
 def test_actions_come_from_the_description(spark: SparkSession, tmp_path: Path) -> None:
-    action = {
-        "action": "rotate",
-        "called_ms": 1000.25,
-        "answered_ms": 1010.5,
-        "converged_ms": None,
-        "partitions": 100,
-        "error": None,
-    }
+    done = {"action": "rotate", "called_ms": 1000.25, "answered_ms": 1010.5, "converged_ms": None}
+    action = done | {"partitions": 100, "error": None}
     write_run(tmp_path / "r", {"summary": {"actions": [action, action]}}, batches=[BATCH])
-    rows = open_runs(spark, [str(tmp_path / "r")]).actions.orderBy("number").collect()
+    trace = open_runs(spark, [str(tmp_path / "r")])
+    rows = trace.actions.orderBy("number").collect()
     assert [(r["number"], r["called_us"], r["answered_us"], r["converged_us"]) for r in rows] == [
         (1, 1_000_250, 1_010_500, None),
         (2, 1_000_250, 1_010_500, None),
     ]
+    # Datasets that the run lacks have no rows.
+    assert trace.reads.count() == trace.rpcs.count() == 0
 
 
 def test_a_period_is_cut_by_wall_clock_or_from_the_start(
@@ -92,15 +71,6 @@ def test_a_period_is_cut_by_wall_clock_or_from_the_start(
     assert kept("1s", "3s") == {("noon", 1), ("noon", 2), ("later", 1), ("later", 2)}
     by_date = kept("2026-01-31T12:00:01", "2026-01-31T12:00:03Z")
     assert by_date == {("noon", 1), ("noon", 2), ("later", 0)}
-
-
-def test_a_folder_whose_name_looks_like_a_wildcard_is_meant_as_it_is(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    for name in ("run[1]", "run1", "run{1,2} at *"):
-        write_run(tmp_path / name, {}, batches=[BATCH])
-        trace = open_runs(spark, [str(tmp_path / name)])
-        assert [row["run"] for row in trace.batches.collect()] == [name]
 
 
 def test_what_is_no_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -203,9 +173,12 @@ def test_a_run_that_does_not_say_when_records_were_due_is_refused(
 
 def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) -> None:
     """One scan of a dataset, which knows whose its rows are, whatever their folders are called."""
-    names = ["a b", "run[1]", "x=é", "p%20q", "acks=all", "it's"] + [f"run-{n}" for n in range(30)]
+    names = ["a b", "run[1]", "run{1,2} at *", "x=é", "p%20q", "acks=all", "it's"]
+    names += ["run1", *(f"run-{number}" for number in range(30))]  # the first looks for run[1]
+    arms = ("kip951", "baseline")
     for number, name in enumerate(names):
         described = {"interval_ns": number, "start_wall_us": NOON_US + 1_000_000 * number}
+        described |= {"warmup_records": 3 * number, "leader_discovery": arms[number % 2]}
         rows = [BATCH | {"first_seq": number, "intended_us": second * 10**6} for second in (0, 50)]
         write_run(tmp_path / name, described, batches=rows)
     session = spark.newSession()  # it makes texts of whole plans
@@ -213,15 +186,17 @@ def test_any_number_of_runs_is_read_as_one(spark: SparkSession, tmp_path: Path) 
         trace = open_runs(session, [str(tmp_path / name) for name in few])
         with plans_of(session) as asked:
             found = trace.batches.collect()
-        assert {row["run"]: row["interval_ns"] for row in found} == {
-            name: names.index(name) for name in few
-        }
-        assert {row["first_seq"]: row["run"] for row in found} == dict(enumerate(few))
-        assert len(found) == 2 * len(few)
+        columns = ("run", "first_seq", "arm", "interval_ns", "warmup_records")
+        assert sorted(tuple(row[name] for name in columns) for row in found) == sorted(
+            (name, number, arms[number % 2], number, 3 * number)
+            for number, name in enumerate(few)
+            for _ in range(2)
+        )
         assert found[0].__fields__[:2] == ["run", "arm"]
         assert found[0].__fields__[-2:] == ["interval_ns", "warmup_records"]
         [plan] = asked.plans
         assert tree(plan).count("Scan parquet") == 1
+    assert trace.actions.count() == 0
     moment = "2026-01-31T12:00:10"
     late = trace.in_period(trace.batches, "intended_us", parse_period(moment, None)).collect()
     begun_later = {name for number, name in enumerate(names) if number >= 10}

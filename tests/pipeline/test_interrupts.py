@@ -18,30 +18,20 @@ pytestmark = pytest.mark.spark
 
 _TIMEOUT_S = 120
 
-_ENDLESS = """
+_WORKING = """
 import sys
 from kipctl.pipeline.analysis import collected
+from kipctl.pipeline.checkpoint import checkpointed
+from kipctl.pipeline.place import Place
 from kipctl.pipeline.session import spark_session
+place, told = Place("local[1]", scratch=sys.argv[2]), lambda text: print(text, file=sys.stderr)
 try:
-    with spark_session("local[2]", lambda text: print(text, file=sys.stderr, flush=True)) as spark:
+    with spark_session(place, told, is_light=True) as spark:
+        checkpointed(spark.range(10))
         endless = spark.range(10**18).selectExpr("sum(id % 7)")
         if sys.argv[1] == "one":
             endless.collect()
         collected({str(number): lambda: endless for number in range(4)})
-except KeyboardInterrupt:
-    sys.exit(130)
-"""
-
-_IN_SCRATCH = """
-import sys
-from kipctl.pipeline.checkpoint import checkpointed
-from kipctl.pipeline.place import Place
-from kipctl.pipeline.session import spark_session
-try:
-    with spark_session(Place("local[2]", scratch=sys.argv[1])) as spark:
-        checkpointed(spark.range(10))
-        print("kept", file=sys.stderr, flush=True)
-        spark.range(10**18).selectExpr("sum(id % 7)").collect()
 except KeyboardInterrupt:
     sys.exit(130)
 """
@@ -80,22 +70,16 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stderr.readline()
 
 
-def test_while_spark_starts(tmp_path: Path) -> None:
-    (tmp_path / "some.log").touch()
-    command = ("-m", "kipctl", "analyze", "request-log", str(tmp_path / "some.log"))
-    with started(tmp_path, *command) as process:
-        assert line_of(process).startswith("Starting Spark")
-        assert ctrl_c(process) == (ExitStatus.INTERRUPTED, ["", "kipctl: interrupted."])
-
-
-def test_while_the_context_is_made(tmp_path: Path) -> None:
+@pytest.mark.parametrize("logged", [None, "Setting Spark log level"], ids=["jvm", "context"])
+def test_while_spark_starts(tmp_path: Path, logged: str | None) -> None:
+    """As soon as that is said, and when the JVM is there and makes its context."""
     (tmp_path / "some.log").touch()
     command = ("-m", "kipctl", "analyze", "request-log", str(tmp_path / "some.log"))
     log = tmp_path / "kipctl" / "spark.log"
     with started(tmp_path, *command) as process:
         assert line_of(process).startswith("Starting Spark")
         deadline = time.monotonic() + _TIMEOUT_S
-        while not (log.exists() and "Setting Spark log level" in log.read_text()):
+        while logged and not (log.exists() and logged in log.read_text()):
             assert time.monotonic() < deadline
             select.select([], [], [], 0.01)
         assert ctrl_c(process) == (ExitStatus.INTERRUPTED, ["", "kipctl: interrupted."])
@@ -103,18 +87,12 @@ def test_while_the_context_is_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", ["one", "several"])
 def test_while_spark_works(tmp_path: Path, threads: str) -> None:
-    with started(tmp_path, "-c", _ENDLESS, threads) as process:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with started(tmp_path, "-c", _WORKING, threads, str(scratch)) as process:
         assert line_of(process).startswith("Spark: stage")
+        assert list(scratch.iterdir())
         status, told = ctrl_c(process)
     assert status == ExitStatus.INTERRUPTED
     assert [line for line in told if not line.startswith("Spark: stage")] == []
-
-
-def test_scratch_is_removed(tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    with started(tmp_path, "-c", _IN_SCRATCH, str(scratch)) as process:
-        assert line_of(process) == "kept\n"
-        assert list(scratch.iterdir())
-        assert ctrl_c(process) == (ExitStatus.INTERRUPTED, [])
     assert list(scratch.iterdir()) == []

@@ -1,11 +1,15 @@
 """Percentiles from counts: exact against the live summary's, whatever the batches are like."""
 
+import itertools
 import random
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from campaigns import as_many, campaign, chance
+from frames import part_of, rows_by
 from pyspark.sql import SparkSession
 from rows import rows_of
 from runs import write_run
@@ -54,38 +58,48 @@ def random_batches(choose: random.Random, schedule: Schedule) -> list[dict[str, 
     return batches
 
 
-@pytest.mark.parametrize("rate", [-1.0, 1000.0, 30_000.0, 1_700_000.0])
-@pytest.mark.parametrize("warmup", [0, 250])
-def test_percentiles_are_those_of_the_live_summary(
-    spark: SparkSession, tmp_path: Path, rate: float, warmup: int
-) -> None:
-    schedule = Schedule(0, 10**9, rate)
-    rows = random_batches(random.Random(warmup + int(rate)), schedule)
-    live = record_times([rows_of("batches", *rows)], 0, schedule.interval_ns, warmup)
-    write_run(
-        tmp_path / "a-run",
-        {"interval_ns": schedule.interval_ns, "warmup_records": warmup},
-        batches=rows,
-    )
-    batches = open_runs(spark, [str(tmp_path / "a-run")]).batches
-    by_time = {row["time"]: row for row in latency(batches, ["run", "arm"]).collect()}
-    for name, expected in (("latency", live.latency), ("service", live.service)):
-        row = by_time[name]
-        assert (row["run"], row["arm"]) == ("a-run", "kip951")
-        assert row["records"] == expected.total
-        assert row["mean_us"] == pytest.approx(expected.mean())
-        assert row["max_us"] == expected.values[-1]
-        for quantile, q in QUANTILES.items():
-            assert row[f"{quantile}_us"] == expected.quantile(q), quantile
-    [volume] = volumes(batches, ["run"]).collect()
-    assert volume["bytes"] == live.bytes
-    assert (volume["first_us"], volume["last_us"]) == (live.first_us, live.last_us)
-    assert volume["records_per_second"] == round(live.latency.total / live.seconds, 1)
-    assert volume["acknowledged"] == sum(r["records"] for r in rows if not r["error"])
-    assert volume["failed"] == sum(r["records"] for r in rows if r["error"])
-    [failed] = failures(batches, ["run"]).collect()
-    assert (failed["error"], failed["name"]) == (7, "REQUEST_TIMED_OUT")
-    assert failed["records"] == volume["failed"]
+@campaign
+def test_percentiles_are_those_of_the_live_summary(spark: SparkSession, tmp_path: Path) -> None:
+    """Of many runs at a time: all rates and warm-ups, each as often as the others."""
+    choose = chance("batches")
+    live, written = {}, {}
+    for number, (rate, warmup) in enumerate(
+        list(itertools.product((-1.0, 1000.0, 30_000.0, 1_700_000.0), (0, 250))) * as_many(1, 20)
+    ):
+        schedule = Schedule(0, 10**9, rate)
+        name = f"run-{number}"
+        rows = written[name] = random_batches(choose, schedule)
+        live[name] = record_times([rows_of("batches", *rows)], 0, schedule.interval_ns, warmup)
+        described = {"interval_ns": schedule.interval_ns, "warmup_records": warmup}
+        write_run(tmp_path / name, described, batches=rows)
+    batches = open_runs(spark, [str(tmp_path)]).batches
+    by_time = rows_by(latency(batches, ["run", "arm"]), "run", "arm", "time")
+    volume_of = rows_by(volumes(batches, ["run"]), "run")
+    failed_of = rows_by(failures(batches, ["run"]), "run")
+    assert set(by_time) == {
+        (name, "kip951", time) for name in live for time in ("latency", "service")
+    }
+    for name, of_run in live.items():
+        for time, expected in (("latency", of_run.latency), ("service", of_run.service)):
+            row = by_time[name, "kip951", time]
+            assert row == {
+                "records": expected.total,
+                "mean_us": pytest.approx(expected.mean()),
+                "max_us": expected.values[-1],
+                **{f"{quantile}_us": expected.quantile(q) for quantile, q in QUANTILES.items()},
+            }, (name, time)
+        given_up = sum(row["records"] for row in written[name] if row["error"])
+        volume = {
+            "bytes": of_run.bytes,
+            "first_us": of_run.first_us,
+            "last_us": of_run.last_us,
+            "records_per_second": round(of_run.latency.total / of_run.seconds, 1),
+            "acknowledged": sum(row["records"] for row in written[name]) - given_up,
+            "failed": given_up,
+        }
+        assert part_of(volume_of[name], volume) == volume, name
+        failed = {"error": 7, "name": "REQUEST_TIMED_OUT", "records": given_up}
+        assert part_of(failed_of[name], failed) == failed, name
 
 
 def test_each_key_and_each_window_has_its_own_percentiles(
@@ -157,42 +171,45 @@ Counts = dict[tuple[str | None, int], int]
 """How often a key had a value (microseconds)."""
 
 
-def counted_values(chance: random.Random) -> Counts:
+def counted_values(choose: random.Random) -> Counts:
     """Values in one bucket and in several, at their edges, alone and often, by key or by none."""
-    keys = chance.choice([["x"], ["x", "y"], ["x", None]])
-    greatest = chance.choice([0, 60, 3000, 10**9])
+    keys = choose.choice([["x"], ["x", "y"], ["x", None]])
+    greatest = choose.choice([0, 60, 3000, 10**9])
 
     def value() -> int:
-        edge = chance.choice([0, 1, 1023, 1024, 2047, 2048, 3_600_000_000])
-        return chance.choice([edge, chance.randint(0, greatest)])
+        edge = choose.choice([0, 1, 1023, 1024, 2047, 2048, 3_600_000_000])
+        return choose.choice([edge, choose.randint(0, greatest)])
 
-    weights = chance.choice([[1], [1, 2, 3], [1, 9, 99, 100], [9_999, 10_000, 10_001]])
+    weights = choose.choice([[1], [1, 2, 3], [1, 9, 99, 100], [9_999, 10_000, 10_001]])
     return {
-        (chance.choice(keys), value()): chance.choice(weights)
-        for _ in range(chance.choice([1, 2, 30]))
+        (choose.choice(keys), value()): choose.choice(weights)
+        for _ in range(choose.choice([1, 2, 30]))
     }
 
 
+@campaign
 @pytest.mark.parametrize("partitions", ["1", "4"])
 def test_percentiles_of_weighted_values_against_values_written_out(
     spark: SparkSession, partitions: str
 ) -> None:
-    chance = random.Random(5)
+    choose = chance(f"weighted values in {partitions}")
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", partitions)
     rows = [
         (number, key, value, records)
-        for number in range(200)
-        for (key, value), records in counted_values(chance).items()
+        for number in range(as_many(100, 2000))
+        for (key, value), records in counted_values(choose).items()
     ]
     columns = "n int, k string, value_us bigint, records bigint"
     counts = session.createDataFrame(rows, columns).repartition(3)
     found = {(row["n"], row["k"]): row for row in percentiles(counts, ["n", "k"]).collect()}
     assert set(found) == {(n, k) for n, k, _, _ in rows}
+    written_out: dict[tuple[int, str | None], list[int]] = defaultdict(list)
+    for n, k, value, times in rows:
+        written_out[n, k] += [value] * times
     for (n, k), row in found.items():
-        written_out = [v for m, j, v, times in rows if (m, j) == (n, k) for _ in range(times)]
         whole = row.asDict()
-        for name, value in nearest_ranks(written_out).items():
+        for name, value in nearest_ranks(written_out[n, k]).items():
             assert whole[name] == pytest.approx(value, rel=1e-12), (n, k, name)
 
 
@@ -200,12 +217,19 @@ def test_no_task_sorts_all_values(spark: SparkSession, tmp_path: Path) -> None:
     """Where work is shared out, what is ordered as a whole are buckets, and values within one."""
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "4")
-    SyntheticRun(128_000, topics=1).write(tmp_path / "run")
+    synthetic = SyntheticRun(128_000)
+    synthetic.write(tmp_path / "run")
     batches = open_runs(session, [str(tmp_path / "run")]).batches
     table = latency(batches, [])
     with plans_of(session) as asked:
-        rows = table.collect()
-    assert {row["time"]: row["records"] for row in rows} == {"latency": 128_000, "service": 128_000}
+        found = rows_by(table, "time")
+    for measure in ("latency", "service"):
+        assert found[measure] == pytest.approx(synthetic.answer(measure), rel=1e-12)
+    of_topics = rows_by(latency(batches, ["topic"]), "time", "topic")
+    assert len(of_topics) == 2 * synthetic.topics
+    for (measure, topic), row in of_topics.items():
+        answer = synthetic.answer(measure, synthetic.topic_names.index(topic))
+        assert row == pytest.approx(answer, rel=1e-12)
     [plan] = asked.plans
     sorts = re.findall(r"^Arguments: \[(.*?)\], false, 0$", final(plan), re.MULTILINE)
     assert sorts

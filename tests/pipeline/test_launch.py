@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from one_process import PLAINLY_COMPILED
 
 from kipctl.errors import UsageError
 from kipctl.pipeline import warm
 from kipctl.pipeline.launch import (
     cache_folder,
+    java_program,
     launch,
     require_one_version,
     spark_home,
@@ -22,23 +24,37 @@ from kipctl.pipeline.start import started
 pytestmark = pytest.mark.spark
 
 
+_JAVA = """#!/bin/sh
+case "$*" in
+*org.apache.spark.launcher.Main*) exec "$OWN_JAVA" "$@" ;;
+esac
+printf '%s\\0' "$@" > "$WORDS"
+"""
+"""Answers the launcher as Java does; of Spark's JVM it only says how it would be started."""
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache and a Spark configuration of their own."""
+    """A cache, a Spark configuration and a Java of their own."""
+    monkeypatch.setenv("OWN_JAVA", str(java_program(os.environ).resolve()))
+    monkeypatch.setenv("WORDS", str(tmp_path / "words"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     (tmp_path / "conf").mkdir()
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(_JAVA)
+    java.chmod(0o755)
     return tmp_path
 
 
 def command_of(home: Path, conf: dict[str, str], *options: str) -> list[str]:
-    """The command line of the JVM that is started, once it has answered; it is ended."""
+    """The words of the JVM that is started."""
     launched = launch(conf, home / "log", options)
-    try:
-        assert launched.gateway(), (home / "log").read_text()
-        return Path(f"/proc/{launched.process.pid}/cmdline").read_text().split("\0")
-    finally:
-        launched.end_in_order(60)
+    assert launched.gateway() is None  # it has ended
+    launched.end()
+    return (home / "words").read_text().split("\0")
 
 
 def test_it_is_asked_once_for_each_configuration(
@@ -91,4 +107,11 @@ def test_a_spark_of_the_users_own_is_started(home: Path, monkeypatch: pytest.Mon
     for name in ("jars", "bin"):
         (own / name).symlink_to(spark_home({}) / name)
     monkeypatch.setenv("SPARK_HOME", str(own))
-    assert any(f"{own}/jars/*" in word for word in command_of(home, {"spark.master": "local[1]"}))
+    monkeypatch.setenv("JAVA_HOME", str(Path(os.environ["OWN_JAVA"]).parents[1]))
+    launched = launch({"spark.master": "local[1]"}, home / "log", PLAINLY_COMPILED.split())
+    try:
+        assert launched.gateway(), (home / "log").read_text()
+        words = Path(f"/proc/{launched.process.pid}/cmdline").read_text().split("\0")
+        assert any(f"{own}/jars/*" in word for word in words)
+    finally:
+        launched.end_in_order(60)

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from frames import frame, only, rows_by
+from campaigns import as_many, campaign, chance
+from frames import frame, rows_by
 from pyspark.sql import DataFrame, SparkSession
 from rows import rows_of
 from test_redirect_table import as_exported, random_failures
@@ -18,19 +19,24 @@ from kipctl.trace.rows import IntRows
 pytestmark = pytest.mark.spark
 
 
+@campaign
 def test_the_numbers_are_those_of_the_live_summary(spark: SparkSession) -> None:
-    for seed in range(3):
-        choose = random.Random(seed)
-        raw = [row for seq in range(300) for row in random_failures(choose, seq)]
-        live = moves_document([live_moves(rows_of("redirects", *raw))])
-        traced = frame(spark, "redirects", map(as_exported, raw))
-        row = only(traced.transform(moves).transform(move_table))
+    choose = chance("moves")
+    raw = {
+        f"run {number}": [row for seq in range(300) for row in random_failures(choose, seq)]
+        for number in range(as_many(2, 40))
+    }
+    exported = [as_exported(row) | {"run": run} for run, rows in raw.items() for row in rows]
+    traced = frame(spark, "redirects", exported)
+    for run, row in rows_by(traced.transform(moves).transform(move_table), "run").items():
+        live = moves_document([live_moves(rows_of("redirects", *raw.pop(run)))])
         assert row["moves"] == live["met"] > 20
         assert row["not_ready"] == live["not_ready"] > 0
         for name, count in live["by_wait"].items():
             assert row[name] == count, name
         for name, ms in live["wait_ms"].items():
             assert row[f"wait_{name}_us"] / 1000 == ms, name
+    assert not raw
 
 
 def fetch_failures(choose: random.Random, partition: int, now_us: int) -> Iterator[dict[str, int]]:

@@ -15,17 +15,8 @@ from kipctl.pipeline.reads import (
 )
 
 KEYS = (
-    "run",
-    "arm",
-    "client",
-    "software_name",
-    "software_version",
-    "topic",
-    "partition",
-    "broker",
-    "client_rack",
-    "broker_rack",
-    "role",
+    *("run", "arm", "client", "software_name", "software_version", "topic", "partition"),
+    *("broker", "client_rack", "broker_rack", "role"),
 )
 
 pytestmark = pytest.mark.spark
@@ -73,32 +64,22 @@ def test_bytes_are_counted_by_rack_and_role(spark: SparkSession) -> None:
     assert set(KEYS) <= set(with_role(reads).columns)
 
 
+def by(broker: int | None, **more: int) -> Row:
+    return {"broker": broker, **more}
+
+
+def naming(broker: int, replica: int) -> Row:
+    return {"broker": broker, "preferred_read_replica": replica}
+
+
 FLIPS: dict[str, tuple[list[Row], tuple[int, int]]] = {
     # fetch responses of one client; flips, and changes of the preferred replica
-    "steady": ([{"broker": 1}, {"broker": 1}, {"broker": 1}], (0, 0)),
-    "sent to a follower, and steady there": (
-        [
-            {"broker": 1, "preferred_read_replica": 2},
-            {"broker": 2},
-            # Its lease ended: the leader is asked anew, and says the same.
-            {"broker": 1, "preferred_read_replica": 2},
-            {"broker": 2},
-        ],
-        (0, 0),
-    ),
-    "to and fro": (
-        [
-            {"broker": 1},
-            {"broker": 1, "preferred_read_replica": 2},
-            {"broker": 2},
-            {"broker": 1, "preferred_read_replica": 3},
-            {"broker": 3},
-            {"broker": 1},
-        ],
-        (3, 1),
-    ),
-    "an error is no read": ([{"broker": 1}, {"broker": 2, "error": 6}, {"broker": 1}], (0, 0)),
-    "an unknown broker is no other one": ([{"broker": 1}, {"broker": None}, {"broker": 1}], (0, 0)),
+    "steady": ([by(1), by(1), by(1)], (0, 0)),
+    # Its lease ended: the leader is asked anew, and says the same.
+    "sent to a follower, and steady there": ([naming(1, 2), by(2), naming(1, 2), by(2)], (0, 0)),
+    "to and fro": ([by(1), naming(1, 2), by(2), naming(1, 3), by(3), by(1)], (3, 1)),
+    "an error is no read": ([by(1), by(2, error=6), by(1)], (0, 0)),
+    "an unknown broker is no other one": ([by(1), by(None), by(1)], (0, 0)),
 }
 
 
@@ -123,14 +104,8 @@ def test_flips_are_changes_of_the_broker_read_from(spark: SparkSession) -> None:
     assert part_of(by_client["to and fro"], expected) == expected
     by_run = rows_by(flip_table(reads), "run")
     assert by_run["r"]["partitions"] == len(FLIPS) + 2
-    assert by_run["r2"] == {
-        "arm": "kip951",
-        "partitions": 1,
-        "flipped": 0,
-        "flips": 0,
-        "most_flips": 0,
-        "preferred_changes": 0,
-    }
+    steady = dict.fromkeys(("flipped", "flips", "most_flips", "preferred_changes"), 0)
+    assert by_run["r2"] == {"arm": "kip951", "partitions": 1, **steady}
 
 
 def test_errors_are_counted_by_code_and_named(spark: SparkSession) -> None:

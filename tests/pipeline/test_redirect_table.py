@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from campaigns import as_many, campaign, chance
 from frames import Row, action_frame, frame, only, part_of, rows_by
 from pyspark.sql import SparkSession
 from rows import rows_of
@@ -11,25 +12,28 @@ from kipctl.measure.redirects import redirects as live_redirects
 from kipctl.pipeline.redirects import episodes, failed_batches, redirect_table
 from kipctl.trace.codes import PHASES, Decision
 
-KEYS = ("run", "arm", "client", "api", "topic", "partition", "action", "brokers")
-
 pytestmark = pytest.mark.spark
 
 ZERO: Row = {f"{phase}_us": 0 for phase in PHASES}
 REFUSED: Row = {**ZERO, "api": "produce", "error": 6, "decision": "absent", "records": 1}
 
 
+@campaign
 def test_the_counts_and_percentiles_are_those_of_the_live_summary(spark: SparkSession) -> None:
-    for seed in range(3):
-        choose = random.Random(seed)
-        raw = [row for seq in range(300) for row in random_failures(choose, seq)]
-        live = live_redirects(rows_of("redirects", *raw))
-        traced = frame(spark, "redirects", map(as_exported, raw))
-        row = only(
-            traced.transform(failed_batches, action_frame(spark, []))
-            .transform(episodes)
-            .transform(redirect_table)
-        )
+    choose = chance("failed batches")
+    raw = {
+        f"run {number}": [row for seq in range(300) for row in random_failures(choose, seq)]
+        for number in range(as_many(2, 40))
+    }
+    exported = [as_exported(row) | {"run": run} for run, rows in raw.items() for row in rows]
+    table = (
+        frame(spark, "redirects", exported)
+        .transform(failed_batches, action_frame(spark, []))
+        .transform(episodes)
+        .transform(redirect_table)
+    )
+    for run, row in rows_by(table, "run").items():
+        live = live_redirects(rows_of("redirects", *raw.pop(run)))
         assert row["episodes"] == live["batches"] > 100
         assert row["errors"] == live["errors"]
         assert row["appended_then_failed"] == live["appended_then_failed"] > 0
@@ -39,6 +43,7 @@ def test_the_counts_and_percentiles_are_those_of_the_live_summary(spark: SparkSe
         for name, shown in {**live["phases_ms"], "client_share": live["client_share_ms"]}.items():
             for measure, ms in shown.items():
                 assert row[f"{name}_{measure}_us"] / 1000 == ms, (name, measure)
+    assert not raw
 
 
 def random_failures(choose: random.Random, seq: int) -> list[dict[str, int]]:
@@ -251,29 +256,3 @@ def test_phases_are_of_the_whole_batch_and_add_up_to_its_latency(spark: SparkSes
         "latency_max_us": 1005,
     }
     assert part_of(only(table), expected) == expected
-
-
-def test_it_is_broken_down_by_any_key(spark: SparkSession) -> None:
-    table = (
-        frame(spark, "redirects", tries((1, 4, 6), then=2), **REFUSED)
-        .transform(failed_batches, action_frame(spark, []))
-        .transform(redirect_table, KEYS)
-    )
-    expected = {
-        "run": "r",
-        "arm": "kip951",
-        "client": "c",
-        "api": "produce",
-        "topic": "t",
-        "partition": 0,
-        "number": 0,
-        "action": "-",
-        "brokers": "1->2",
-        "episodes": 1,
-    }
-    assert part_of(only(table), expected) == expected
-
-
-def test_without_redirects_there_is_no_row(spark: SparkSession) -> None:
-    failed = frame(spark, "redirects", []).transform(failed_batches, action_frame(spark, []))
-    assert failed.transform(episodes).transform(redirect_table).collect() == []

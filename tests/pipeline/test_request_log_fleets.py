@@ -11,14 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 from frames import of_schema
 from pyspark.sql import SparkSession
-from request_log_lines import log_files, log_lines, request_of
+from request_log_lines import analysed_log, log_files, log_lines, request_of
 
 from kipctl.pipeline.period import parse_period
 from kipctl.pipeline.redirect_episodes import ATTEMPTS
 from kipctl.pipeline.request_log import analyse, read_request_log
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import clocks_of
-from kipctl.pipeline.request_log.files import Timezones
+from kipctl.pipeline.request_log.files import Timezones, text_of, zone_of
+from kipctl.pipeline.request_log.line_pieces import answered_us, stamp_of
 from kipctl.pipeline.saving import make_new
 from kipctl.report.request_log_tables import request_log_tables
 
@@ -29,17 +30,14 @@ JOBS = 18
 STAMP = "%Y-%m-%d %H:%M:%S,%f"
 
 
-def jobs_begun(spark: SparkSession) -> int:
-    return max(spark.sparkContext.statusTracker().getJobIdsForGroup(), default=-1) + 1
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def plain(spark: SparkSession) -> dict[str, Any]:
     """What the logs of a lab say, whose brokers have a port each."""
-    before = jobs_begun(spark)
-    document = analyse(read_request_log(spark, [str(path) for path in log_files("kafka-4.3.1")]))
-    assert jobs_begun(spark) - before <= JOBS
-    return document
+    return analysed_log(spark, "kafka-4.3.1").document
+
+
+def test_a_small_log_takes_few_jobs(spark: SparkSession) -> None:
+    assert analysed_log(spark, "kafka-4.3.1").jobs <= JOBS
 
 
 def written(folder: Path, logs: dict[str, list[str]]) -> list[str]:
@@ -157,16 +155,22 @@ def moves(ahead_us: dict[int, int], choose: random.Random) -> Iterator[dict[str,
             }
 
 
-@pytest.mark.parametrize("ahead_ms", [0, 40, -300])
-def test_clocks_that_differ_are_told_of(spark: SparkSession, ahead_ms: int) -> None:
-    rows = moves({1: 0, 2: 1000 * ahead_ms, 3: 0}, random.Random(3))
-    differences = clock_differences(of_schema(spark, ATTEMPTS, rows, api_key=0))
-    found = clocks_of([row.asDict() for row in differences.collect()])
-    assert [(row["broker"], row["other"]) for row in found] == [(1, 2), (1, 3), (2, 3)]
-    for row in found:
-        ahead = {(1, 2): ahead_ms, (1, 3): 0, (2, 3): -ahead_ms}[row["broker"], row["other"]]
-        assert row["other_ahead_at_least_ms"] <= ahead <= row["other_ahead_at_most_ms"]
-        assert max(0, abs(ahead) - 25) <= row["differ_at_least_ms"] <= abs(ahead)
+def test_clocks_that_differ_are_told_of(spark: SparkSession) -> None:
+    """By so many milliseconds that of broker 2 is ahead, each in a cluster of its own."""
+    every = {"equal": 0, "ahead": 40, "behind": -300}
+    rows = [
+        row | {"cluster": cluster}
+        for cluster, ahead_ms in every.items()
+        for row in moves({1: 0, 2: 1000 * ahead_ms, 3: 0}, random.Random(3))
+    ]
+    differences = clock_differences(of_schema(spark, ATTEMPTS, rows, api_key=0)).collect()
+    for cluster, ahead_ms in every.items():
+        found = clocks_of([row.asDict() for row in differences if row.cluster == cluster])
+        assert [(row["broker"], row["other"]) for row in found] == [(1, 2), (1, 3), (2, 3)]
+        for row in found:
+            ahead = {(1, 2): ahead_ms, (1, 3): 0, (2, 3): -ahead_ms}[row["broker"], row["other"]]
+            assert row["other_ahead_at_least_ms"] <= ahead <= row["other_ahead_at_most_ms"]
+            assert max(0, abs(ahead) - 25) <= row["differ_at_least_ms"] <= abs(ahead)
 
 
 def test_zones_of_paths_and_files_that_ended_before(spark: SparkSession, tmp_path: Path) -> None:
@@ -178,13 +182,15 @@ def test_zones_of_paths_and_files_that_ended_before(spark: SparkSession, tmp_pat
     }
     [folder] = written(tmp_path / "logs", logs)
     zones = Timezones("UTC", ((f"{folder}/b", "Europe/Berlin"),))
-    log = read_request_log(spark, [folder], zones)
-    spans = {(span.first_us, span.last_us) for span in log.spans.values()}
-    assert len(spans) == 1
+    us = answered_us(stamp_of("value"), zone_of(spark, zones)).alias("us")
+    times: dict[str, list[int]] = {}
+    for row in text_of(spark, [folder]).select("file", us).collect():
+        times.setdefault(row.file.rsplit("/", 2)[1], []).append(row.us)
+    assert times["a"] == times["b"]
     # Of a file that was last written to before the period, nothing is read.
     old = tmp_path / "logs" / "b" / "request.log"
     moment = datetime.fromisoformat("2026-11-21T09:00:00+00:00").timestamp()
     os.utime(old, (moment, moment))
     period = parse_period("2026-11-21T10:30:00", None)
-    read = read_request_log(spark, [folder], zones, period)
-    assert [file.rsplit("/", 2)[1] for file in read.spans] == ["a"]
+    read = text_of(spark, [folder], period).select("file").distinct().collect()
+    assert [row.file.rsplit("/", 2)[1] for row in read] == ["a"]

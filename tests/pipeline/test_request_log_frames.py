@@ -1,15 +1,16 @@
 """What follows from a request log's lines besides counts: attempts, Metadata's causes and sizes."""
 
 import json
+from typing import Any
 from uuid import UUID
 
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
-from request_log_lines import log_files
+from request_log_lines import analysed_log
 
 from kipctl.pipeline.redirect_episodes import ATTEMPTS, episodes
-from kipctl.pipeline.request_log import RequestLog, read_request_log
+from kipctl.pipeline.request_log import RequestLog
 from kipctl.pipeline.request_log.accepted_produce import leaders_of, with_leader
 from kipctl.pipeline.request_log.bodies import METADATA
 from kipctl.pipeline.request_log.log import SLOT_US, Span, has_leader_error
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def log(spark: SparkSession) -> RequestLog:
-    return read_request_log(spark, [str(path) for path in log_files("kafka-4.3.1")])
+    return analysed_log(spark, "kafka-4.3.1").log
 
 
 def test_attempts_after_a_refusal(log: RequestLog) -> None:
@@ -102,37 +103,42 @@ RESPONSE = MetadataResponse(
 )
 
 
-@pytest.mark.parametrize("version", range(14))
-def test_the_size_of_a_metadata_answer_is_that_of_its_bytes(
-    spark: SparkSession, version: int
-) -> None:
-    told = {
-        "brokers": [
-            {"nodeId": b.node_id, "host": b.host, "port": b.port, "rack": b.rack}
-            for b in RESPONSE.brokers
-        ],
-        "clusterId": RESPONSE.cluster_id,
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {
-                        "replicaNodes": list(p.replica_nodes),
-                        "isrNodes": list(p.isr_nodes),
-                        "offlineReplicas": list(p.offline_replicas) if version >= 5 else None,
-                    }
-                    for p in topic.partitions
-                ],
-            }
-            for topic in RESPONSE.topics
-        ],
-    }
+def test_the_size_of_a_metadata_answer_is_that_of_its_bytes(spark: SparkSession) -> None:
+    def answer(version: int) -> dict[str, Any]:
+        return {
+            "brokers": [
+                {"nodeId": b.node_id, "host": b.host, "port": b.port, "rack": b.rack}
+                for b in RESPONSE.brokers
+            ],
+            "clusterId": RESPONSE.cluster_id,
+            "topics": [
+                {
+                    "name": topic.name,
+                    "partitions": [
+                        {
+                            "replicaNodes": list(p.replica_nodes),
+                            "isrNodes": list(p.isr_nodes),
+                            "offlineReplicas": list(p.offline_replicas) if version >= 5 else None,
+                        }
+                        for p in topic.partitions
+                    ],
+                }
+                for topic in RESPONSE.topics
+            ],
+        }
+
+    versions = range(14)
     schema = spark.createDataFrame([], METADATA).schema["response"].dataType.json()
-    frame = spark.createDataFrame([(told, version)], f"response {_ddl(schema)}, api_version int")
-    header = 9 if version >= 9 else 8  # length, correlation id, tagged fields
-    row = frame.select(metadata_response_bytes().alias("size")).first()
-    assert row is not None
-    assert row.size == header + len(encode(RESPONSE, version))
+    frame = spark.createDataFrame(
+        [(answer(version), version) for version in versions],
+        f"response {_ddl(schema)}, api_version int",
+    )
+    sizes = frame.select("api_version", metadata_response_bytes().alias("size")).collect()
+    header = {version: 9 if version >= 9 else 8 for version in versions}
+    """Length, correlation id, tagged fields."""
+    assert {row.api_version: row.size for row in sizes} == {
+        version: header[version] + len(encode(RESPONSE, version)) for version in versions
+    }
 
 
 def _ddl(schema: str) -> str:

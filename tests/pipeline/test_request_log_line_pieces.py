@@ -2,13 +2,12 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
 
 import pytest
+from campaigns import as_many, campaign, chance
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from request_log_lines import LOGS, MARKER, log_lines
+from request_log_lines import LOGS, MARKER, log_lines, request_of, with_request
 
 from kipctl.pipeline.request_log.groups import groups_of
 from kipctl.pipeline.request_log.line_pieces import CUT, PIECES, cut, cut_each
@@ -94,12 +93,6 @@ def counted(groups: DataFrame) -> Counter[str]:
     return Counter(str(sorted(row.asDict(recursive=True).items())) for row in merged.collect())
 
 
-def text_of(spark: SparkSession, lines: Iterable[str]) -> DataFrame:
-    # In several files, which come in one task.
-    rows = [(line, f"file {number // 700}") for number, line in enumerate(lines)]
-    return spark.createDataFrame(rows, "value string, file string").coalesce(2)
-
-
 def kept_whole(lines: DataFrame) -> DataFrame:
     """Rows of CUT in which nothing is cut: a parser reads all of every request's line."""
     nothing = {name: F.lit(None).cast(CUT[name].dataType) for name in (*PIECES, "read_bytes")}
@@ -111,32 +104,95 @@ def kept_whole(lines: DataFrame) -> DataFrame:
     )
 
 
-@pytest.mark.parametrize("name", LOGS)
-def test_the_lines_of_brokers(spark: SparkSession, name: str) -> None:
-    text = text_of(spark, log_lines(name))
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession) -> DataFrame:
+    """The lines of the logs, each log as a file."""
+    rows = [(line, name) for name in LOGS for line in log_lines(name)]
+    return spark.createDataFrame(rows, "value string, file string").coalesce(2)
+
+
+@pytest.fixture(scope="module")
+def by_cut(whole: DataFrame) -> Counter[str]:
+    return counted(groups_of(cut(whole, F.lit("UTC"))))
+
+
+def test_the_lines_of_brokers(whole: DataFrame, by_cut: Counter[str]) -> None:
+    by_parser = counted(groups_of(kept_whole(whole)))
     # What a client announces of itself stands in the body of ApiVersions.
-    by_cut, by_parser = (
-        counted(groups_of(cuts).filter(F.col("api_key") != int(ApiKey.API_VERSIONS)))
-        for cuts in (cut(text, F.lit("UTC")), kept_whole(text))
+    assert without_announcements(by_cut) == without_announcements(by_parser)
+    assert len(by_cut) > 300
+
+
+def without_announcements(groups: Counter[str]) -> Counter[str]:
+    announcement = str(("api_key", int(ApiKey.API_VERSIONS)))
+    return Counter({of: number for of, number in groups.items() if announcement not in of})
+
+
+def broken(line: str) -> list[str]:
+    """A line broken in several ways, none of which a parser takes."""
+    return [
+        line.replace('"requestHeader":{', '"requestHeader":'),
+        line.replace('"requestApiVersion":', '"requestApiVersion":x'),
+        line.replace('"clientId":"', '"clientId":'),
+        line.replace(',"connection":', ',"connection"'),
+        line.replace('"totalTimeMs":', '"totalTimeMs":,'),
+        line.replace('"softwareName":"', '"softwareName":'),
+        line.replace('"}} (kafka', '" (kafka'),
+        line[:60] + line,  # the broker died, and went on in the same line
+        line[: len(line) // 2] + " " + line,
+        "[2026-11-21 11:13:09,119] DEBUG Completed request:",
+        "[2026-11-21 11:13:09,119] DEBUG Completed request:{} (kafka.request.logger)",
+        "Completed request:nothing of the kind",
+    ]
+
+
+def test_a_line_is_broken_wherever_it_is_damaged(spark: SparkSession) -> None:
+    lines = log_lines("kafka-4.3.1")
+    refused = next(line for line in lines if '"currentLeader"' in line)
+    plain = next(line for line in lines if '"PRODUCE"' in line and '"errorCode":0' in line)
+    # Damage anywhere shows in a line whose body is read, here one with an error.
+    damaged = [*broken(refused), refused.replace('"responses":[', '"responses":')]
+    # Of other lines neither times nor bodies are looked at.
+    unseen = (f" {plain}", '"totalTimeMs":,')
+    damaged += [line for line in broken(plain) if not any(part in line for part in unseen)]
+    rows = [(line, "parsed", line) for line in (refused, plain)]
+    rows += [(line, "broken", line) for line in damaged]
+    text = spark.createDataFrame(rows, "value string, expected string, file string")
+    kinds = {row.file: row.kind for row in groups_of(cut(text, F.lit("UTC"))).collect()}
+    assert kinds == {line: expected for line, expected, _ in rows}
+
+
+def test_fields_in_another_order(spark: SparkSession) -> None:
+    """Lines that are not laid out like Kafka's are read whole."""
+    lines = log_lines("kafka-4.3.1")[:60]
+    turned = [with_request(line, dict(reversed(request_of(line).items()))) for line in lines]
+    rows = [(line, name) for name, of in (("a", lines), ("b", turned)) for line in of]
+    groups = groups_of(cut(spark.createDataFrame(rows, "value string, file string"), F.lit("UTC")))
+    # By what is in the line they are joined again with others, laid out as they are.
+    found = groups.withColumn("single", F.col("single").dropFields("asker")).cache()
+    laid_out, otherwise = (
+        without_announcements(counted(found.filter(F.col("file") == name).drop("file")))
+        for name in "ab"
     )
-    assert by_cut == by_parser
-    assert len(by_cut) > 100
+    assert laid_out == otherwise
+    found.unpersist()
 
 
-def test_damaged_lines(spark: SparkSession) -> None:
+@campaign
+def test_damaged_lines(spark: SparkSession, whole: DataFrame, by_cut: Counter[str]) -> None:
     """None of them ends the job, each is counted once, and they change nothing about the others."""
-    choose = random.Random(11)
+    choose = chance("damaged lines")
     lines = [line for name in LOGS for line in log_lines(name)]
-    whole = text_of(spark, lines).withColumn("file", F.lit("whole"))
-    mixed: list[Any] = [damaged(choose.choice(lines), choose) for _ in range(2000)]
+    mixed = [damaged(choose.choice(lines), choose) for _ in range(as_many(700, 20_000))]
     mixed += ["", MARKER, MARKER + "{}", ',"request":' + MARKER, '"clientId":"']
-    both = groups_of(cut(text_of(spark, mixed).unionAll(whole), F.lit("UTC")))
-    rows = both.groupBy("file", "kind").agg(F.sum("requests").alias("lines")).collect()
+    # In several files, which come in one task.
+    rows = [(line, f"file {number // 700}") for number, line in enumerate(mixed)]
+    text = spark.createDataFrame(rows, "value string, file string").coalesce(2)
+    both = groups_of(cut(text.unionAll(whole), F.lit("UTC"))).cache()
     kinds: Counter[str] = Counter()
-    for row in rows:
-        if row.file != "whole":
-            kinds[row.kind] += row.lines
+    for row in both.filter("file like 'file %'").collect():
+        kinds[row.kind] += row.requests
     assert kinds.keys() == {"parsed", "broken", "other"}
     assert kinds.total() == len(mixed)
-    among_damaged = counted(both.filter("file = 'whole'"))
-    assert among_damaged == counted(groups_of(cut(whole, F.lit("UTC"))))
+    assert counted(both.filter("file not like 'file %'")) == by_cut
+    both.unpersist()

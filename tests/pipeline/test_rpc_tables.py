@@ -19,15 +19,8 @@ from kipctl.protocol.api import ApiKey
 from kipctl.trace.codes import MetadataCause
 
 KEYS = (
-    "run",
-    "arm",
-    "api",
-    "api_version",
-    "client",
-    "software_name",
-    "software_version",
-    "broker",
-    "cause",
+    *("run", "arm", "client", "software_name", "software_version", "broker"),
+    *("api", "api_version", "cause"),
 )
 
 pytestmark = pytest.mark.spark
@@ -40,6 +33,10 @@ TOLD = StructType(
         StructField("time_us", LongType()),
     ]
 )
+
+
+def sent(at_us: int, **more: Any) -> Row:
+    return {"sent_us": at_us, **more}
 
 
 def test_the_names_of_apis_are_kafkas_own() -> None:
@@ -75,32 +72,18 @@ def test_quantiles_are_the_nearest_rank_of_the_live_summary(spark: SparkSession)
 
 
 def test_requests_are_counted_by_who_sent_and_answered_them(spark: SparkSession) -> None:
-    rows: list[Row] = [
-        {
-            "sent_us": at,
-            "received_us": at + took,
-            "error": 0,
-            "request_bytes": 100,
-            "critical": crit,
-        }
-        for at, took, crit in ((0, 10, True), (5, 30, False), (9, 20, False))
+    rows = [
+        sent(at, received_us=at + took, error=0, request_bytes=100, critical=is_critical)
+        for at, took, is_critical in ((0, 10, True), (5, 30, False), (9, 20, False))
     ]
-    rows.append({"sent_us": 20, "received_us": 60, "error": 6, "response_bytes": 7})
-    rows.append({"sent_us": 30, "error": 13, "request_bytes": 1})
-    rows.append({"sent_us": 30, "error": 0, "broker": 2})
+    rows.append(sent(20, received_us=60, error=6, response_bytes=7))
+    rows.append(sent(30, error=13, request_bytes=1))
+    rows.append(sent(30, error=0, broker=2))
     common = {"api_key": 0, "api_version": 13, "broker": 1, "software_name": "kipctl"}
     common |= {"software_version": "1", "cause": None}
     found = rows_by(rpc_table(frame(spark, "rpcs", rows, **common), KEYS), "broker")
-    assert found[1] == {
-        "run": "r",
-        "arm": "kip951",
-        "api_key": 0,
-        "api": "PRODUCE",
-        "api_version": 13,
-        "client": "c",
-        "software_name": "kipctl",
-        "software_version": "1",
-        "cause": None,
+    whose = {"run": "r", "arm": "kip951", "client": "c", "api": "PRODUCE"}
+    assert found[1] == whose | {name: common[name] for name in common if name != "broker"} | {
         "requests": 5,
         "errors": 2,
         "unanswered": 1,
@@ -145,62 +128,47 @@ def test_metadata_by_cause_is_that_of_the_live_summary(spark: SparkSession) -> N
 
 SEQUENCES: dict[str, tuple[list[Row], list[int], list[str]]] = {
     "the first, then by age": (
-        [{"sent_us": 1}, {"sent_us": 300}, {"sent_us": 600}],
+        [sent(1), sent(300), sent(600)],
         [],
         ["start", "max_age", "max_age"],
     ),
     "told of another leader": (
-        [{"sent_us": 10}, {"sent_us": 20}, {"sent_us": 30}],
+        [sent(10), sent(20), sent(30)],
         [5, 20],
         ["start", "leader_change", "max_age"],
     ),
     "told while the one before was under way": (
-        [{"sent_us": 10, "received_us": 100}, {"sent_us": 110}],
+        [sent(10, received_us=100), sent(110)],
         [50],
         ["start", "leader_change"],
     ),
     "the one before failed": (
-        [{"sent_us": 10, "error": 5}, {"sent_us": 20}, {"sent_us": 30}],
+        [sent(10, error=5), sent(20), sent(30)],
         [15],
         ["start", "error_retry", "max_age"],
     ),
     "the one before was never answered": (
-        [{"sent_us": 10, "received_us": None, "error": 13}, {"sent_us": 20}],
+        [sent(10, received_us=None, error=13), sent(20)],
         [],
         ["start", "error_retry"],
     ),
     "a connection was lost": (
-        [
-            {"sent_us": 10},
-            {"sent_us": 15, "api_key": 0, "received_us": None, "error": 13},
-            {"sent_us": 20},
-            {"sent_us": 30},
-        ],
+        [sent(10), sent(15, api_key=0, received_us=None, error=13), sent(20), sent(30)],
         [],
         ["start", "error_retry", "max_age"],
     ),
     "acks=0 has no answer, and is not lost": (
-        [
-            {"sent_us": 10},
-            {"sent_us": 15, "api_key": 0, "received_us": None, "error": 0},
-            {"sent_us": 20},
-        ],
+        [sent(10), sent(15, api_key=0, received_us=None, error=0), sent(20)],
         [],
         ["start", "max_age"],
     ),
     "more topics than ever": (
-        [
-            {"sent_us": 10, "topics": 2},
-            {"sent_us": 20, "topics": 3},
-            {"sent_us": 30, "topics": 1},
-            {"sent_us": 40, "topics": 3},
-            {"sent_us": 50, "topics": None},
-        ],
+        [sent(at, topics=of) for at, of in ((10, 2), (20, 3), (30, 1), (40, 3), (50, None))],
         [],
         ["start", "new_topic", "max_age", "max_age", "max_age"],
     ),
     "the source's own word is kept": (
-        [{"sent_us": 10, "cause": "max_age"}, {"sent_us": 20, "cause": "idle_eviction"}],
+        [sent(10, cause="max_age"), sent(20, cause="idle_eviction")],
         [15],
         ["max_age", "idle_eviction"],
     ),
@@ -236,11 +204,7 @@ def test_causes_follow_from_the_sequence_of_one_clients_requests(spark: SparkSes
 
 
 def test_new_topics_are_taken_from_a_source_that_tells_them(spark: SparkSession) -> None:
-    rows = [
-        {"sent_us": 10, "topics": 4},
-        {"sent_us": 20, "topics": 1},
-        {"sent_us": 30, "topics": 6},
-    ]
+    rows = [sent(10, topics=4), sent(20, topics=1), sent(30, topics=6)]
     rpcs = frame(spark, "rpcs", rows, **ANSWERED).withColumn(
         "new_topics", F.expr("if(sent_us = 20, 1, 0)")
     )
@@ -250,7 +214,7 @@ def test_new_topics_are_taken_from_a_source_that_tells_them(spark: SparkSession)
 
 def test_clients_may_be_told_apart_by_more_than_their_name(spark: SparkSession) -> None:
     """Every Java producer is called producer-1 unless its user names it."""
-    rows = [{"sent_us": 10, "connection": 1}, {"sent_us": 20, "connection": 2}]
+    rows = [sent(10, connection=1), sent(20, connection=2)]
     rpcs = frame(spark, "rpcs", rows, **ANSWERED)
     told = of_schema(spark, TOLD, [{"time_us": 15}]).withColumn("connection", F.lit(1))
     caused = with_inferred_causes(rpcs, told, ("run", "client", "connection"))

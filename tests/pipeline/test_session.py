@@ -1,87 +1,149 @@
-"""What Spark says of itself goes to its log, and errors are told in our words."""
+"""Sessions of one process, one after the other: their JVMs, their settings, how they fail.
+
+What Spark says of itself goes to its log, and errors are told in our words.
+"""
 
 import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytestmark = pytest.mark.spark
 
-_FAILING = """
-from kipctl.errors import PipelineError
-from kipctl.pipeline.session import spark_session
-try:
-    with spark_session("local[1]") as spark:
-        spark.sql("select id + 9223372036854775807 from range(2)").collect()
-except PipelineError as failed:
-    print(failed.what)
-"""
-
-_SECRETS = """
-import json, sys
+_SESSIONS = """
+import json, os, signal, sys
 from contextlib import suppress
 from pathlib import Path
+from pyspark import SparkContext
+from kipctl.errors import PipelineError
+from kipctl.pipeline import class_archive
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.session import spark_session
-conf = {"spark.hadoop.of.option": sys.stdin.read()}
-with spark_session(Place("local[1]", conf)) as spark:
+class_archive._TIMEOUT_S = 1000  # on a machine however busy
+folder, place = Path(sys.argv[1]), Place("local[1]", {"spark.hadoop.of.option": sys.stdin.read()})
+told, seen, failed = [], [], []
+
+def look(spark):
     words = b""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended meanwhile
             words += path.read_bytes()
     conf = dict(spark.sparkContext.getConf().getAll())
-    read = [conf[name] for name in ("spark.hadoop.of.file", "spark.hadoop.of.option")]
-    print(json.dumps({
+    read = [conf.get(name) for name in ("spark.hadoop.of.file", "spark.hadoop.of.option")]
+    jvm = Path(f"/proc/{SparkContext._gateway.proc.pid}")
+    maps = (jvm / "maps").read_text().splitlines()
+    seen.append({
         "read": read,
         "master": conf["spark.master"],
         "option": spark.sparkContext._jvm.System.getProperty("of.defaults"),
-        "in sight": [text for text in read if text.encode() in words],
-        "files": [str(path) for path in Path(sys.argv[1]).glob("kipctl-*/settings")],
-    }))
+        "in sight": [text for text in read if text and text.encode() in words],
+        "files": [str(path) for path in folder.glob("kipctl-*/settings")],
+        "archives": sorted({line.split()[-1] for line in maps if "/kipctl/spark/" in line}),
+        "is light": b"-XX:TieredStopAtLevel=1" in (jvm / "cmdline").read_bytes().split(b"\\0"),
+    })
+
+def session(then):
+    try:
+        with spark_session(place, told.append, is_light=True) as spark:
+            look(spark)
+            then(spark)
+    except PipelineError as error:
+        failed.append(str(error))
+
+def fail(spark):
+    spark.sql("select id + 9223372036854775807 from range(2)").collect()
+
+def be_killed(spark):
+    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+    spark.range(10).count()
+
+session(lambda spark: spark.range(3).count())
+session(fail)
+logged = (folder / "kipctl" / "spark.log").read_text()
+session(be_killed)
+os.environ["SPARK_CONF_DIR"] = str(folder / "conf")
+session(be_killed)
+(folder / "conf" / "spark-env.sh").touch()
+session(be_killed)
+print(json.dumps([seen, failed, told, logged]))
 """
 
 
-@pytest.mark.parametrize("by_script", [False, True])
-def test_settings_are_told_by_files_and_stay_as_they_are(tmp_path: Path, by_script: bool) -> None:
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    (conf / "spark-defaults.conf").write_text(
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """What was seen in each of five sessions, what four of them failed with, what was told, and
+    what Spark logged of a query that failed.
+
+    The first has a JVM of its own, the next two have one. Of the others, with spark-defaults.conf,
+    the last is started by Spark's own script, which reads spark-env.sh.
+    """
+
+    folder: Path
+    seen: list[dict[str, Any]]
+    failed: list[str]
+    told: list[str]
+    logged: str
+    stderr: str
+
+
+HIDDEN = "a\\b c:=#! d\n\té"
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Sessions:
+    folder = tmp_path_factory.mktemp("sessions")
+    (folder / "conf").mkdir()
+    (folder / "conf" / "spark-defaults.conf").write_text(
         "spark.master spark://127.0.0.1:1\nspark.hadoop.of.file hidden-in-file\n"
         "spark.driver.extraJavaOptions -Dof.defaults=1\n"
     )
-    if by_script:
-        (conf / "spark-env.sh").touch()
-    given = "a\\b c:=#! d\n\té"
-    own = {"XDG_STATE_HOME": tmp_path, "SPARK_CONF_DIR": conf, "TMPDIR": tmp_path}
+    homes = dict.fromkeys(("XDG_STATE_HOME", "XDG_CACHE_HOME", "TMPDIR"), str(folder))
     ran = subprocess.run(
-        [sys.executable, "-c", _SECRETS, str(tmp_path)],
-        input=given,
+        [sys.executable, "-c", _SESSIONS, str(folder)],
+        input=HIDDEN,
         capture_output=True,
         text=True,
-        env=os.environ | {name: str(path) for name, path in own.items()},
+        env=os.environ | homes,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout.splitlines()[-1]) == {
-        "read": ["hidden-in-file", given],
-        "master": "local[1]",
-        "option": "1",
-        "in sight": [],
-        "files": [],
-    }
+    return Sessions(folder, *json.loads(ran.stdout.splitlines()[-1]), ran.stderr)
 
 
-def test_a_failed_query_is_no_line_of_pysparks_on_stderr(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", _FAILING],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"XDG_STATE_HOME": str(tmp_path)},
-        check=True,
-    )
-    assert ran.stdout.startswith("Spark failed: overflow")
-    assert ran.stderr == ""
-    assert "SQLQueryContextLogger" in (tmp_path / "kipctl" / "spark.log").read_text()
+def test_the_first_session_records_what_the_second_maps(sessions: Sessions) -> None:
+    (archive,) = (sessions.folder / "kipctl" / "spark").glob("*.jsa")
+    assert archive.stat().st_size > 10_000_000
+    assert [seen["archives"] for seen in sessions.seen[:2]] == [[], [str(archive)]]
+    assert all(seen["is light"] for seen in sessions.seen)
+    assert sum("Keeping Spark's classes" in text for text in sessions.told) == 1
+
+
+def test_settings_are_told_by_files_and_stay_as_they_are(sessions: Sessions) -> None:
+    for number, seen in enumerate(sessions.seen):
+        has_file = number > 2
+        expected = {
+            "read": ["hidden-in-file" if has_file else None, HIDDEN],
+            "master": "local[1]",
+            "option": "1" if has_file else None,
+            "in sight": [],
+            "files": [],
+        }
+        assert {name: seen[name] for name in expected} == expected, number
+
+
+def test_a_failed_query_is_no_line_of_pysparks_on_stderr(sessions: Sessions) -> None:
+    assert sessions.failed[0].startswith("Spark failed: overflow")
+    assert sessions.stderr == ""
+    assert "SQLQueryContextLogger" in sessions.logged
+
+
+def test_a_jvm_that_was_killed(sessions: Sessions) -> None:
+    assert len(sessions.failed) == 4
+    for text in sessions.failed[1:]:
+        assert text.startswith("Spark's JVM has ended")
+        assert len(text.splitlines()) == 3

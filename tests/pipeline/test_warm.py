@@ -4,20 +4,23 @@ import json
 import os
 import select
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from one_process import PLAINLY_COMPILED
 from runs import write_run
 
 from kipctl.errors import ExitStatus, PipelineError
 from kipctl.pipeline import warm
 from kipctl.pipeline.place import Place
+from kipctl.process import identify
 
 pytestmark = pytest.mark.spark
 
@@ -41,6 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("warm")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
+        patch.setenv("JAVA_TOOL_OPTIONS", PLAINLY_COMPILED)
         yield folder
         warm.stop(force=True)
 
@@ -66,12 +70,18 @@ def kipctl(*words: str | Path, folder: Path | None = None) -> subprocess.Complet
     )
 
 
+def awaited(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        select.select([], [], [], 0.01)
+
+
 def awaited_idle(uses: int) -> warm.WarmStatus:
     """The status once a client that has gone is forgotten."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while (now := warm.status()) is None or now.is_busy:
-        assert time.monotonic() < deadline
-        select.select([], [], [], 0.05)
+    awaited(lambda: (now := warm.status()) is not None and not now.is_busy)
+    now = warm.status()
+    assert now is not None
     assert now.analyses == uses
     return now
 
@@ -81,6 +91,46 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def awaited_start() -> warm.Holder:
+    """The holder that starts, before it can be asked."""
+    awaited(lambda: warm.running_holder() is not None)
+    holder = warm.running_holder()
+    assert holder is not None
+    assert holder.port == 0
+    return holder
+
+
+_START = [sys.executable, "-m", "kipctl", "spark", "start", "--output", "json"]
+
+
+def test_while_one_starts_a_stop_ends_it() -> None:
+    with subprocess.Popen(_START, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
+        starting = awaited_start()
+        with pytest.raises(PipelineError, match="other settings"):
+            warm.start(Place(conf={"spark.driver.memory": "1g"}), 600)
+        assert "is being started" in kipctl("spark", "status").stdout
+        assert warm.stop()
+        assert first.stderr is not None
+        assert b"did not start" in first.stderr.read()
+    assert not is_alive(starting.pid)
+
+
+def test_while_one_starts_another_start_waits() -> None:
+    with subprocess.Popen(_START, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as first:
+        awaited_start()
+        second = kipctl("spark", "start", "--output", "json")
+        assert second.returncode == ExitStatus.DONE, second.stderr
+        assert first.stdout is not None
+        started = json.loads(first.stdout.read())
+    assert started["pid"] == json.loads(second.stdout)["pid"]
+    assert kipctl("spark", "stop").stderr == "It has ended.\n"
+    assert not is_alive(started["pid"])
+    assert not is_alive(started["jvm_pid"])
+    assert not warm.holder_file().exists()
+    assert json.loads(kipctl("spark", "status", "--output", "json").stdout)["running"] is False
+    assert not warm.stop()
 
 
 def test_analyses_use_it_and_it_outlives_them(running: warm.WarmStatus, tmp_path: Path) -> None:
@@ -128,8 +178,7 @@ def test_what_a_client_leaves_behind_is_cancelled(
     assert awaited_idle(running.analyses + 1).jvm_pid == running.jvm_pid
 
 
-def test_one_that_is_in_use_is_ended_by_force_alone() -> None:
-    warm.start(Place(), 600)
+def test_one_that_is_in_use_is_ended_by_force_alone(running: warm.WarmStatus) -> None:
     held = warm.lease(Place())
     assert held is not None
     refused = kipctl("spark", "stop")
@@ -137,40 +186,17 @@ def test_one_that_is_in_use_is_ended_by_force_alone() -> None:
     assert f"process {os.getpid()}" in refused.stderr
     assert warm.is_running()
     assert warm.stop(force=True)
+    assert not is_alive(running.jvm_pid)
     assert not warm.is_running()
     held.end()
 
 
-def test_while_one_starts_another_start_waits_and_a_stop_ends_it() -> None:
-    warm.stop(force=True)
-    command = [sys.executable, "-m", "kipctl", "spark", "start", "--output", "json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as first:
-        awaited_start()
-        second = kipctl("spark", "start", "--output", "json")
-        assert second.returncode == ExitStatus.DONE, second.stderr
-        assert first.stdout is not None
-        assert json.loads(first.stdout.read())["pid"] == json.loads(second.stdout)["pid"]
-    assert warm.stop()
-
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
-        starting = awaited_start()
-        with pytest.raises(PipelineError, match="other settings"):
-            warm.start(Place(conf={"spark.driver.memory": "1g"}), 600)
-        assert "is being started" in kipctl("spark", "status").stdout
-        assert warm.stop()
-        assert first.stderr is not None
-        assert b"did not start" in first.stderr.read()
-    assert not is_alive(starting.pid)
-
-
-def awaited_start() -> warm.Holder:
-    """The holder that starts, before it can be asked."""
-    deadline = time.monotonic() + _TIMEOUT_S
-    while (holder := warm.running_holder()) is None:
-        assert time.monotonic() < deadline
-        select.select([], [], [], 0.01)
-    assert holder.port == 0
-    return holder
+def test_one_that_was_killed_is_not_used(running: warm.WarmStatus) -> None:
+    os.kill(running.jvm_pid, signal.SIGKILL)
+    awaited(lambda: not is_alive(running.jvm_pid))
+    assert warm.lease(Place()) is None
+    awaited(lambda: not warm.is_running())
+    assert warm.status() is None
 
 
 def test_a_process_that_has_a_holders_number_is_left_alone(
@@ -198,37 +224,19 @@ def test_a_process_that_has_a_holders_number_is_left_alone(
                 ask()
 
 
-def test_one_that_does_not_answer_is_killed(
-    running: warm.WarmStatus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the lock, and listens; that its JVM ends with it is what other tests show."""
     monkeypatch.setattr(warm, "_ANSWER_TIMEOUT_S", 0.2)
-    os.kill(running.pid, signal.SIGSTOP)
-    assert warm.stop()
-    assert not is_alive(running.pid)
+    with warm.locked() as lock:
+        assert lock is not None
+        process = subprocess.Popen(["sleep", "1000"], pass_fds=[lock])
+    with process, socket.create_server(("127.0.0.1", 0)) as deaf:
+        warm.record(warm.holder_of(identify(process.pid), "key", deaf.getsockname()[1]))
+        assert warm.stop()
+        assert process.wait() == -signal.SIGKILL
 
 
-def test_one_that_was_killed_is_not_used(running: warm.WarmStatus, tmp_path: Path) -> None:
-    os.kill(running.jvm_pid, signal.SIGKILL)
-    said = kipctl("analyze", a_run(tmp_path / "run"), "--output", "json")
-    assert said.returncode == ExitStatus.DONE, said.stderr
-    assert json.loads(said.stdout)["records"][0]["acknowledged"] == 1
-    assert warm.status() is None
-
-
-def test_it_ends_when_told_and_when_nobody_uses_it() -> None:
-    said = kipctl("spark", "start", "--output", "json")
-    assert said.returncode == ExitStatus.DONE, said.stderr
-    started = json.loads(said.stdout)
-    assert kipctl("spark", "stop").stderr == "It has ended.\n"
-    assert not is_alive(started["pid"])
-    assert not is_alive(started["jvm_pid"])
-    assert not warm.holder_file().exists()
-    assert json.loads(kipctl("spark", "status", "--output", "json").stdout)["running"] is False
-    assert not warm.stop()
-
+def test_it_ends_when_nobody_uses_it() -> None:
     holder = warm.start(Place(), 0.5)
-    deadline = time.monotonic() + _TIMEOUT_S
-    while warm.is_running():
-        assert time.monotonic() < deadline
-        select.select([], [], [], 0.05)
+    awaited(lambda: not warm.is_running())
     assert not is_alive(holder.jvm_pid)
