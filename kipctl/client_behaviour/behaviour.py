@@ -1,0 +1,234 @@
+"""What a client does with leader hints (KIP-951): judged from counts of what was seen.
+
+The tap, `analyze` of a tap's run and `analyze request-log` count episodes
+(`kipctl.client_behaviour.episode`) each in its own way, and judge here. What is known of a software
+(`kipctl.client_behaviour.software`) never overrules what was seen: it only tells apart what looks
+the same, and what to do about it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kipctl.client_behaviour.episode import AT_ONCE_US, HintFault, Outcome
+from kipctl.client_behaviour.software import HintUse, Software, known_of
+from kipctl.counts import counted
+
+
+class Behaviour(StrEnum):
+    """What a client does when it is refused by a broker that does not lead any more."""
+
+    FOLLOWS = "follows"
+    """It goes at once where the hint says."""
+    LOOPS = "loops"
+    """It asks again and again without a backoff."""
+    WAITS = "waits"
+    """It goes where the hint says, after its backoff."""
+    IGNORES = "ignores"
+    """It is sent usable hints, and goes on as if there were none."""
+    NO_HINTS = "no hints"
+    """It is sent none: its versions, or those of its brokers, have no hints."""
+    UNUSABLE = "unusable"
+    """It is sent hints that nobody could follow (`HintFault`)."""
+    UNKNOWN = "unknown"
+    """It was refused, and what it did cannot be told."""
+    NOT_MET = "not met"
+    """It met no leader that had moved."""
+
+
+class Doubt(StrEnum):
+    """What keeps a wait from being told, or makes it longer than the client's own."""
+
+    BUSY = "the machine was busy"
+    CLOCKS = "brokers' clocks differ by more, or it is not known by how much"
+    NO_LOG = "the log of a broker that led is missing"
+    NAMESAKES = "several processes share this client id and host"
+    TAP = "the tap itself was late"
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Of episodes that were no loop: how many had an end that was seen, and how long a client
+    waited in them, in microseconds."""
+
+    episodes: int = 0
+    p50_us: int = 0
+    p99_us: int = 0
+    max_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a client that produces or fetches.
+
+    Episodes are counted by what became of the hint; `reaction_p50_us` is of FOLLOWED and
+    BY_METADATA together, None if there was none.
+    """
+
+    leader_errors: int = 0
+    hints: int = 0
+    """Leader errors with a hint that the client can read."""
+    draft_hints: int = 0
+    dropped_hints: int = 0
+    """Taken out by the tap (`--drop-hints`)."""
+    outcomes: Mapping[Outcome, int] = field(default_factory=dict)
+    loops: int = 0
+    faults: Mapping[HintFault, int] = field(default_factory=dict)
+    """Episodes in which a hint had that fault."""
+    reaction_p50_us: int | None = None
+    waits: Waits = Waits()
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A behaviour; of hints that cannot be used what is wrong with most; of UNKNOWN the reason."""
+
+    behaviour: Behaviour
+    fault: HintFault | None = None
+    why: str = ""
+
+
+_NO_SOFTWARE = Software()
+_LOOPS_SHARE = 10
+"""A client loops if one episode in so many is a loop: none should be."""
+_TIMED = (Doubt.BUSY, Doubt.TAP, Doubt.CLOCKS)
+"""Doubts about times; what went where is known all the same."""
+
+
+def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
+    """What the client does, as far as was seen."""
+    if not seen.leader_errors:
+        return Verdict(Behaviour.NOT_MET)
+    episodes = sum(seen.outcomes.values())
+    fault = _most_frequent(seen.faults)
+    if seen.loops and seen.loops * _LOOPS_SHARE >= episodes:
+        return Verdict(Behaviour.LOOPS, fault)
+    if seen.dropped_hints and not seen.hints:
+        return Verdict(Behaviour.NO_HINTS, why="the tap drops them")
+    if not seen.hints:
+        return Verdict(Behaviour.NO_HINTS)
+    untimed = [doubt for doubt in seen.doubts if doubt not in _TIMED]
+    if untimed:
+        return Verdict(Behaviour.UNKNOWN, why=untimed[0].value)
+    followed, by_metadata, sent_back, elsewhere = (
+        seen.outcomes.get(outcome, 0)
+        for outcome in (
+            Outcome.FOLLOWED,
+            Outcome.BY_METADATA,
+            Outcome.SENT_BACK,
+            Outcome.ELSEWHERE,
+        )
+    )
+    told = followed + by_metadata + sent_back + elsewhere
+    if not told:
+        if fault is not None:
+            return Verdict(Behaviour.UNUSABLE, fault)
+        return Verdict(Behaviour.UNKNOWN, why="what it did afterwards was not seen")
+    if 2 * (sent_back + elsewhere) > told:
+        return Verdict(Behaviour.IGNORES)
+    if seen.reaction_p50_us is None or seen.reaction_p50_us < AT_ONCE_US:
+        return Verdict(Behaviour.FOLLOWS)
+    # From here on it took its time, unless the times are wrong.
+    if timed := [doubt for doubt in seen.doubts if doubt in _TIMED]:
+        return Verdict(Behaviour.UNKNOWN, why=timed[0].value)
+    if 2 * followed > told:
+        return Verdict(Behaviour.WAITS)
+    known = known_of(software)
+    return Verdict(
+        Behaviour.WAITS if known is not None and known.hints is HintUse.WAITS else Behaviour.IGNORES
+    )
+
+
+def _most_frequent(faults: Mapping[HintFault, int]) -> HintFault | None:
+    return max(faults, key=lambda fault: faults[fault], default=None)
+
+
+_FAULTS = {
+    HintFault.NO_ENDPOINT: "they name a leader without its endpoint (by the broker's fault)",
+    HintFault.OTHER_ENDPOINT: (
+        "their endpoint is another node's: something between client and broker does not rewrite"
+        " NodeEndpoints, or the broker names its own"
+    ),
+    HintFault.REFUSER: "they name the very broker that refuses (by that broker's fault)",
+    HintFault.OLDER: "they are older than what the client was shown before",
+    HintFault.SAME_EPOCH: (
+        "they name another leader at the epoch that the client knows (by that broker's fault)"
+    ),
+}
+
+
+def in_words(verdict: Verdict, seen: Seen) -> str:
+    """The verdict as a sentence without its subject, `follows hints: waits p50 ...`."""
+    told = _told(verdict, seen)
+    if seen.loops and verdict.behaviour is not Behaviour.LOOPS:
+        times = counted(seen.loops, "time")
+        told += f" {times} it asked again and again without a backoff."
+    return told
+
+
+def _told(verdict: Verdict, seen: Seen) -> str:
+    told = _waits_in_words(seen.waits)
+    errors = counted(seen.leader_errors, "leader error")
+    match verdict.behaviour:
+        case Behaviour.NOT_MET:
+            return "met no leader that had moved."
+        case Behaviour.LOOPS:
+            fault = f" The hints are no use: {_FAULTS[verdict.fault]}." if verdict.fault else ""
+            return (
+                f"asks again and again without a backoff: {errors} in"
+                f" {counted(seen.loops, 'loop')}.{fault}"
+            )
+        case Behaviour.NO_HINTS if verdict.why:
+            return f"had to do without hints ({verdict.why}) with {errors}{told}."
+        case Behaviour.NO_HINTS:
+            draft = f" that it could read ({seen.draft_hints:,} in the draft's form)"
+            return f"is sent no hints{draft if seen.draft_hints else ''} with {errors}{told}."
+        case Behaviour.UNUSABLE:
+            assert verdict.fault is not None
+            return f"is sent hints that are no use with {errors}: {_FAULTS[verdict.fault]}{told}."
+        case Behaviour.FOLLOWS:
+            return f"follows hints{told}."
+        case Behaviour.WAITS:
+            return f"follows hints, but only after its backoff{told}."
+        case Behaviour.IGNORES:
+            return f"ignores hints ({seen.hints:,} with {errors}){told}."
+        case _:
+            return (
+                f"gets hints with {errors}; what it does with them cannot be told: {verdict.why}."
+            )
+
+
+def _waits_in_words(waits: Waits) -> str:
+    if not waits.episodes:
+        return ""
+    return (
+        f": waits p50 {waits.p50_us / 1000:,.1f} ms, at most {waits.max_us / 1000:,.1f} ms, for"
+        f" {counted(waits.episodes, 'moved leader')}"
+    )
+
+
+def advice(verdict: Verdict, software: Software) -> str:
+    """What to do about it; "" where nothing is."""
+    known = _known_bug(software)
+    match verdict.behaviour:
+        case Behaviour.LOOPS:
+            return f"Update the client. {known}".rstrip()
+        case Behaviour.FOLLOWS:
+            return known
+        case Behaviour.WAITS:
+            return "What to set: kipctl explain clients-ready-for-kip-951"
+        case Behaviour.IGNORES:
+            return f"It needs a version that reads hints. {known}".rstrip()
+        case Behaviour.UNUSABLE:
+            return "Look at what brokers send: kipctl inspect hints --require"
+        case _:
+            return ""
+
+
+def _known_bug(software: Software) -> str:
+    known = known_of(software)
+    if known is None or not known.bug:
+        return ""
+    mended = f"mended in {known.mended_in}" if known.mended_in else "not mended in any version yet"
+    return f"Known of {software}: {known.bug} ({known.source}; {mended})."

@@ -1,0 +1,132 @@
+"""Verdicts by table: what was seen, and what a client does by that."""
+
+import pytest
+
+from kipctl.client_behaviour.behaviour import (
+    Behaviour,
+    Doubt,
+    Seen,
+    Verdict,
+    Waits,
+    advice,
+    in_words,
+    judge,
+)
+from kipctl.client_behaviour.episode import HintFault, Outcome
+from kipctl.client_behaviour.software import HintUse, Software, known_of
+
+F, M, B, E = Outcome.FOLLOWED, Outcome.BY_METADATA, Outcome.SENT_BACK, Outcome.ELSEWHERE
+NOBODY = Software("somebodys-own", "1.0")
+RDKAFKA = Software("confluent-kafka-python", "2.16.0-rdkafka-2.16.0")
+LOOPING = Software("kgo", "v1.21.6")
+
+
+def seen(reaction_ms: float | None = None, **more: object) -> Seen:
+    reaction_us = None if reaction_ms is None else round(1000 * reaction_ms)
+    given = {"leader_errors": 12, "hints": 12, "reaction_p50_us": reaction_us} | more
+    return Seen(**given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("what", "software", "behaviour"),
+    [
+        (Seen(), NOBODY, Behaviour.NOT_MET),
+        (seen(2, outcomes={F: 10, M: 2}), NOBODY, Behaviour.FOLLOWS),
+        (seen(102, outcomes={F: 12}), NOBODY, Behaviour.WAITS),
+        (seen(102, outcomes={M: 12}), RDKAFKA, Behaviour.WAITS),
+        # It goes when Metadata says so: with hints or without makes no difference.
+        (seen(102, outcomes={M: 12}), NOBODY, Behaviour.IGNORES),
+        (seen(1500, outcomes={B: 7, M: 5}), NOBODY, Behaviour.IGNORES),
+        (seen(3, outcomes={E: 12}), NOBODY, Behaviour.IGNORES),
+        # What is known of a software does not overrule what was seen.
+        (seen(1, outcomes={F: 12}), Software("sarama", "1.61.1"), Behaviour.FOLLOWS),
+        (seen(1, outcomes={F: 12}), LOOPING, Behaviour.FOLLOWS),
+        (seen(1, outcomes={F: 10}, loops=1), LOOPING, Behaviour.LOOPS),
+        (seen(1, outcomes={F: 99}, loops=1), LOOPING, Behaviour.FOLLOWS),
+        (
+            seen(outcomes={Outcome.NOT_HINTED: 1}, loops=1, faults={HintFault.REFUSER: 1}),
+            LOOPING,
+            Behaviour.LOOPS,
+        ),
+        (
+            seen(outcomes={Outcome.NOT_HINTED: 3}, faults={HintFault.OTHER_ENDPOINT: 3}),
+            NOBODY,
+            Behaviour.UNUSABLE,
+        ),
+        (seen(outcomes={Outcome.NOT_HINTED: 3}, hints=0), NOBODY, Behaviour.NO_HINTS),
+        (
+            seen(outcomes={Outcome.NOT_HINTED: 3}, hints=0, dropped_hints=3),
+            NOBODY,
+            Behaviour.NO_HINTS,
+        ),
+        (seen(outcomes={Outcome.UNSEEN: 3}), NOBODY, Behaviour.UNKNOWN),
+        # A busy machine makes waits, and takes none away; it does not send clients elsewhere.
+        (seen(132.9, outcomes={F: 12}, doubts=(Doubt.BUSY,)), LOOPING, Behaviour.UNKNOWN),
+        (seen(2, outcomes={F: 12}, doubts=(Doubt.BUSY,)), LOOPING, Behaviour.FOLLOWS),
+        (seen(1500, outcomes={B: 12}, doubts=(Doubt.BUSY,)), NOBODY, Behaviour.IGNORES),
+        (seen(5, outcomes={F: 12}, doubts=(Doubt.NAMESAKES,)), RDKAFKA, Behaviour.UNKNOWN),
+    ],
+)
+def test_what_a_client_does(what: Seen, software: Software, behaviour: Behaviour) -> None:
+    verdict = judge(what, software)
+    assert verdict.behaviour is behaviour
+    assert in_words(verdict, what).endswith(".")
+
+
+def test_unusable_hints_are_told_with_whose_fault_it_is() -> None:
+    what = seen(
+        outcomes={Outcome.NOT_HINTED: 3},
+        faults={HintFault.OLDER: 1, HintFault.NO_ENDPOINT: 2},
+    )
+    verdict = judge(what)
+    assert verdict == Verdict(Behaviour.UNUSABLE, HintFault.NO_ENDPOINT)
+    assert "without its endpoint" in in_words(verdict, what)
+
+
+def test_a_sentence_has_the_waits_where_there_are_any() -> None:
+    waits = Waits(12, 1_000, 2_000, 3_000)
+    what = seen(1, outcomes={F: 12}, waits=waits)
+    told = "follows hints: waits p50 1.0 ms, at most 3.0 ms, for 12 moved leaders."
+    assert in_words(judge(what), what) == told
+
+
+def test_a_single_loop_of_many_episodes_is_told_besides() -> None:
+    what = seen(1, outcomes={F: 99}, loops=1)
+    assert "1 time it asked again and again without a backoff" in in_words(judge(what), what)
+
+
+def test_advice_names_the_known_bug_and_the_version_that_mends_it() -> None:
+    told = advice(Verdict(Behaviour.LOOPS, HintFault.REFUSER), LOOPING)
+    assert "kgo v1.21.6" in told
+    assert "twmb/franz-go#1412; mended in 1.21.7" in told
+    assert "1.21.7" not in advice(Verdict(Behaviour.LOOPS), NOBODY)
+    assert "retry.backoff" not in told
+    assert "mended in any version yet" in advice(
+        Verdict(Behaviour.IGNORES), Software("sarama", "1.61.1")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "hints", "mended_in"),
+    [
+        ("apache-kafka-java", "3.6.2", HintUse.NONE, "3.7"),
+        ("apache-kafka-java", "4.3.1", HintUse.FOLLOWS, ""),
+        ("kgo", "v1.16.1", HintUse.NONE, "1.17"),
+        ("kgo", "v1.20.7", HintUse.FOLLOWS, "1.21"),
+        ("kgo", "v1.21.6", HintUse.FOLLOWS, "1.21.7"),
+        ("kgo", "v1.22.3", HintUse.FOLLOWS, ""),
+        ("librdkafka", "2.3.0", HintUse.NONE, "2.4"),
+        ("confluent-kafka-javascript", "v1.9.0-librdkafka-2.13.2", HintUse.WAITS, ""),
+        ("sarama", "1.61.1", HintUse.IGNORES, ""),
+    ],
+)
+def test_what_is_known_of_a_software(
+    name: str, version: str, hints: HintUse, mended_in: str
+) -> None:
+    known = known_of(Software(name, version))
+    assert known is not None
+    assert (known.hints, known.mended_in) == (hints, mended_in)
+
+
+def test_nothing_is_known_of_others() -> None:
+    assert known_of(NOBODY) is None
