@@ -1,27 +1,39 @@
 """The probe on a fake cluster: run as users of the library run it, its trace read back."""
 
+import itertools
+import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from fake_broker import TOPIC, FakeCluster
+import pytest
+from fake_broker import FakeCluster
+from fake_kafka import TOPIC, Reply, Script, SimulatedCluster, Waiting
+from logs import Produced
 from rows import read_back
+from world import SimulatedConnection
 
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
+from kipctl.probe import run as run_module
+from kipctl.probe.consume import run as consume
 from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.produce import run as produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.protocol.api import ApiKey
 from kipctl.security.settings import Security
 from kipctl.trace.codes import PHASES, MetadataCause
+from kipctl.transport import request
 from kipctl.transport.access import UNSECURED, Access
 
 KIP951, REFRESH, BASELINE = LeaderDiscovery
 NEVER_MS = 100_000_000
-"""As a backoff: who waits for it does not come back before the test's timeout."""
+"""As a backoff: who waits for it does not come back before its batch is given up."""
 
 IDEMPOTENT: dict[str, Any] = {"acks": -1, "enable_idempotence": True}
 ONE_RECORD_EACH: dict[str, Any] = {"throughput": -1, "batch_size": 0}
@@ -49,9 +61,51 @@ class Ran:
         ]
 
 
+def at_batch(number: int, act: Callable[[Produced], object]) -> Script:
+    """What is done when so many batches have come to brokers; the cluster answers the others."""
+    came = itertools.count(1)
+
+    def script(produced: Produced) -> Reply | Waiting | None:
+        answer = act(produced) if next(came) == number else None
+        return answer if isinstance(answer, Reply | Generator) else None
+
+    return script
+
+
+def raising(trouble: Exception) -> Callable[[object], None]:
+    """For scripts."""
+
+    def act(_: object) -> None:
+        raise trouble
+
+    return act
+
+
+@contextmanager
+def meeting(cluster: SimulatedCluster) -> Iterator[None]:
+    """Runs of kipctl meet the cluster: one that is simulated stands where the network does, and its
+    world's clock where the machine's does.
+    """
+    if isinstance(cluster, FakeCluster):
+        yield
+        return
+    sockets, state = cluster.sockets(), random.getstate()
+    random.seed(0)  # what the client leaves to chance
+    with cluster.world.rules_time(), pytest.MonkeyPatch.context() as patch:
+        for module in (produce, consume):
+            patch.setattr(module, "SystemSockets", lambda clock, access: cluster.sockets())
+        patch.setattr(
+            request,
+            "BlockingConnection",
+            lambda broker, access, deadline: SimulatedConnection(sockets, *broker, deadline),
+        )
+        patch.setattr(run_module, "without_pauses", nullcontext)
+        yield
+    random.setstate(state)
+
+
 def run_fake(
-    cluster: FakeCluster,
-    directory: Path,
+    cluster: SimulatedCluster,
     num_records: int = 1,
     throughput: float = 2000,
     record_size: int = 10,
@@ -65,6 +119,7 @@ def run_fake(
         "acks": 1,
         "enable_idempotence": False,
         "partitioner": "round-robin",
+        "batch_size": 1000,
         "retry_backoff_ms": 20,
         "reconnect_backoff_ms": 5,
     }
@@ -77,7 +132,9 @@ def run_fake(
         discovery=discovery,
         config=ProducerConfig(**(defaults | config)),
     )
-    return read_ran(spec.run(directory, lambda schedule: None, should_stop), directory)
+    with TemporaryDirectory() as directory, meeting(cluster):
+        outcome = spec.run(Path(directory), lambda schedule: None, should_stop)
+        return read_ran(outcome, Path(directory))
 
 
 def read_ran(outcome: ProduceOutcome, directory: Path) -> Ran:
@@ -124,7 +181,7 @@ def _is_consistent(ran: Ran) -> None:
     assert not by_batch
 
 
-def assert_all_in_the_log_once_and_in_order(cluster: FakeCluster, ran: Ran) -> None:
+def assert_all_in_the_log_once_and_in_order(cluster: SimulatedCluster, ran: Ran) -> None:
     assert ran.outcome.failed == 0
     assert ran.outcome.acknowledged == ran.outcome.generated == cluster.records_in_log()
     for batches in cluster.log.values():

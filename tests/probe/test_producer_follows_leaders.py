@@ -1,12 +1,22 @@
-"""What the producer does when a leader moves: each case of KIP-951, on real sockets."""
+"""What the producer does when a leader moves: each case of KIP-951."""
 
-import threading
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import pytest
-from fake_broker import VERSIONS, FakeCluster, Produced, Reply
-from fake_run import BASELINE, NEVER_MS, ONE_RECORD_EACH, REFRESH, Ran, run_fake
+from fake_kafka import VERSIONS, Reply, SimulatedCluster, Waiting
+from fake_run import (
+    BASELINE,
+    IDEMPOTENT,
+    NEVER_MS,
+    ONE_RECORD_EACH,
+    REFRESH,
+    Ran,
+    at_batch,
+    run_fake,
+)
+from logs import Produced
+from wire import Versions
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.protocol.api import ApiKey
@@ -19,93 +29,78 @@ SHORTEST_BACKOFF_US = 16_000
 """20 ms less the jitter of a fifth."""
 
 
-def moving_at_first(cluster: FakeCluster, to: int, reply: Reply | None = None) -> None:
+def moving_at_first(
+    to: int, reply: Reply | None = None, brokers: int = 2, versions: Versions = VERSIONS
+) -> SimulatedCluster:
     """The leader of partition 0 moves when the first batch for it arrives."""
 
-    def script(produced: Produced) -> Reply | None:
-        if len(cluster.produced) == 1:
-            cluster.move(0, to)
-            return reply
-        return None
+    def move(produced: Produced) -> Reply | None:
+        cluster.move(0, to)
+        return reply
 
-    cluster.script = script
+    cluster = SimulatedCluster(brokers, script=at_batch(1, move), versions=versions)
+    return cluster
 
 
-def brokers_asked(cluster: FakeCluster) -> list[int]:
+def brokers_asked(cluster: SimulatedCluster) -> list[int]:
     return [produced.broker for produced in cluster.produced]
 
 
-def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named(
-    tmp_path: Path,
+def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named() -> None:
+    cluster = moving_at_first(to=3, brokers=3)
+    cluster.hidden = {3}
+    cluster.shown = {0: Leader(1, 5)}
+    ran = run_fake(cluster, retry_backoff_ms=NEVER_MS, retry_backoff_max_ms=NEVER_MS)
+    assert brokers_asked(cluster) == [1, 3]
+    (row,) = ran.redirects
+    assert row["error"] == NOT_LEADER
+    assert row["decision"] == Decision.FOLLOWED
+    assert (row["from_broker"], row["from_epoch"]) == (1, 5)
+    assert (row["hint_leader"], row["hint_epoch"]) == (3, 6)
+    assert (row["to_broker"], row["to_epoch"]) == (3, 6)
+    assert ran.outcome.endpoints == (cluster.brokers[3].address,)
+    assert row["hint_endpoint"] == 0
+    assert (row["metadata_us"], row["same_epoch_retry"]) == (0, 0)
+    assert row["connect_us"] > 0  # it had never been needed before
+    assert ran.outcome.acknowledged == cluster.records_in_log() == 1
+    assert ran.summary["metadata_rpcs"]["on_critical_path"] == 0
+
+
+def test_stale_metadata_that_comes_after_the_hint_does_not_undo_it() -> None:
+    cluster = moving_at_first(to=2)
+    cluster.shown = {0: Leader(1, 5)}
+    ran = run_fake(cluster, num_records=200, metadata_max_age_ms=10)
+    # By the client's clock: what it had sent before, broker 1 may answer later.
+    followed_us = min(row["error_us"] for row in ran.redirects)
+    sent_later = [row for row in ran.batches if row["sent_us"] > followed_us]
+    assert {(row["broker"], row["attempts"]) for row in sent_later} == {(2, 1)}
+    assert len(cluster.metadata_asked) > 3
+    assert ran.outcome.acknowledged == cluster.records_in_log() == 200
+    assert {row["decision"] for row in ran.redirects} <= {Decision.FOLLOWED, Decision.KNOWN}
+
+
+@pytest.mark.parametrize(
+    ("node", "moves_there"),
+    [(2, 3), (1, 2)],
+    ids=["a known node", "the one that answers, whose connection is given up with its answer"],
+)
+def test_a_hint_that_moves_a_node_is_followed_to_its_new_address(
+    node: int, moves_there: int
 ) -> None:
-    with FakeCluster(brokers=3) as cluster:
-        cluster.hidden = {3}
-        cluster.shown = {0: Leader(1, 5)}
-        moving_at_first(cluster, to=3)
-        ran = run_fake(cluster, tmp_path, retry_backoff_ms=NEVER_MS, retry_backoff_max_ms=NEVER_MS)
-        assert brokers_asked(cluster) == [1, 3]
-        (row,) = ran.redirects
-        assert row["error"] == NOT_LEADER
-        assert row["decision"] == Decision.FOLLOWED
-        assert (row["from_broker"], row["from_epoch"]) == (1, 5)
-        assert (row["hint_leader"], row["hint_epoch"]) == (3, 6)
-        assert (row["to_broker"], row["to_epoch"]) == (3, 6)
-        assert ran.outcome.endpoints == (f"127.0.0.1:{cluster.brokers[3].port}",)
-        assert row["hint_endpoint"] == 0
-        assert (row["metadata_us"], row["same_epoch_retry"]) == (0, 0)
-        assert row["connect_us"] > 0  # it had never been needed before
-        assert ran.outcome.acknowledged == cluster.records_in_log() == 1
-        assert ran.summary["metadata_rpcs"]["on_critical_path"] == 0
+    def script(produced: Produced) -> Reply:
+        if produced.broker == 1:
+            return Reply(NOT_LEADER, hint=Leader(node, 6), endpoint=(node, there))
+        return Reply(base_offset=0)
 
-
-def test_stale_metadata_that_comes_after_the_hint_does_not_undo_it(tmp_path: Path) -> None:
-    with FakeCluster(brokers=2) as cluster:
-        cluster.shown = {0: Leader(1, 5)}
-        moving_at_first(cluster, to=2)
-        ran = run_fake(cluster, tmp_path, num_records=2000, metadata_max_age_ms=10)
-        # By the client's clock: what it had sent before, broker 1 may answer later.
-        followed_us = min(row["error_us"] for row in ran.redirects)
-        sent_later = [row for row in ran.batches if row["sent_us"] > followed_us]
-        assert {(row["broker"], row["attempts"]) for row in sent_later} == {(2, 1)}
-        assert len(cluster.metadata_asked) > 3
-        assert ran.outcome.acknowledged == cluster.records_in_log() == 2000
-        assert {row["decision"] for row in ran.redirects} <= {Decision.FOLLOWED, Decision.KNOWN}
-
-
-def test_a_hint_that_moves_a_known_node_is_followed_to_its_new_address(tmp_path: Path) -> None:
-    with FakeCluster(brokers=3, partitions=2) as cluster:
-        there = cluster.brokers[3].port  # broker 2, as the hint has it, listens there
-        cluster.hidden = {3}
-        cluster.shown = dict(cluster.leaders)
-
-        def script(produced: Produced) -> Reply | None:
-            if produced.broker == 1:
-                return Reply(NOT_LEADER, hint=Leader(2, 6), endpoint=(2, there))
-            return cluster.append(produced)
-
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, num_records=1, retry_backoff_ms=NEVER_MS)
-        assert brokers_asked(cluster) == [1, 3]
-        assert ran.redirects[0]["to_broker"] == 2
-
-
-def test_a_hint_that_moves_the_answering_broker_itself_is_followed(tmp_path: Path) -> None:
-    """Its connection is given up while its answer is being read."""
-    with FakeCluster(brokers=2) as cluster:
-        there = cluster.brokers[2].port
-        cluster.hidden = {2}
-        cluster.shown = dict(cluster.leaders)
-
-        def script(produced: Produced) -> Reply | None:
-            if produced.broker == 1:
-                return Reply(NOT_LEADER, hint=Leader(1, 6), endpoint=(1, there))
-            return Reply(base_offset=0)
-
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, num_records=1, retry_backoff_ms=NEVER_MS)
-        assert brokers_asked(cluster) == [1, 2]
-        assert ran.redirects[0]["decision"] == Decision.FOLLOWED
-        assert ran.outcome.acknowledged == 1
+    cluster = SimulatedCluster(brokers=3, partitions=2, script=script)
+    there = cluster.brokers[moves_there].port
+    cluster.hidden = {moves_there}
+    cluster.shown = dict(cluster.leaders)
+    ran = run_fake(cluster, num_records=1, retry_backoff_ms=NEVER_MS)
+    assert brokers_asked(cluster) == [1, moves_there]
+    (row,) = ran.redirects
+    assert (row["to_broker"], row["decision"]) == (node, Decision.FOLLOWED)
+    assert ran.outcome.acknowledged == 1
 
 
 @pytest.mark.parametrize(
@@ -121,275 +116,227 @@ def test_a_hint_that_moves_the_answering_broker_itself_is_followed(tmp_path: Pat
     ],
 )
 def test_without_a_hint_to_follow_metadata_names_the_leader(
-    tmp_path: Path, reply: Reply, decision: Decision
+    reply: Reply, decision: Decision
 ) -> None:
-    with FakeCluster(brokers=2) as cluster:
-        moving_at_first(cluster, to=2, reply=reply)
-        cluster.hints = False
-        ran = run_fake(cluster, tmp_path)
-        assert brokers_asked(cluster)[0] == 1
-        assert brokers_asked(cluster)[-1] == 2
-        assert ran.redirects[0]["decision"] == decision
-        assert ran.redirects[0]["hint_leader"] == (reply.hint.id if reply.hint else -1)
-        assert (ran.redirects[-1]["to_broker"], ran.redirects[-1]["to_epoch"]) == (2, 6)
-        causes = {call["cause"] for call in ran.calls(ApiKey.METADATA)}
-        assert causes == {MetadataCause.LEADER_CHANGE}
-        assert ran.outcome.acknowledged == cluster.records_in_log() == 1
+    cluster = moving_at_first(to=2, reply=reply)
+    cluster.hints = False
+    ran = run_fake(cluster)
+    assert brokers_asked(cluster)[0] == 1
+    assert brokers_asked(cluster)[-1] == 2
+    assert ran.redirects[0]["decision"] == decision
+    assert ran.redirects[0]["hint_leader"] == (reply.hint.id if reply.hint else -1)
+    assert (ran.redirects[-1]["to_broker"], ran.redirects[-1]["to_epoch"]) == (2, 6)
+    causes = {call["cause"] for call in ran.calls(ApiKey.METADATA)}
+    assert causes == {MetadataCause.LEADER_CHANGE}
+    assert ran.outcome.acknowledged == cluster.records_in_log() == 1
 
 
-def test_a_hint_in_the_form_of_the_early_draft_is_counted_apart_and_not_followed(
-    tmp_path: Path,
-) -> None:
-    with FakeCluster(brokers=2, versions=VERSIONS | {0: (0, 9)}) as cluster:
-        cluster.draft = True
-        moving_at_first(cluster, to=2)
-        ran = run_fake(cluster, tmp_path)
-        (row,) = ran.redirects
-        assert row["decision"] == Decision.DRAFT
-        assert (row["hint_leader"], row["hint_epoch"], row["hint_endpoint"]) == (2, 6, 0)
-        assert ran.outcome.endpoints == (f"127.0.0.1:{cluster.brokers[2].port}",)
-        hints = ran.summary["redirects"]["hints"]
-        assert {name: count for name, count in hints.items() if count} == {"draft": 1}
-        assert ran.summary["metadata_rpcs"]["on_critical_path"] == 1  # which told it instead
-        assert (row["to_broker"], row["metadata_us"] > 0) == (2, True)
-        assert ran.outcome.acknowledged == cluster.records_in_log() == 1
+def test_a_hint_in_the_form_of_the_early_draft_is_counted_apart_and_not_followed() -> None:
+    cluster = moving_at_first(to=2, versions=VERSIONS | {0: (0, 9)})
+    cluster.draft = True
+    ran = run_fake(cluster)
+    (row,) = ran.redirects
+    assert row["decision"] == Decision.DRAFT
+    assert (row["hint_leader"], row["hint_epoch"], row["hint_endpoint"]) == (2, 6, 0)
+    assert ran.outcome.endpoints == (cluster.brokers[2].address,)
+    hints = ran.summary["redirects"]["hints"]
+    assert {name: count for name, count in hints.items() if count} == {"draft": 1}
+    assert ran.summary["metadata_rpcs"]["on_critical_path"] == 1  # which told it instead
+    assert (row["to_broker"], row["metadata_us"] > 0) == (2, True)
+    assert ran.outcome.acknowledged == cluster.records_in_log() == 1
 
 
-def test_a_fenced_epoch_with_a_hint_is_followed_too(tmp_path: Path) -> None:
-    with FakeCluster(brokers=2) as cluster:
-        reply = Reply(ErrorCode.FENCED_LEADER_EPOCH, hint=Leader(2, 6))
-        moving_at_first(cluster, to=2, reply=reply)
-        ran = run_fake(cluster, tmp_path, retry_backoff_ms=NEVER_MS)
-        assert brokers_asked(cluster) == [1, 2]
-        assert ran.redirects[0]["decision"] == Decision.FOLLOWED
+def test_a_fenced_epoch_with_a_hint_is_followed_too() -> None:
+    cluster = moving_at_first(2, Reply(ErrorCode.FENCED_LEADER_EPOCH, hint=Leader(2, 6)))
+    ran = run_fake(cluster, retry_backoff_ms=NEVER_MS)
+    assert brokers_asked(cluster) == [1, 2]
+    assert ran.redirects[0]["decision"] == Decision.FOLLOWED
 
 
-def test_a_hinted_leader_that_does_not_know_yet_is_asked_again_with_growing_backoff(
-    tmp_path: Path,
-) -> None:
-    with FakeCluster(brokers=2) as cluster:
-        cluster.shown = {0: Leader(1, 5)}
+def test_a_hinted_leader_that_does_not_know_yet_is_asked_again_with_growing_backoff() -> None:
+    def script(produced: Produced) -> Reply | None:
+        if len(cluster.produced) == 1:
+            cluster.move(0, 2)
+        is_ready = len(cluster.produced) in (1, 4)
+        return None if is_ready else Reply(NOT_LEADER, hint=Leader(1, 5))
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.move(0, 2)
-                return None
-            if len(cluster.produced) <= 3:
-                return Reply(NOT_LEADER, hint=Leader(1, 5))
-            return None
-
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, retry_backoff_ms=BACKOFF_MS)
-        assert brokers_asked(cluster) == [1, 2, 2, 2]
-        first, second, third = ran.redirects
-        assert first["decision"] == Decision.FOLLOWED
-        assert [row["decision"] for row in (second, third)] == [Decision.STALE] * 2
-        assert [row["same_epoch_retry"] for row in ran.redirects] == [0, 1, 1]
-        assert second["backoff_us"] >= SHORTEST_BACKOFF_US
-        assert third["backoff_us"] >= 2 * SHORTEST_BACKOFF_US
-        # Its answers are time in which the leader was not ready, not time to detect a move.
-        assert [row["detect_us"] > 0 for row in ran.redirects] == [True, False, False]
-        assert [row["not_ready_us"] > 0 for row in ran.redirects] == [False, True, True]
-        assert ran.summary["redirects"]["same_epoch_retries"] == 2
+    cluster = SimulatedCluster(script=script)
+    cluster.shown = {0: Leader(1, 5)}
+    ran = run_fake(cluster, retry_backoff_ms=BACKOFF_MS)
+    assert brokers_asked(cluster) == [1, 2, 2, 2]
+    first, second, third = ran.redirects
+    assert first["decision"] == Decision.FOLLOWED
+    assert [row["decision"] for row in (second, third)] == [Decision.STALE] * 2
+    assert [row["same_epoch_retry"] for row in ran.redirects] == [0, 1, 1]
+    assert second["backoff_us"] >= SHORTEST_BACKOFF_US
+    assert third["backoff_us"] >= 2 * SHORTEST_BACKOFF_US
+    # Its answers are time in which the leader was not ready, not time to detect a move.
+    assert [row["detect_us"] > 0 for row in ran.redirects] == [True, False, False]
+    assert [row["not_ready_us"] > 0 for row in ran.redirects] == [False, True, True]
+    assert ran.summary["redirects"]["same_epoch_retries"] == 2
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_an_error_with_a_base_offset_was_appended_and_is_counted(
-    tmp_path: Path, idempotent: bool
-) -> None:
+def test_an_error_with_a_base_offset_was_appended_and_is_counted(idempotent: bool) -> None:
     """A retry without idempotence writes it twice, as facts of the wire say."""
-    with FakeCluster(brokers=2) as cluster:
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) > 1:
-                return None
-            appended = cluster.append(produced)
-            cluster.move(0, 2)
-            return Reply(NOT_LEADER, appended.base_offset, Leader(2, 6))
+    def append_and_move(produced: Produced) -> Reply:
+        appended = cluster.append(produced)
+        cluster.move(0, 2)
+        return Reply(NOT_LEADER, appended.base_offset, Leader(2, 6))
 
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, acks=-1, enable_idempotence=idempotent)
-        assert ran.redirects[0]["base_offset"] == 0
-        assert ran.summary["redirects"]["appended_then_failed"] == 1
-        assert ran.outcome.acknowledged == 1
-        assert cluster.records_in_log() == (1 if idempotent else 2)
-        assert ran.batches[0]["base_offset"] == (0 if idempotent else 1)
+    cluster = SimulatedCluster(script=at_batch(1, append_and_move))
+    ran = run_fake(cluster, acks=-1, enable_idempotence=idempotent)
+    assert ran.redirects[0]["base_offset"] == 0
+    assert ran.summary["redirects"]["appended_then_failed"] == 1
+    assert ran.outcome.acknowledged == 1
+    assert cluster.records_in_log() == (1 if idempotent else 2)
+    assert ran.batches[0]["base_offset"] == (0 if idempotent else 1)
 
 
 # --- the other arms ---
 
 
-def test_refresh_ignores_hints_and_goes_where_metadata_says_without_backoff(
-    tmp_path: Path,
-) -> None:
-    with FakeCluster(brokers=2) as cluster:
-        moving_at_first(cluster, to=2)
-        ran = run_fake(cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=NEVER_MS)
-        assert brokers_asked(cluster) == [1, 2]
-        (row,) = ran.redirects
-        assert row["decision"] == Decision.IGNORED
-        assert row["metadata_us"] > 0
-        assert row["backoff_us"] == 0
-        (call,) = ran.calls(ApiKey.METADATA)
-        assert (call["cause"], call["critical"]) == (MetadataCause.LEADER_CHANGE, 1)
-        assert ran.summary["metadata_rpcs"]["on_critical_path"] == 1
+def test_refresh_ignores_hints_and_goes_where_metadata_says_without_backoff() -> None:
+    cluster = moving_at_first(to=2)
+    ran = run_fake(cluster, discovery=REFRESH, retry_backoff_ms=NEVER_MS)
+    assert brokers_asked(cluster) == [1, 2]
+    (row,) = ran.redirects
+    assert row["decision"] == Decision.IGNORED
+    assert row["metadata_us"] > 0
+    assert row["backoff_us"] == 0
+    (call,) = ran.calls(ApiKey.METADATA)
+    assert (call["cause"], call["critical"]) == (MetadataCause.LEADER_CHANGE, 1)
+    assert ran.summary["metadata_rpcs"]["on_critical_path"] == 1
 
 
-def test_refresh_backs_off_while_metadata_shows_nothing_newer(tmp_path: Path) -> None:
-    with FakeCluster(brokers=2) as cluster:
-        moving_at_first(cluster, to=2)
-        cluster.shown = {0: Leader(1, 5)}
+def test_refresh_backs_off_while_metadata_shows_nothing_newer() -> None:
+    def catch_up(broker: int) -> None:
+        if len(cluster.metadata_asked) > 3:
+            cluster.shown = None
 
-        def caught_up(broker: int) -> None:
-            if len(cluster.metadata_asked) > 3:
-                cluster.shown = None
-
-        cluster.on_metadata = caught_up
-        ran = run_fake(cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=BACKOFF_MS)
-        assert brokers_asked(cluster)[-1] == 2
-        assert len(ran.calls(ApiKey.METADATA)) >= 3
-        calls = ran.calls(ApiKey.METADATA)
-        pauses = [b["sent_us"] - a["received_us"] for a, b in pairwise(calls)]
-        assert min(pauses) >= BACKOFF_MS * 800  # with its jitter (KIP-580)
+    cluster = moving_at_first(to=2)
+    cluster.shown = {0: Leader(1, 5)}
+    cluster.on_metadata = catch_up
+    ran = run_fake(cluster, discovery=REFRESH, retry_backoff_ms=BACKOFF_MS)
+    assert brokers_asked(cluster)[-1] == 2
+    calls = ran.calls(ApiKey.METADATA)
+    assert len(calls) >= 3
+    pauses = [b["sent_us"] - a["received_us"] for a, b in pairwise(calls)]
+    assert min(pauses) >= BACKOFF_MS * 800  # with its jitter (KIP-580)
 
 
 @pytest.mark.parametrize("moves", [1, 3])
-def test_baseline_waits_out_the_backoff_each_time_and_it_does_not_grow(
-    tmp_path: Path, moves: int
-) -> None:
-    with FakeCluster(brokers=2) as cluster:
+def test_baseline_waits_out_the_backoff_each_time_and_it_does_not_grow(moves: int) -> None:
+    def script(produced: Produced) -> None:
+        if len(cluster.produced) <= moves:
+            cluster.move(0, 3 - produced.broker)
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) <= moves:
-                cluster.move(0, 3 - produced.broker)
-            return None
-
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, discovery=BASELINE, retry_backoff_ms=BACKOFF_MS)
-        assert len(ran.redirects) >= moves
-        for row in ran.redirects:
-            assert row["decision"] == Decision.IGNORED
-            assert row["backoff_us"] >= BACKOFF_MS * 1000
-        assert ran.summary["metadata_rpcs"]["by_cause"]["leader_change"] >= 1
-        assert ran.outcome.acknowledged == 1
+    cluster = SimulatedCluster(script=script)
+    ran = run_fake(cluster, discovery=BASELINE, retry_backoff_ms=BACKOFF_MS)
+    assert len(ran.redirects) >= moves
+    for row in ran.redirects:
+        assert row["decision"] == Decision.IGNORED
+        assert BACKOFF_MS * 1000 <= row["backoff_us"] < BACKOFF_MS * 1300
+    assert ran.summary["metadata_rpcs"]["by_cause"]["leader_change"] >= 1
+    assert ran.outcome.acknowledged == 1
 
 
 # --- the shared connection ---
 
 
-def test_metadata_that_stands_behind_a_slow_produce_says_so(tmp_path: Path) -> None:
+def test_metadata_that_stands_behind_a_slow_produce_says_so() -> None:
     """One broker: partition 0 waits for Metadata, which waits for partition 1's batch."""
-    with FakeCluster(brokers=1, partitions=2) as cluster:
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.await_another_request(produced)  # partition 1's batch
-                cluster.move(0, 1)
-                return Reply(NOT_LEADER)
-            if len(cluster.produced) == 2:
-                cluster.await_another_request(produced)  # the Metadata request
+    def script(produced: Produced) -> Waiting:
+        if len(cluster.produced) > 2:
             return None
+        yield from cluster.another_request(produced)  # partition 1's batch, then Metadata
+        if len(cluster.produced) == 2:
+            return None
+        cluster.move(0, 1)
+        return Reply(NOT_LEADER)
 
-        cluster.script = script
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=2,
-            discovery=REFRESH,
-            retry_backoff_ms=NEVER_MS,
-            max_request_size=1,
-        )
-        (call,) = ran.calls(ApiKey.METADATA)
-        assert (call["queued_behind"], call["critical"]) == (1, 1)
-        assert call["queued_behind_us"] > 0
-        (row,) = ran.redirects
-        assert 0 < row["metadata_queued_us"] <= row["metadata_us"]
-        behind = {r["queued_behind"]: r["queued_behind_us"] for r in ran.calls(ApiKey.PRODUCE)}
-        assert behind[0] == 0
+    cluster = SimulatedCluster(brokers=1, partitions=2, script=script)
+    ran = run_fake(
+        cluster,
+        num_records=2,
+        discovery=REFRESH,
+        retry_backoff_ms=NEVER_MS,
+        max_request_size=1,
+    )
+    (call,) = ran.calls(ApiKey.METADATA)
+    assert (call["queued_behind"], call["critical"]) == (1, 1)
+    assert call["queued_behind_us"] > 0
+    (row,) = ran.redirects
+    assert 0 < row["metadata_queued_us"] <= row["metadata_us"]
+    behind = {r["queued_behind"]: r["queued_behind_us"] for r in ran.calls(ApiKey.PRODUCE)}
+    assert behind[0] == 0
 
 
-def test_metadata_goes_to_the_node_with_the_fewest_requests_in_flight(tmp_path: Path) -> None:
+def test_metadata_goes_to_the_node_with_the_fewest_requests_in_flight() -> None:
     """Broker 2 leads a partition that gets no records."""
-    with FakeCluster(brokers=2, partitions=3) as cluster:
-        cluster.leaders = {0: Leader(1, 5), 1: Leader(1, 5), 2: Leader(2, 5)}
-        asked = threading.Event()
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.on_metadata = lambda broker: asked.set()
-                cluster.await_another_request(produced)
-                cluster.move(0, 1)
-                return Reply(NOT_LEADER)
-            if produced.partition == 1:
-                assert asked.wait(60)
-            return None
+    def script(produced: Produced) -> Waiting:
+        if len(cluster.produced) == 1:
+            yield from cluster.another_request(produced)
+            cluster.move(0, 1)
+            return Reply(NOT_LEADER)
+        if produced.partition == 1:
+            yield from cluster.until(lambda: len(cluster.metadata_asked) > 1)
+        return None
 
-        cluster.script = script
-        run_fake(
-            cluster,
-            tmp_path,
-            num_records=2,
-            discovery=REFRESH,
-            retry_backoff_ms=NEVER_MS,
-            max_request_size=1,
-        )
-        assert cluster.metadata_asked[1:] == [2]
+    cluster = SimulatedCluster(partitions=3, script=script)
+    cluster.lead(Leader(1, 5), Leader(1, 5), Leader(2, 5))
+    run_fake(
+        cluster,
+        num_records=2,
+        discovery=REFRESH,
+        retry_backoff_ms=NEVER_MS,
+        max_request_size=1,
+    )
+    assert cluster.metadata_asked[1:] == [2]
 
 
-def test_metadata_that_is_due_goes_before_all_batches_that_wait(tmp_path: Path) -> None:
+def test_metadata_that_is_due_goes_before_all_batches_that_wait() -> None:
     """Java's NetworkClient.isReady: while Metadata is due no node takes another request."""
-    with FakeCluster(brokers=1, partitions=2) as cluster:
-        produced_before: list[int] = []
-        cluster.on_metadata = lambda broker: produced_before.append(len(cluster.produced))
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.move(0, 1)  # to the same broker, at a newer epoch
-                return Reply(NOT_LEADER)
-            return None
+    def move(produced: Produced) -> Reply:
+        cluster.move(0, 1)  # to the same broker, at a newer epoch
+        return Reply(NOT_LEADER)
 
-        cluster.script = script
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=40,
-            discovery=REFRESH,
-            max_in_flight_requests_per_connection=1,
-            max_request_size=1,
-            **ONE_RECORD_EACH,
-        )
-        assert ran.outcome.failed == 0
-        assert produced_before[1:] == [1]
+    produced_before: list[int] = []
+    cluster = SimulatedCluster(brokers=1, partitions=2, script=at_batch(1, move))
+    cluster.on_metadata = lambda broker: produced_before.append(len(cluster.produced))
+    ran = run_fake(
+        cluster,
+        num_records=40,
+        discovery=REFRESH,
+        max_in_flight_requests_per_connection=1,
+        max_request_size=1,
+        **ONE_RECORD_EACH,
+    )
+    assert ran.outcome.failed == 0
+    assert produced_before[1:] == [1]
 
 
-def test_metadata_goes_to_an_unused_broker_where_all_connections_are_full(tmp_path: Path) -> None:
+def test_metadata_goes_to_an_unused_broker_where_all_connections_are_full() -> None:
     """Java's leastLoadedNode: a node that can be connected to, where none can take a request."""
-    with FakeCluster(brokers=2, partitions=2) as cluster:
-        cluster.leaders = {0: Leader(1, 5), 1: Leader(1, 5)}
-        brokers: list[int] = []
-        asked = threading.Event()
 
-        def on_metadata(broker: int) -> None:
-            brokers.append(broker)
-            asked.set()
+    def script(produced: Produced) -> Waiting:
+        yield from cluster.until(lambda: len(cluster.metadata_asked) > 1)
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.on_metadata = on_metadata
-            assert asked.wait(20)  # no batch is answered before
-            return None
-
-        cluster.script = script
-        run_fake(
-            cluster,
-            tmp_path,
-            num_records=8,
-            metadata_max_age_ms=50,
-            max_in_flight_requests_per_connection=2,
-            max_request_size=1,
-            **ONE_RECORD_EACH,
-        )
-        assert brokers[0] == 2
+    cluster = SimulatedCluster(partitions=2, script=script)
+    cluster.lead(Leader(1, 5), Leader(1, 5))
+    run_fake(
+        cluster,
+        num_records=8,
+        metadata_max_age_ms=50,
+        max_in_flight_requests_per_connection=2,
+        max_request_size=1,
+        **ONE_RECORD_EACH,
+    )
+    assert cluster.metadata_asked[1] == 2
 
 
 # --- several batches ---
@@ -398,100 +345,78 @@ def test_metadata_goes_to_an_unused_broker_where_all_connections_are_full(tmp_pa
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))
 @pytest.mark.parametrize("records", [5, 12])
 def test_refused_batches_in_flight_reach_the_new_leader_in_order_and_once(
-    tmp_path: Path, discovery: LeaderDiscovery, records: int
+    discovery: LeaderDiscovery, records: int
 ) -> None:
-    with FakeCluster(brokers=2) as cluster:
+    def move(produced: Produced) -> Waiting:
+        yield from cluster.another_request(produced)
+        cluster.move(0, 2)
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 2:  # the first goes alone
-                cluster.await_another_request(produced)
-                cluster.move(0, 2)
-            return None
-
-        cluster.script = script
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=records,
-            throughput=-1,
-            discovery=discovery,
-            acks=-1,
-            enable_idempotence=True,
-            batch_size=0,
-        )
-        assert ran.outcome.acknowledged == records
-        assert len(ran.redirects) >= 2
-        at_2 = [p.sequence for p in cluster.produced if p.broker == 2]
-        assert at_2 == list(range(1, records))
-        assert [p.sequence for p in cluster.log[0]] == list(range(records))
-        assert {p.epoch for p in cluster.produced} == {0}
+    cluster = SimulatedCluster(script=at_batch(2, move))  # the first goes alone
+    ran = run_fake(
+        cluster, num_records=records, discovery=discovery, **ONE_RECORD_EACH, **IDEMPOTENT
+    )
+    assert ran.outcome.acknowledged == records
+    _, *refused = [p.sequence for p in cluster.produced if p.broker == 1]
+    assert len(refused) >= 2
+    at_2 = [p.sequence for p in cluster.produced if p.broker == 2]
+    assert [sequence for sequence in at_2 if sequence in refused] == refused
+    assert [p.sequence for p in cluster.log[0]] == list(range(records))
+    assert {p.epoch for p in cluster.produced} == {0}
 
 
+@pytest.mark.parametrize("failing", [set(), {2, 5}])
 def test_partitions_of_an_answer_may_come_in_any_order_also_with_errors_between(
-    tmp_path: Path,
+    failing: set[int],
 ) -> None:
-    with FakeCluster(brokers=1, partitions=6) as cluster:
+    def script(produced: Produced) -> Reply:
+        is_first = sum(p.partition == produced.partition for p in cluster.produced) == 1
+        if is_first and produced.partition in failing:
+            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
+        return Reply(0, 1000 + produced.partition)
 
-        def script(produced: Produced) -> Reply:
-            first = sum(p.partition == produced.partition for p in cluster.produced) == 1
-            if first and produced.partition in failing:
-                return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
-            return Reply(0, 1000 + produced.partition)
-
-        for number, failing in enumerate([set[int](), {2, 5}]):
-            cluster.produced.clear()
-            cluster.script = script
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            ran = run_fake(cluster, folder, num_records=6, throughput=-1)
-            offsets = {row["partition"]: row["base_offset"] for row in ran.batches}
-            assert offsets == {p: 1000 + p for p in range(6)}
-            assert {row["partition"] for row in ran.redirects} == failing
-            assert len({p.connection for p in cluster.produced}) == 1
+    cluster = SimulatedCluster(brokers=1, partitions=6, script=script)
+    ran = run_fake(cluster, num_records=6, throughput=-1)
+    offsets = {row["partition"]: row["base_offset"] for row in ran.batches}
+    assert offsets == {p: 1000 + p for p in range(6)}
+    assert {row["partition"] for row in ran.redirects} == failing
+    assert len({p.connection for p in cluster.produced}) == 1
 
 
 # --- versions ---
 
 
-def moved(cluster: FakeCluster, tmp_path: Path) -> Ran:
-    moving_at_first(cluster, to=2)
-    ran = run_fake(cluster, tmp_path, num_records=5)
+def moved(versions: Versions, **how: Any) -> tuple[Ran, SimulatedCluster]:
+    cluster = moving_at_first(to=2, versions=VERSIONS | versions)
+    ran = run_fake(cluster, num_records=5, **how)
     assert ran.outcome.acknowledged == cluster.records_in_log() == 5
-    return ran
+    return ran, cluster
 
 
 @pytest.mark.parametrize("highest", [3, 5, 7, 8, 9, 10, 11, 12, 13])
-def test_brokers_of_any_age_are_spoken_to_in_their_newest_version(
-    tmp_path: Path, highest: int
-) -> None:
-    with FakeCluster(brokers=2, versions=VERSIONS | {0: (0, highest)}) as cluster:
-        ran = moved(cluster, tmp_path)
-        assert {produced.version for produced in cluster.produced} == {highest}
-        decision = Decision.FOLLOWED if highest >= 10 else Decision.ABSENT
-        assert ran.redirects[0]["decision"] == decision
-        assert {row["api_version"] for row in ran.calls(ApiKey.PRODUCE)} == {highest}
+def test_brokers_of_any_age_are_spoken_to_in_their_newest_version(highest: int) -> None:
+    ran, cluster = moved({0: (0, highest)})
+    assert {produced.version for produced in cluster.produced} == {highest}
+    decision = Decision.FOLLOWED if highest >= 10 else Decision.ABSENT
+    assert ran.redirects[0]["decision"] == decision
+    assert {row["api_version"] for row in ran.calls(ApiKey.PRODUCE)} == {highest}
 
 
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))
 def test_metadata_without_leader_epochs_still_tells_the_new_leader(
-    tmp_path: Path, discovery: LeaderDiscovery
+    discovery: LeaderDiscovery,
 ) -> None:
-    versions = VERSIONS | {0: (0, 7), 3: (0, 6)}
-    with FakeCluster(brokers=2, versions=versions) as cluster:
-        ran = moved(cluster, tmp_path)
-        assert ran.redirects[-1]["to_broker"] == 2
-        assert {row["from_epoch"] for row in ran.redirects} == {-1}
+    ran, _ = moved({0: (0, 7), 3: (0, 6)}, discovery=discovery)
+    assert ran.redirects[-1]["to_broker"] == 2
+    assert {row["from_epoch"] for row in ran.redirects} == {-1}
 
 
 @pytest.mark.parametrize("highest", [0, 2])
 def test_a_broker_that_knows_no_flexible_api_versions_is_asked_in_the_newest_that_it_names(
-    tmp_path: Path, highest: int
+    highest: int,
 ) -> None:
     """KIP-511."""
-    versions = VERSIONS | {18: (0, highest)}
-    with FakeCluster(brokers=2, versions=versions) as cluster:
-        ran = moved(cluster, tmp_path)
-        assert [(c["api_version"], c["error"]) for c in ran.calls(ApiKey.API_VERSIONS)][:2] == [
-            (3, ErrorCode.UNSUPPORTED_VERSION),
-            (highest, 0),
-        ]
+    ran, _ = moved({18: (0, highest)})
+    assert [(c["api_version"], c["error"]) for c in ran.calls(ApiKey.API_VERSIONS)][:2] == [
+        (3, ErrorCode.UNSUPPORTED_VERSION),
+        (highest, 0),
+    ]

@@ -1,201 +1,26 @@
 """Connections that break, brokers that hang or send nonsense, and batches that are given up."""
 
-import select
-import threading
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_broker import FakeCluster, Garbage, HangUp, Produced, Reply, Silence
+from fake_kafka import Reply, SimulatedCluster, Waiting
 from fake_run import (
     IDEMPOTENT,
     ONE_RECORD_EACH,
     REFRESH,
     assert_all_in_the_log_once_and_in_order,
+    at_batch,
+    raising,
     run_fake,
 )
+from logs import Produced
+from wire import Garbage, HangUp, Silence
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.probe.network import Network
-from kipctl.probe.produce import run as run_module
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
-
-
-def first_only(trouble: BaseException, cluster: FakeCluster, append: bool = False) -> None:
-    """The first batch meets this trouble, after it was appended or before."""
-
-    def script(produced: Produced) -> Reply | None:
-        if len(cluster.produced) > 1:
-            return None
-        if append:
-            cluster.append(produced)
-        raise trouble
-
-    cluster.script = script
-
-
-# --- connections ---
-
-
-@pytest.mark.parametrize("append", [False, True])
-def test_a_connection_that_is_cut_is_opened_anew_and_the_batch_sent_again(
-    tmp_path: Path, append: bool
-) -> None:
-    with FakeCluster(brokers=1) as cluster:
-        first_only(HangUp(), cluster, append)
-        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert cluster.produced[0].connection != cluster.produced[-1].connection
-        row = ran.redirects[0]
-        assert row["error"] == ErrorCode.NETWORK_EXCEPTION
-        assert row["decision"] == Decision.NOT_APPLICABLE
-        assert ran.summary["redirects"]["batches"] == 0
-        unanswered = [r for r in ran.calls(ApiKey.PRODUCE) if r["received_us"] == 0]
-        assert {r["error"] for r in unanswered} == {ErrorCode.NETWORK_EXCEPTION}
-
-
-@pytest.mark.parametrize("error", [-1, 35, 7, 33])
-def test_a_broker_that_refuses_the_handshake_after_a_restart_is_connected_to_anew(
-    tmp_path: Path, error: int
-) -> None:
-    """As Java's client does, which logs it, disconnects and tries again."""
-    with FakeCluster(brokers=1) as cluster:
-
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.api_versions_errors = [error, error]
-                raise HangUp
-            return None
-
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert not cluster.api_versions_errors
-
-
-def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order(
-    tmp_path: Path,
-) -> None:
-    with FakeCluster(brokers=1) as cluster:
-
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 2:  # the first goes alone
-                cluster.await_another_request(produced)
-                raise HangUp
-            return None
-
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, num_records=9, **ONE_RECORD_EACH, **IDEMPOTENT)
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert [p.sequence for p in cluster.produced] == [0, 1, *range(1, 9)]
-        lost = [r for r in ran.calls(ApiKey.PRODUCE) if r["error"]]
-        assert len(lost) >= 2
-
-
-def test_the_leader_moves_away_from_a_broker_that_died(tmp_path: Path) -> None:
-    with FakeCluster(brokers=2) as cluster:
-
-        def script(produced: Produced) -> Reply | None:
-            if produced.broker == 1:
-                cluster.move(0, 2)
-                cluster.hidden = {1}
-                cluster.brokers[1].close()
-            return None
-
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, num_records=20, throughput=200)
-        assert ran.outcome.acknowledged == 20
-        assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
-        assert {p.broker for p in cluster.log[0]} == {2}
-
-
-def test_a_leader_that_comes_back_at_another_address_is_sent_to_there(tmp_path: Path) -> None:
-    """Its epoch is the same, and no other record comes to the partition meanwhile."""
-    with FakeCluster(brokers=2) as cluster:
-
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.readdress(1)
-                raise HangUp
-            return None
-
-        cluster.script = script
-        ran = run_fake(
-            cluster, tmp_path, num_records=1, request_timeout_ms=3_000, delivery_timeout_ms=5_000
-        )
-        assert ran.outcome.acknowledged == 1
-
-
-def test_a_broker_that_never_answers_is_left_after_request_timeout_ms(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1) as cluster:
-        first_only(Silence(), cluster)
-        ran = run_fake(cluster, tmp_path, num_records=3, request_timeout_ms=100, **IDEMPOTENT)
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert cluster.produced[0].connection != cluster.produced[-1].connection
-        row = ran.redirects[0]
-        assert row["error"] == ErrorCode.NETWORK_EXCEPTION
-        assert row["detect_us"] >= 100_000
-
-
-def test_a_broker_that_hangs_while_its_partition_moves_to_one_never_used_before(
-    tmp_path: Path,
-) -> None:
-    """Metadata comes from a third broker, since the batch's own does not answer."""
-    with FakeCluster(brokers=3, partitions=2) as cluster:
-        moved = threading.Event()
-
-        def script(produced: Produced) -> Reply | None:
-            if produced.broker == 1:
-                cluster.move(0, 3)
-                moved.set()
-                raise Silence
-            return None
-
-        cluster.script = script
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=2,
-            request_timeout_ms=200,
-            metadata_max_age_ms=20,
-        )
-        assert moved.is_set()
-        assert ran.outcome.acknowledged == 2
-        assert {p.broker for p in cluster.log[0]} == {3}
-
-
-def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The clock jumps while the answer lies there unread."""
-    lose_silent = Network.disconnect_timed_out
-    may_answer = threading.Event()
-
-    def lose_silent_too_late(network: Network[Any]) -> None:
-        if cluster.produced and not may_answer.is_set():
-            may_answer.set()
-            assert select.select(network._sockets._epoll_only, (), (), 60)[0]
-            clock = network._clock
-            with monkeypatch.context() as jumped:
-                jumped.setattr(network, "_clock", lambda: clock() + 3600 * 10**6)
-                lose_silent(network)
-        else:
-            lose_silent(network)
-
-    def script(produced: Produced) -> None:
-        may_answer.wait(60)
-
-    monkeypatch.setattr(Network, "disconnect_timed_out", lose_silent_too_late)
-    with FakeCluster(brokers=1, script=script) as cluster:
-        ran = run_fake(cluster, tmp_path, num_records=1)
-    assert may_answer.is_set()
-    assert (len(cluster.produced), ran.outcome.acknowledged, ran.redirects) == (1, 1, [])
-
-
-# --- nonsense ---
 
 NONSENSE = {
     "too short for any answer": b"\0\0\0",
@@ -203,23 +28,6 @@ NONSENSE = {
     "no frame at all": b"HTTP/1.1 400 Bad Request\r\n\r\n",
     "empty": b"",
 }
-
-
-@pytest.mark.parametrize("nonsense", NONSENSE.values(), ids=NONSENSE)
-def test_an_answer_that_is_none_ends_the_connection_and_the_batch_is_sent_again(
-    tmp_path: Path, nonsense: bytes
-) -> None:
-    with FakeCluster(brokers=1) as cluster:
-        first_only(Garbage(nonsense), cluster)
-        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
-
-
-def answer_to(produced: Produced, body: bytes) -> bytes:
-    """A frame with the right correlation id: every request before on the connection is known."""
-    requests_before = 1  # ApiVersions
-    return (requests_before + 1).to_bytes(4, "big") + b"\0" + body
 
 
 def partition_answer(index: int) -> bytes:
@@ -237,23 +45,146 @@ UNUSABLE = {
     "of a partition far away": partition_answer(1 << 30),
     "of partition -1": partition_answer(0xFFFFFFFF),
 }
+RIGHT_NUMBER = (2).to_bytes(4, "big") + b"\0"
+"""How an answer begins to the first batch on a connection: ApiVersions was before it."""
 
 
-@pytest.mark.parametrize("body", UNUSABLE.values(), ids=UNUSABLE)
-def test_an_answer_that_cannot_be_read_or_speaks_of_another_partition_loses_no_batch(
-    tmp_path: Path, body: bytes
+# --- connections ---
+
+
+@pytest.mark.parametrize("append", [False, True])
+def test_a_connection_that_is_cut_is_opened_anew_and_the_batch_sent_again(append: bool) -> None:
+    def cut(produced: Produced) -> None:
+        if append:
+            cluster.append(produced)
+        raise HangUp
+
+    cluster = SimulatedCluster(brokers=1, script=at_batch(1, cut))
+    ran = run_fake(cluster, num_records=3, **IDEMPOTENT)
+    assert_all_in_the_log_once_and_in_order(cluster, ran)
+    assert cluster.produced[0].connection != cluster.produced[-1].connection
+    (row,) = ran.redirects
+    assert (row["error"], row["decision"]) == (
+        ErrorCode.NETWORK_EXCEPTION,
+        Decision.NOT_APPLICABLE,
+    )
+    assert ran.summary["redirects"]["batches"] == 0
+    unanswered = [r for r in ran.calls(ApiKey.PRODUCE) if r["received_us"] == 0]
+    assert {r["error"] for r in unanswered} == {ErrorCode.NETWORK_EXCEPTION}
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        *(pytest.param(Garbage(body), id=name) for name, body in NONSENSE.items()),
+        *(pytest.param(Garbage(RIGHT_NUMBER + body), id=name) for name, body in UNUSABLE.items()),
+    ],
+)
+def test_an_answer_that_is_none_or_of_another_partition_loses_no_batch(trouble: Exception) -> None:
+    cluster = SimulatedCluster(brokers=1, script=at_batch(1, raising(trouble)))
+    ran = run_fake(cluster, num_records=3, **IDEMPOTENT)
+    assert_all_in_the_log_once_and_in_order(cluster, ran)
+    assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
+
+
+def test_a_broker_that_never_answers_is_left_after_request_timeout_ms() -> None:
+    cluster = SimulatedCluster(brokers=1, script=at_batch(1, raising(Silence())))
+    ran = run_fake(cluster, num_records=3, request_timeout_ms=100, **IDEMPOTENT)
+    assert_all_in_the_log_once_and_in_order(cluster, ran)
+    assert cluster.produced[0].connection != cluster.produced[-1].connection
+    row = ran.redirects[0]
+    assert row["error"] == ErrorCode.NETWORK_EXCEPTION
+    assert 100_000 <= row["detect_us"] < 151_000  # it looks every 50 ms
+
+
+@pytest.mark.parametrize("error", [-1, 35, 7, 33])
+def test_a_broker_that_refuses_the_handshake_after_a_restart_is_connected_to_anew(
+    error: int,
 ) -> None:
-    with FakeCluster(brokers=1) as cluster:
+    """As Java's client does, which logs it, disconnects and tries again."""
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                raise Garbage(answer_to(produced, body))
-            return None
+    def restart(produced: Produced) -> None:
+        cluster.api_versions_errors = [error, error]
+        raise HangUp
 
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
+    cluster = SimulatedCluster(brokers=1, script=at_batch(1, restart))
+    ran = run_fake(cluster, num_records=3, **IDEMPOTENT)
+    assert_all_in_the_log_once_and_in_order(cluster, ran)
+    assert not cluster.api_versions_errors
+
+
+def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order() -> None:
+    def cut(produced: Produced) -> Waiting:
+        yield from cluster.another_request(produced)
+        raise HangUp
+
+    cluster = SimulatedCluster(brokers=1, script=at_batch(2, cut))  # the first goes alone
+    ran = run_fake(cluster, num_records=9, **ONE_RECORD_EACH, **IDEMPOTENT)
+    assert_all_in_the_log_once_and_in_order(cluster, ran)
+    assert [p.sequence for p in cluster.produced] == [0, 1, *range(1, 9)]
+    lost = [r for r in ran.calls(ApiKey.PRODUCE) if r["error"]]
+    assert len(lost) >= 2
+
+
+def test_the_leader_moves_away_from_a_broker_that_died() -> None:
+    def die(produced: Produced) -> None:
+        cluster.move(0, 2)
+        cluster.hidden = {1}
+        cluster.brokers[1].close()
+
+    cluster = SimulatedCluster(script=at_batch(1, die))
+    ran = run_fake(cluster, num_records=20, throughput=200)
+    assert ran.outcome.acknowledged == 20
+    assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
+    assert {p.broker for p in cluster.log[0]} == {2}
+
+
+def test_a_leader_that_comes_back_at_another_address_is_sent_to_there() -> None:
+    """Its epoch is the same, and no other record comes to the partition meanwhile."""
+    cluster = SimulatedCluster(script=at_batch(1, lambda _: cluster.brokers[1].readdress()))
+    ran = run_fake(cluster, num_records=1, request_timeout_ms=3_000, delivery_timeout_ms=5_000)
+    assert ran.outcome.acknowledged == 1
+
+
+def test_a_broker_that_hangs_while_its_partition_moves_to_one_never_used_before() -> None:
+    """Metadata comes from a third broker, since the batch's own does not answer."""
+
+    def script(produced: Produced) -> Reply | None:
+        if produced.broker == 1:
+            cluster.move(0, 3)
+            raise Silence
+        return None
+
+    cluster = SimulatedCluster(brokers=3, partitions=2, script=script)
+    ran = run_fake(cluster, num_records=2, request_timeout_ms=200, metadata_max_age_ms=20)
+    assert ran.outcome.acknowledged == 2
+    assert {p.broker for p in cluster.log[0]} == {3}
+
+
+def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The clock jumps while the answer comes, and lies there unread."""
+    lose_silent = Network.disconnect_timed_out
+    stood_still: list[int] = []
+
+    def lose_silent_too_late(network: Network[Any]) -> None:
+        if cluster.produced and not stood_still:
+            stood_still.append(cluster.world.now_us)
+            cluster.world.sleep(60)
+        lose_silent(network)
+
+    def slowly(produced: Produced) -> Waiting:
+        yield from cluster.until(lambda: stood_still)
+
+    monkeypatch.setattr(Network, "disconnect_timed_out", lose_silent_too_late)
+    cluster = SimulatedCluster(brokers=1, script=at_batch(1, slowly))
+    ran = run_fake(cluster, num_records=1, request_timeout_ms=30_000)
+    assert stood_still
+    assert (len(cluster.produced), ran.outcome.acknowledged, ran.redirects) == (1, 1, [])
+
+
+# --- Metadata ---
 
 
 @pytest.mark.parametrize(
@@ -261,248 +192,195 @@ def test_an_answer_that_cannot_be_read_or_speaks_of_another_partition_loses_no_b
     [HangUp(), Silence(), Garbage(b"\0\0\0\5\0\xff\xff"), Garbage(b"nonsense, and long enough")],
     ids=repr,
 )
-def test_metadata_that_goes_wrong_is_asked_for_again(
-    tmp_path: Path, trouble: BaseException
-) -> None:
+def test_metadata_that_goes_wrong_is_asked_for_again(trouble: Exception) -> None:
     """One broker, so that its connection dies with the Metadata request in flight."""
-    with FakeCluster(brokers=1) as cluster:
 
-        def on_metadata(broker: int) -> None:
-            if len(cluster.metadata_asked) == 2:
-                cluster.move(0, 1)
-                raise trouble
+    def on_metadata(broker: int) -> None:
+        if len(cluster.metadata_asked) == 2:
+            cluster.move(0, 1)
+            raise trouble
 
-        def script(produced: Produced) -> Reply | None:
-            cluster.on_metadata = on_metadata
-            known = len(cluster.metadata_asked) > 2
-            return None if known else Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    def script(produced: Produced) -> Reply | None:
+        is_known = len(cluster.metadata_asked) > 2
+        return None if is_known else Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-        cluster.script = script
-        ran = run_fake(
-            cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=50, request_timeout_ms=1500
-        )
-        assert ran.outcome.acknowledged == 1
-        first, second = ran.calls(ApiKey.METADATA)[:2]
-        assert (first["received_us"] == 0) == (first["error"] != 0)
-        assert second["cause"] == MetadataCause.ERROR_RETRY
-        assert second["connection"] != first["connection"]
+    cluster = SimulatedCluster(brokers=1, script=script)
+    cluster.on_metadata = on_metadata
+    ran = run_fake(cluster, discovery=REFRESH, retry_backoff_ms=50, request_timeout_ms=1500)
+    assert ran.outcome.acknowledged == 1
+    first, second = ran.calls(ApiKey.METADATA)[:2]
+    assert (first["received_us"] == 0) == (first["error"] != 0)
+    assert second["cause"] == MetadataCause.ERROR_RETRY
+    assert second["connection"] != first["connection"]
 
 
-def test_a_topic_error_in_metadata_is_asked_about_again(tmp_path: Path) -> None:
-    with FakeCluster(brokers=2) as cluster:
+def test_a_topic_error_in_metadata_is_asked_about_again() -> None:
+    def on_metadata(broker: int) -> None:
+        is_first = len(cluster.metadata_asked) == 2
+        cluster.topic_error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_first else 0
 
-        def on_metadata(broker: int) -> None:
-            cluster.topic_error = (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if len(cluster.metadata_asked) <= 2 else 0
-            )
+    cluster = SimulatedCluster(script=at_batch(1, lambda _: cluster.move(0, 2)))
+    cluster.hints, cluster.on_metadata = False, on_metadata
+    ran = run_fake(cluster, discovery=REFRESH)
+    assert ran.outcome.acknowledged == 1
+    errors = [call["error"] for call in ran.calls(ApiKey.METADATA)]
+    assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                cluster.on_metadata = on_metadata
-                cluster.hints = False
-                cluster.move(0, 2)
-            return None
 
-        cluster.script = script
-        ran = run_fake(cluster, tmp_path, discovery=REFRESH, retry_backoff_ms=20)
-        assert ran.outcome.acknowledged == 1
-        errors = [call["error"] for call in ran.calls(ApiKey.METADATA)]
-        assert errors[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert errors[-1] == 0
+def test_a_leader_that_appears_late_gets_what_has_waited() -> None:
+    def on_metadata(broker: int) -> None:
+        if len(cluster.metadata_asked) > 3:
+            cluster.lead(Leader(1, 7))
+
+    cluster = SimulatedCluster(brokers=1)
+    cluster.lead(Leader(-1, 6))
+    cluster.on_metadata = on_metadata
+    ran = run_fake(cluster, num_records=3, **IDEMPOTENT)
+    assert_all_in_the_log_once_and_in_order(cluster, ran)
+
+
+def test_a_leader_that_metadata_left_out_once_is_sent_to_when_it_is_back() -> None:
+    """One answer names neither the topic's leaders nor their nodes; the next one is as before."""
+
+    def on_metadata(broker: int) -> None:
+        is_second = len(cluster.metadata_asked) == 2
+        cluster.hidden = {1} if is_second else set()
+        cluster.topic_error = ErrorCode.LEADER_NOT_AVAILABLE if is_second else 0
+
+    cluster = SimulatedCluster(script=at_batch(1, raising(HangUp())))
+    cluster.on_metadata = on_metadata
+    ran = run_fake(cluster, num_records=3, **ONE_RECORD_EACH)
+    assert len(cluster.metadata_asked) >= 3
+    assert ran.outcome.acknowledged == cluster.records_in_log() == 3
 
 
 # --- giving up ---
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])
-def test_retries_are_limited(tmp_path: Path, retries: int) -> None:
-    with FakeCluster(brokers=1, script=lambda _: Reply(ErrorCode.NOT_ENOUGH_REPLICAS)) as cluster:
-        ran = run_fake(cluster, tmp_path, retries=retries, retry_backoff_ms=1)
-        assert len(cluster.produced) == retries + 1
-        assert ran.outcome.failed == 1
-        assert ran.outcome.errors == {"NOT_ENOUGH_REPLICAS": 1}
-        assert ran.batches[0]["error"] == ErrorCode.NOT_ENOUGH_REPLICAS
+def test_retries_are_limited(retries: int) -> None:
+    cluster = SimulatedCluster(script=lambda _: Reply(ErrorCode.NOT_ENOUGH_REPLICAS))
+    ran = run_fake(cluster, retries=retries)
+    assert len(cluster.produced) == retries + 1
+    assert ran.outcome.errors == {"NOT_ENOUGH_REPLICAS": 1}
+    assert ran.batches[0]["error"] == ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_an_error_that_a_retry_cannot_help_fails_the_batch_at_once(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1, script=lambda _: Reply(ErrorCode.MESSAGE_TOO_LARGE)) as cluster:
-        ran = run_fake(cluster, tmp_path, num_records=2, throughput=-1)
-        assert len(cluster.produced) == 1
-        assert ran.outcome.errors == {"MESSAGE_TOO_LARGE": 2}
-        assert ran.summary["records"]["failed"] == 2
+def test_an_error_that_a_retry_cannot_help_fails_the_batch_at_once() -> None:
+    cluster = SimulatedCluster(script=lambda _: Reply(ErrorCode.MESSAGE_TOO_LARGE))
+    ran = run_fake(cluster, num_records=2, throughput=-1)
+    assert len(cluster.produced) == 1
+    assert ran.outcome.errors == {"MESSAGE_TOO_LARGE": 2}
+    assert ran.summary["records"]["failed"] == 2
 
 
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))
-def test_delivery_timeout_ms_gives_up_what_is_never_accepted(
-    tmp_path: Path, discovery: LeaderDiscovery
-) -> None:
-    script = lambda _: Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # noqa: E731
-    with FakeCluster(brokers=1, script=script) as cluster:
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=3,
-            discovery=discovery,
-            delivery_timeout_ms=1000,
-            request_timeout_ms=1000,
-        )
-        assert ran.outcome.failed == 3
-        assert set(ran.outcome.errors) <= {"REQUEST_TIMED_OUT", "NOT_LEADER_OR_FOLLOWER"}
-        for batch in ran.batches:
-            assert batch["acked_us"] - batch["intended_us"] >= 1_000_000
-            assert batch["attempts"] > 1
+def test_delivery_timeout_ms_gives_up_what_is_never_accepted(discovery: LeaderDiscovery) -> None:
+    cluster = SimulatedCluster(brokers=1, script=lambda _: Reply(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    given_up: dict[str, Any] = {"delivery_timeout_ms": 1000, "request_timeout_ms": 1000}
+    ran = run_fake(cluster, num_records=3, discovery=discovery, **given_up)
+    assert ran.outcome.failed == 3
+    assert set(ran.outcome.errors) <= {"REQUEST_TIMED_OUT", "NOT_LEADER_OR_FOLLOWER"}
+    for batch in ran.batches:
+        assert 1_000_000 <= batch["acked_us"] - batch["intended_us"] < 1_100_000
+        assert batch["attempts"] > 1
 
 
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))
 def test_who_waits_in_vain_for_a_connection_did_not_wait_for_metadata(
-    tmp_path: Path, discovery: LeaderDiscovery
+    discovery: LeaderDiscovery,
 ) -> None:
     """The new leader is known at once, from its hint or from Metadata, and is down."""
-    with FakeCluster(brokers=2) as cluster:
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 3:
-                cluster.brokers[2].close()
-                cluster.move(0, to=2)
-            return None
+    def move(produced: Produced) -> None:
+        cluster.brokers[2].close()
+        cluster.move(0, to=2)
 
-        cluster.script = script
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=6,
-            throughput=50,
-            discovery=discovery,
-            delivery_timeout_ms=1500,
-            request_timeout_ms=1000,
-        )
-        # Two batches were acknowledged; of a probe that was held up each may have some records.
-        assert 0 < ran.outcome.failed <= 4
-        phases = ran.summary["redirects"]["phases_ms"]
-        assert phases["connect"]["sum"] > 1000
-        assert phases["metadata"]["sum"] < 500
+    cluster = SimulatedCluster(script=at_batch(3, move))
+    ran = run_fake(
+        cluster,
+        num_records=6,
+        throughput=50,
+        discovery=discovery,
+        delivery_timeout_ms=1500,
+        request_timeout_ms=1000,
+    )
+    assert (ran.outcome.acknowledged, ran.outcome.failed) == (2, 4)
+    phases = ran.summary["redirects"]["phases_ms"]
+    assert phases["connect"]["sum"] > 1000
+    assert phases["metadata"]["sum"] < 100
 
 
-def test_who_waits_until_the_socket_takes_what_was_ahead_was_queued(tmp_path: Path) -> None:
+def test_who_waits_until_the_socket_takes_what_was_ahead_was_queued() -> None:
     """The new leader reads nothing for a while, and one of its own requests fills the socket."""
-    stalled_us: list[float] = []
-    with FakeCluster(brokers=2, partitions=2) as cluster:
+    stalled_us: list[int] = []
 
-        def script(produced: Produced) -> Reply | None:
-            if produced.broker == 2 and not stalled_us:
-                stalled_us.append(time.monotonic())
-                time.sleep(3)
-            if produced.broker == 1 and stalled_us and time.monotonic() > stalled_us[0] + 1:
-                cluster.move(0, to=2) if cluster.leaders[0].id == 1 else None
-            return None
+    def script(produced: Produced) -> Waiting:
+        now_us = cluster.world.now_us
+        if produced.broker == 2 and not stalled_us:
+            stalled_us.append(now_us)
+            yield from cluster.pause(3_000_000)
+        is_stalled = bool(stalled_us) and now_us > stalled_us[0] + 1_000_000
+        if produced.broker == cluster.leaders[0].id == 1 and is_stalled:
+            cluster.move(0, to=2)
 
-        cluster.script = script
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=3000,
-            throughput=1000,
-            record_size=20_000,
-            batch_size=900_000,
-            max_in_flight_requests_per_connection=100_000,
-        )
-        assert ran.outcome.failed == 0
-        phases = ran.summary["redirects"]["phases_ms"]
-        assert phases["queued"]["sum"] > 200
-        assert phases["backoff"]["sum"] < 100
+    cluster = SimulatedCluster(partitions=2, script=script)
+    cluster.room = 1000
+    ran = run_fake(cluster, num_records=200, throughput=50, record_size=100)
+    assert ran.outcome.failed == 0
+    phases = ran.summary["redirects"]["phases_ms"]
+    assert phases["queued"]["sum"] > 200
+    assert phases["backoff"]["sum"] < 100
 
 
-def test_a_leader_that_cannot_be_reached_before_the_start_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_module, "_CONNECT_TIMEOUT_US", 200_000)
-    with FakeCluster(brokers=2, partitions=2) as cluster:
-        second = cluster.leaders[1].id
-        cluster.brokers[second].close()
-        ran = run_fake(
-            cluster, tmp_path, num_records=2, delivery_timeout_ms=1000, request_timeout_ms=100
-        )
-        assert ran.outcome.unconnected == (second,)
-        assert (ran.outcome.acknowledged, ran.outcome.failed) == (1, 1)
+def test_a_leader_that_cannot_be_reached_before_the_start_is_told_of() -> None:
+    cluster = SimulatedCluster(partitions=2)
+    cluster.brokers[2].close()
+    ran = run_fake(cluster, num_records=2, delivery_timeout_ms=1000, request_timeout_ms=100)
+    assert ran.outcome.unconnected == (2,)
+    assert (ran.outcome.acknowledged, ran.outcome.failed) == (1, 1)
 
 
-def test_delivery_timeout_ms_gives_up_what_has_no_leader(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1) as cluster:
-        cluster.leaders[0] = Leader(-1, 6)
-        ran = run_fake(
-            cluster, tmp_path, num_records=3, delivery_timeout_ms=1000, request_timeout_ms=100
-        )
-        assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 3}
-        assert {row["sent_us"] for row in ran.batches} == {0}
-        assert len(cluster.metadata_asked) > 2  # it kept asking
-        assert ran.redirects == []
+def test_delivery_timeout_ms_gives_up_what_has_no_leader() -> None:
+    cluster = SimulatedCluster(brokers=1)
+    cluster.lead(Leader(-1, 6))
+    ran = run_fake(cluster, num_records=3, delivery_timeout_ms=1000, request_timeout_ms=100)
+    assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 3}
+    assert {row["sent_us"] for row in ran.batches} == {0}
+    assert len(cluster.metadata_asked) > 2  # it kept asking
+    assert ran.redirects == []
 
 
 @pytest.mark.parametrize("config", [{}, IDEMPOTENT])
 @pytest.mark.parametrize("is_answered", [True, False])
 def test_delivery_timeout_ms_gives_up_what_is_in_flight_and_what_comes_later_is_not_heard(
-    tmp_path: Path, config: dict[str, Any], is_answered: bool
+    config: dict[str, Any], is_answered: bool
 ) -> None:
     """Java's `Sender.getExpiredInflightBatches`; the request itself is waited for longer."""
-    with FakeCluster(brokers=1) as cluster:
 
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
-            if len(cluster.produced) == 2:
-                if not is_answered:
-                    raise Silence  # the connection is given up 0.5 s after the batch
-                threading.Event().wait(0.7)  # it is given up after 0.4
-            return None
+    def script(produced: Produced) -> Waiting:
+        if len(cluster.produced) == 1:
+            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if len(cluster.produced) == 2:
+            if not is_answered:
+                raise Silence  # the connection is given up 0.5 s after the batch
+            yield from cluster.pause(700_000)  # it is given up after 0.4
+        return None
 
-        cluster.script = script
-        ran = run_fake(
-            cluster,
-            tmp_path,
-            num_records=2,
-            throughput=0.8,
-            delivery_timeout_ms=900,
-            request_timeout_ms=900,
-            retry_backoff_ms=500,
-            retry_backoff_max_ms=500,
-            **config,
-        )
-        assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 1}
-        assert (ran.outcome.acknowledged, cluster.records_in_log()) == (1, 1 + is_answered)
-        given_up, later = ran.batches
-        waited_us = given_up["acked_us"] - given_up["intended_us"]
-        assert 900_000 <= waited_us < 1_150_000
-        assert (given_up["attempts"], later["error"]) == (2, 0)
-
-
-def test_a_leader_that_appears_late_gets_what_has_waited(tmp_path: Path) -> None:
-    with FakeCluster(brokers=1) as cluster:
-        cluster.leaders[0] = Leader(-1, 6)
-
-        def on_metadata(broker: int) -> None:
-            if len(cluster.metadata_asked) > 3:
-                cluster.leaders[0] = Leader(1, 7)
-
-        cluster.on_metadata = on_metadata
-        ran = run_fake(cluster, tmp_path, num_records=3, **IDEMPOTENT)
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-
-
-def test_a_leader_that_metadata_left_out_once_is_sent_to_when_it_is_back(tmp_path: Path) -> None:
-    """One answer names neither the topic's leaders nor their nodes; the next one is as before."""
-    with FakeCluster(brokers=2) as cluster:
-
-        def on_metadata(broker: int) -> None:
-            asked = len(cluster.metadata_asked)
-            cluster.hidden = {1} if asked == 2 else set()
-            cluster.topic_error = ErrorCode.LEADER_NOT_AVAILABLE if asked == 2 else 0
-
-        def script(produced: Produced) -> Reply | None:
-            if len(cluster.produced) == 1:
-                raise HangUp
-            return None
-
-        cluster.on_metadata, cluster.script = on_metadata, script
-        ran = run_fake(cluster, tmp_path, num_records=3, **ONE_RECORD_EACH)
-        assert len(cluster.metadata_asked) >= 3
-        assert ran.outcome.acknowledged == cluster.records_in_log() == 3
+    cluster = SimulatedCluster(brokers=1, script=script)
+    ran = run_fake(
+        cluster,
+        num_records=2,
+        throughput=0.8,
+        delivery_timeout_ms=900,
+        request_timeout_ms=900,
+        retry_backoff_ms=500,
+        retry_backoff_max_ms=500,
+        **config,
+    )
+    assert ran.outcome.errors == {"REQUEST_TIMED_OUT": 1}
+    assert (ran.outcome.acknowledged, cluster.records_in_log()) == (1, 1 + is_answered)
+    given_up, later = ran.batches
+    waited_us = given_up["acked_us"] - given_up["intended_us"]
+    assert 900_000 <= waited_us < 1_150_000
+    assert (given_up["attempts"], later["error"]) == (2, 0)

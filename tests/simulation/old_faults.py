@@ -1,6 +1,5 @@
 """Faults that the probe once had, to be put back: the simulation has to find each."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -82,24 +81,3 @@ def sessions_outlive_connections(patch: pytest.MonkeyPatch) -> None:
 def sessions_know_partitions_by_name(patch: pytest.MonkeyPatch) -> None:
     """A topic that was made anew is not told, nor is the old one forgotten."""
     patch.setattr(ConsumerLink, "session_key", lambda _, partition: partition)
-
-
-OLD_FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    fault.__name__: fault
-    for fault in (
-        metadata_after_batches,
-        leader_is_back_unnoticed,
-        new_sequences_after_every_failure,
-        older_epochs_of_a_new_topic,
-        throttle_times_ignored,
-    )
-}
-OLD_FAULTS_OF_READING: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    fault.__name__: fault
-    for fault in (
-        leaders_change_without_validation,
-        sessions_outlive_connections,
-        sessions_know_partitions_by_name,
-        throttle_times_ignored,
-    )
-}

@@ -6,9 +6,9 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from cluster import PRODUCER_ID
+from fake_kafka import PRODUCER_ID, TOPIC, SimulatedCluster
 from stage import BOOTSTRAP, Seen, Stage, played
-from story import FAULTS, TOPIC, Story, topic_names
+from story import FAULTS, Story, topic_names
 
 from kipctl.probe.bootstrap import find_topic
 from kipctl.probe.idle_eviction import TopicPolicy, TopicsInUse
@@ -41,7 +41,7 @@ class _Play(Stage):
     def __init__(self, story: Story, directory: Path) -> None:
         self.producer: Producer | None = None
         versions = {0: (3, story.produce_version), 3: (1, story.metadata_version)}
-        super().__init__(story, FAULTS, versions, topic_names(story), directory)
+        super().__init__(story, FAULTS, SimulatedCluster, versions, topic_names(story), directory)
 
     def run(self) -> Seen:
         config = self.story.config
@@ -155,9 +155,10 @@ class _Play(Stage):
         assert len(acknowledged) == producer.acknowledged
         in_log = Counter[int]()
         for log in cluster.logs.values():
-            in_log.update(log.copies.keys())
+            copies = Counter(number for batch in log.produced for number in batch.numbers)
+            in_log.update(copies.keys())
             if story.config.enable_idempotence:
-                twice = [record for record, copies in log.copies.items() if copies > 1]
+                twice = [record for record, count in copies.items() if count > 1]
                 assert not twice, f"records {twice[:5]} are in the log twice"
         if story.config.acks == -1:
             missing = sorted(acknowledged - in_log.keys())

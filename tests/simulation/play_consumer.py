@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from fetching import Batch, Fetching, Log
-from stage import BOOTSTRAP, Seen, Stage, played
-from story import TOPIC
+from fake_kafka import TOPIC
+from fetching import ReadCluster
+from logs import Batch, Log
+from stage import BOOTSTRAP, Seen, Stage, named, played
 from story_of_reading import READING_FAULTS, ReadingStory
 
 from kipctl.probe.bootstrap import find_topic
@@ -19,6 +20,7 @@ from kipctl.probe.consume.positions import NO_OFFSET, Partition, State
 from kipctl.probe.leadership import ClientPartition
 from kipctl.probe.tracing import Tracing
 from kipctl.protocol.api import ApiKey
+from kipctl.protocol.list_offsets import LATEST_TIMESTAMP
 from kipctl.protocol.records import BATCH_HEADER_SIZE
 from kipctl.trace.codes import PHASES, RangeCase, RangeHandling
 from kipctl.trace.redirect_phases import FailedAttempt
@@ -75,6 +77,7 @@ class _Play(Stage):
     """One run of the consumer."""
 
     story: ReadingStory
+    cluster: ReadCluster
 
     def __init__(self, story: ReadingStory, directory: Path) -> None:
         self.consumer: Consumer | None = None
@@ -85,17 +88,18 @@ class _Play(Stage):
             3: (1, story.metadata_version),
             23: (2, story.leader_epoch_version),
         }
-        super().__init__(story, READING_FAULTS, versions, [TOPIC], directory)
-        self._fetching = Fetching(
-            self.cluster,
-            story.replica_lag_us,
-            story.all_hold_all,
-            story.names_replicas,
-            story.config.auto_offset_reset,
-        )
-        for log in self._fetching.logs.values():
+        super().__init__(story, READING_FAULTS, ReadCluster, versions, [TOPIC], directory)
+        cluster, chance = self.cluster, self.world.chance
+        cluster.racks = {id: f"rack-{id % 2}" for id in cluster.brokers}
+        cluster.replica_lag_us = story.replica_lag_us
+        cluster.all_hold_all, cluster.names_replicas = story.all_hold_all, story.names_replicas
+        cluster.keeps_session = lambda: chance.random() < 0.9
+        cluster.is_quiet, cluster.look_again_us = False, 5_000
+        if story.config.auto_offset_reset == "latest":
+            cluster.resets_to = LATEST_TIMESTAMP
+        for log in cluster.logs.values():
             for _ in range(story.batches):
-                log.append(self.world.chance.choice((1, 2, 5)), 0)
+                log.write(chance.choice((1, 2, 5)), 0)
         self._readers: dict[Partition, _Reader] = {}
         self._records = 0
         self._grows_until_us = 0
@@ -133,7 +137,7 @@ class _Play(Stage):
     def _grow(self) -> None:
         world, story = self.world, self.story
         count = world.chance.choice((1, 2, 5))
-        self._fetching.append(TOPIC, world.chance.randrange(story.partitions), count)
+        self.cluster.grow_log(world.chance.randrange(story.partitions), count)
         if world.now_us < self._grows_until_us:
             world.after(story.append_every_us * world.chance.choice((0.5, 1, 1.5)), self._grow)
 
@@ -165,7 +169,7 @@ class _Play(Stage):
         if partition.topic.id.int == 0:  # nobody says the id, and no topic is made anew
             place = self.cluster.truth.topics[TOPIC].id, partition.index
         if reader is None or reader.log.place != place:
-            reader = _Reader(self._fetching.logs[place], self.world.now_us, -1)
+            reader = _Reader(self.cluster.logs[place], self.world.now_us, -1)
             self._readers[partition] = reader
         return reader
 
@@ -209,7 +213,7 @@ class _Play(Stage):
         gone = (known for offset, known in reader.epochs.items() if offset >= asked)
         if asked < reader.next and max(gone, default=epoch) < epoch:
             return
-        said_us = self._fetching.said.get((TOPIC, partition.index), {}).get(asked, 0)
+        said_us = self.cluster.answered_us.get((TOPIC, partition.index), {}).get(asked, 0)
         where = f"{_shown(partition)}: {asked} after {reader.next}"
         assert said_us >= reader.since_us, f"nobody said so: {where}"
         assert is_first or reader.log.refused, f"nobody refused what was before: {where}"
@@ -256,10 +260,9 @@ class _Play(Stage):
             given_up=sum(p.state is State.FAILED for p in self.partitions),
         )
         for row in self.rows("reads"):
-            seen.errors[row["error"]] += 1
             if row["range_case"] >= 0:
-                seen.cases[RangeCase(row["range_case"])] += 1
-                seen.handlings[RangeHandling(row["range_handling"])] += 1
+                seen[named(RangeCase(row["range_case"]))] += 1
+                seen[named(RangeHandling(row["range_handling"]))] += 1
         return seen
 
 

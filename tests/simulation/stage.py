@@ -4,21 +4,22 @@ import random
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from cluster import Cluster
+from fake_kafka import SimulatedCluster
 from story import AnyStory, Faults, perform
+from wire import Versions
 from world import SimulatedSockets, World
 
 from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
-from kipctl.trace.codes import PHASES, Decision, MetadataCause, RangeCase, RangeHandling
+from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import read_rows
 
@@ -30,24 +31,13 @@ class Broken(AssertionError):  # noqa: N818
 BOOTSTRAP = Address("bootstrap", 9092)
 
 
-@dataclass
-class Seen:
-    """What was reached, and how often."""
+Seen = Counter[str]
+"""What was reached, and how often."""
 
-    decisions: Counter[Decision] = field(default_factory=Counter)
-    phases: Counter[str] = field(default_factory=Counter)
-    causes: Counter[MetadataCause] = field(default_factory=Counter)
-    errors: Counter[int] = field(default_factory=Counter)
-    cases: Counter[RangeCase] = field(default_factory=Counter)
-    handlings: Counter[RangeHandling] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
 
-    def add(self, other: "Seen") -> None:
-        for each in fields(self):
-            getattr(self, each.name).update(getattr(other, each.name))
-
-    def __str__(self) -> str:
-        return "\n".join(f"{each.name}: {dict(getattr(self, each.name))}" for each in fields(self))
+def named(member: IntEnum) -> str:
+    """How `Seen` calls it."""
+    return f"{type(member).__name__}.{member.name}"
 
 
 class Stage:
@@ -59,8 +49,9 @@ class Stage:
         self,
         story: AnyStory,
         faults: Faults,
-        versions: Mapping[int, tuple[int, int]],
-        topics: Iterable[str],
+        cluster: type[SimulatedCluster],
+        versions: Versions,
+        topics: Sequence[str],
         directory: Path,
     ) -> None:
         """`faults` are all that may happen in such a story, `versions` those that brokers speak."""
@@ -68,16 +59,19 @@ class Stage:
         self.world = world = World(random.Random(story.seed))
         self._faults = faults
         chance = world.chance
-        self.cluster = Cluster(
-            world,
+        self.cluster = cluster(
             story.brokers,
-            lambda: chance.choice((0, 0.1, 1)) * story.lag_us,
-            versions,
-            story.hints,
-            story.endpoints,
+            story.partitions,
+            versions=versions,
+            topics=topics,
+            world=world,
+            lag_us=lambda: chance.choice((0, 0.1, 1)) * story.lag_us,
         )
+        self.cluster.hints, self.cluster.endpoints = story.hints, story.endpoints
+        self.cluster.draft = True
         for name in topics:
-            self.cluster.create(name, story.partitions)
+            for partition in range(story.partitions):
+                self.cluster.move(partition, chance.randint(1, story.brokers), name)
         for broker in self.cluster.brokers.values():
             broker.view = self.cluster.truth
         self.sockets = SimulatedSockets(
@@ -85,6 +79,8 @@ class Stage:
             self._listening,
             lambda: story.delay_us * chance.choice((0.5, 1, 1, 3)),
             self._watch,
+            rooms=(500, 1 << 20),
+            pieces=(7, 100, 1 << 20),
         )
         self.settle_until_us = 1 << 62
         self._epochs: dict[Any, tuple[Any, int]] = {}
@@ -99,7 +95,7 @@ class Stage:
         """The faults come, counted from now on; all must be settled some time after the last."""
         story, world = self.story, self.world
         for fault in story.faults:
-            happen = partial(perform, fault, self._faults, world, self.cluster)
+            happen = partial(perform, fault, self._faults, self.cluster)
             world.after(fault.at_us, happen)
         self.settle_until_us = world.now_us + story.over_us + story.patience_us
 
@@ -107,10 +103,11 @@ class Stage:
         if host == BOOTSTRAP.host:  # whoever is up, as behind a load balancer
             up = [broker for broker in self.cluster.brokers.values() if broker.is_up]
             return self.world.chance.choice(up) if up else None
-        broker = self.cluster.brokers[int(host[1:])]
-        if broker.paused_until_us > self.world.now_us and self.world.chance.random() < 0.5:
+        there = [broker for broker in self.cluster.brokers.values() if broker.port == port]
+        is_paused = bool(there) and there[0].paused_until_us > self.world.now_us
+        if not there or (is_paused and self.world.chance.random() < 0.5):
             return None
-        return broker if broker.port == port else None
+        return there[0]
 
     # --- at every turn ---
 
@@ -176,15 +173,14 @@ class Stage:
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     def seen(self, **counts: int) -> Seen:
-        seen = Seen(counts=Counter(counts))
+        seen = Seen(counts)
         for row in self.rows("redirects"):
-            seen.decisions[Decision(row["decision"])] += 1
-            seen.errors[row["error"]] += 1
-            seen.counts["refused of a topic made anew"] += row["topic_generation"] > 0
-            seen.phases.update(phase for phase in PHASES if row[f"{phase}_us"])
+            seen[named(Decision(row["decision"]))] += 1
+            seen["refused of a topic made anew"] += row["topic_generation"] > 0
+            seen.update(phase for phase in PHASES if row[f"{phase}_us"])
         for row in self.rows("rpcs"):
             if row["cause"] >= 0:
-                seen.causes[MetadataCause(row["cause"])] += 1
+                seen[named(MetadataCause(row["cause"]))] += 1
         return seen
 
     def retries_back_off(self, elsewhere_too: bool = True) -> None:
@@ -211,25 +207,9 @@ def played(make: Callable[[Path], Stage], story: AnyStory) -> Seen:
     try:
         with tempfile.TemporaryDirectory() as directory:
             stage = make(Path(directory))
-            return stage.run()
+            with stage.world.rules_time():
+                return stage.run()
     except Exception as broken:
-        told = "\n".join(stage.world.story) if stage else ""
+        told = stage.world.story if stage else ""
         where = "".join(traceback.format_tb(broken.__traceback__)[-2:])
         raise Broken(f"{broken!r}\n{story}\nwhat happened:\n{told}\n{where}") from broken
-
-
-SEEDS = 200
-_MOST_SEEDS = 1_000
-
-
-def play_all(play: Callable[[random.Random], Seen], is_all: Callable[[Seen], bool]) -> Seen:
-    """Play the first SEEDS, and then on until all is reached that is to be. Raises Broken."""
-    seen = Seen()
-    for seed in range(_MOST_SEEDS):
-        if seed >= SEEDS and is_all(seen):
-            break
-        try:
-            seen.add(play(random.Random(seed)))
-        except Broken as broken:
-            raise Broken(f"seed {seed}: {broken}") from None
-    return seen

@@ -3,17 +3,14 @@
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
-from cluster import Cluster
-from world import World
+from fake_kafka import TOPIC, Broker, SimulatedCluster
 
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.protocol.error_codes import ErrorCode
 
-TOPIC = "t"
 _S, MS = 1_000_000, 1_000
 
 
@@ -169,15 +166,16 @@ def topic_names(story: Story) -> list[str]:
     return [TOPIC, *(f"{TOPIC}{number}" for number in range(1, story.topics))]
 
 
-def perform(fault: Fault, kinds: "Faults", world: World, cluster: Cluster) -> None:
+def perform(fault: Fault, kinds: "Faults", cluster: SimulatedCluster) -> None:
     """The fault begins now; its end is planned."""
-    world.tell(f"FAULT {fault.kind}, broker {fault.broker}, number {fault.number}")
-    end = kinds[fault.kind](fault, world, cluster)
+    world = cluster.world
+    world.tell(lambda: f"FAULT {fault.kind}, broker {fault.broker}, number {fault.number}")
+    end = kinds[fault.kind](fault, cluster)
     if end is not None:
         over = end
 
         def finish() -> None:
-            world.tell(f"over: {fault.kind}, broker {fault.broker}")
+            world.tell(lambda: f"over: {fault.kind}, broker {fault.broker}")
             over()
 
         world.after(fault.for_us, finish)
@@ -185,24 +183,24 @@ def perform(fault: Fault, kinds: "Faults", world: World, cluster: Cluster) -> No
 
 # --- the faults: each begins, and says how it ends ---
 
-End = Callable[[], None] | None
-Faults = Mapping[str, Callable[["Fault", World, Cluster], End]]
+End = Callable[[], object] | None
+Faults = Mapping[str, Callable[["Fault", SimulatedCluster], End]]
 
 
-def _move(fault: Fault, world: World, cluster: Cluster) -> End:
-    cluster.move(TOPIC, fault.number, fault.broker)
+def _move(fault: Fault, cluster: SimulatedCluster) -> End:
+    cluster.move(fault.number, fault.broker)
     return None
 
 
-def _move_all(fault: Fault, world: World, cluster: Cluster) -> End:
+def _move_all(fault: Fault, cluster: SimulatedCluster) -> End:
     for partition in range(8):
-        cluster.move(TOPIC, partition, fault.broker)
+        cluster.move(partition, fault.broker)
     return None
 
 
-def _stop(fault: Fault, world: World, cluster: Cluster) -> End:
+def _stop(fault: Fault, cluster: SimulatedCluster) -> End:
     """In good order: others lead before it hangs up."""
-    broker = cluster.brokers[fault.broker]
+    broker, world = cluster.brokers[fault.broker], cluster.world
     if not broker.is_up:
         return None
     broker.is_up = False
@@ -211,73 +209,70 @@ def _stop(fault: Fault, world: World, cluster: Cluster) -> End:
     return lambda: _start(broker)
 
 
-def _kill(fault: Fault, world: World, cluster: Cluster) -> End:
+def _kill(fault: Fault, cluster: SimulatedCluster) -> End:
     """Nobody knows for a while."""
     broker = cluster.brokers[fault.broker]
     if not broker.is_up:
         return None
-    broker.is_up = False
-    broker.hang_up()
+    broker.close()
 
     def noticed() -> None:
         if not broker.is_up:
             cluster.leave(broker.id)
 
-    world.after(min(300_000, fault.for_us // 2), noticed)
+    cluster.world.after(min(300_000, fault.for_us // 2), noticed)
     return lambda: _start(broker, moves_port=fault.number == 0)
 
 
-def _start(broker: Any, moves_port: bool = False) -> None:
+def _start(broker: Broker, moves_port: bool = False) -> None:
     broker.is_up = True
     if moves_port:
         broker.port += 100
-    broker._cluster.join(broker.id)
+    broker.cluster.join(broker.id)
 
 
-def _pause(fault: Fault, world: World, cluster: Cluster) -> End:
+def _pause(fault: Fault, cluster: SimulatedCluster) -> End:
     broker = cluster.brokers[fault.broker]
-    broker.paused_until_us = max(broker.paused_until_us, world.now_us + fault.for_us)
+    broker.paused_until_us = max(broker.paused_until_us, cluster.world.now_us + fault.for_us)
     return None
 
 
-def _reset(fault: Fault, world: World, cluster: Cluster) -> End:
+def _reset(fault: Fault, cluster: SimulatedCluster) -> End:
     cluster.brokers[fault.broker].hang_up()
     return None
 
 
-def _deaf(fault: Fault, world: World, cluster: Cluster) -> End:
-    cluster.brokers[fault.broker].deaf_until_us = world.now_us + fault.for_us
+def _deaf(fault: Fault, cluster: SimulatedCluster) -> End:
+    cluster.brokers[fault.broker].deaf_until_us = cluster.world.now_us + fault.for_us
     return None
 
 
-def _throttle(fault: Fault, world: World, cluster: Cluster) -> End:
+def _throttle(fault: Fault, cluster: SimulatedCluster) -> End:
     broker = cluster.brokers[fault.broker]
     broker.throttle_us = (fault.number + 1) * 20_000
     return lambda: setattr(broker, "throttle_us", 0)
 
 
-def _hide(fault: Fault, world: World, cluster: Cluster) -> End:
-    for broker in cluster.brokers.values():
-        broker.hidden.add(fault.broker)
-        broker.shows_topics = fault.number % 4 == 0
-    return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
+def _hide(fault: Fault, cluster: SimulatedCluster) -> End:
+    cluster.hidden.add(fault.broker)
+    cluster.shows_topics = fault.number % 4 == 0
+    return lambda: cluster.hidden.discard(fault.broker)
 
 
-def _hide_new_leader(fault: Fault, world: World, cluster: Cluster) -> End:
+def _hide_new_leader(fault: Fault, cluster: SimulatedCluster) -> End:
     """A broker that clients have not heard of comes to lead."""
-    for broker in cluster.brokers.values():
-        broker.hidden.add(fault.broker)
-    world.after(60_000, lambda: _move_all(fault, world, cluster) and None)
-    return lambda: [b.hidden.discard(fault.broker) for b in cluster.brokers.values()] and None
+    cluster.hidden.add(fault.broker)
+    cluster.world.after(60_000, lambda: _move_all(fault, cluster) and None)
+    return lambda: cluster.hidden.discard(fault.broker)
 
 
-def _show_nobody(fault: Fault, world: World, cluster: Cluster) -> End:
+def _show_nobody(fault: Fault, cluster: SimulatedCluster) -> End:
     broker = cluster.brokers[fault.broker]
     broker.is_empty = True
     return lambda: setattr(broker, "is_empty", False)
 
 
-def _recreate(fault: Fault, world: World, cluster: Cluster) -> End:
+def _recreate(fault: Fault, cluster: SimulatedCluster) -> End:
     if TOPIC not in cluster.truth.topics:
         return None
     partitions = len(cluster.truth.topics[TOPIC].leaders)
@@ -285,12 +280,12 @@ def _recreate(fault: Fault, world: World, cluster: Cluster) -> End:
     return lambda: TOPIC in cluster.truth.topics or cluster.create(TOPIC, partitions)
 
 
-def _grow(fault: Fault, world: World, cluster: Cluster) -> End:
+def _grow(fault: Fault, cluster: SimulatedCluster) -> End:
     cluster.grow(TOPIC, 1 + fault.number % 3)
     return None
 
 
-def _refuse(fault: Fault, world: World, cluster: Cluster) -> End:
+def _refuse(fault: Fault, cluster: SimulatedCluster) -> End:
     errors = (
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.KAFKA_STORAGE_ERROR,
@@ -299,27 +294,27 @@ def _refuse(fault: Fault, world: World, cluster: Cluster) -> End:
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     )
-    return answers_with(errors, "refusal", fault, world, cluster)
+    return answers_with(errors, "refusal", fault, cluster)
 
 
-def _regret(fault: Fault, world: World, cluster: Cluster) -> End:
+def _regret(fault: Fault, cluster: SimulatedCluster) -> End:
     errors = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    return answers_with(errors, "regret", fault, world, cluster)
+    return answers_with(errors, "regret", fault, cluster)
 
 
 def answers_with(
-    errors: tuple[int, ...], what: str, fault: Fault, world: World, cluster: Cluster
+    errors: tuple[int, ...], what: str, fault: Fault, cluster: SimulatedCluster
 ) -> End:
-    broker = cluster.brokers[fault.broker]
+    broker, chance = cluster.brokers[fault.broker], cluster.world.chance
     error = errors[fault.number % len(errors)]
-    rate = world.chance.choice((0.2, 1.0))
-    setattr(broker, what, lambda: error if world.chance.random() < rate else 0)
+    rate = chance.choice((0.2, 1.0))
+    setattr(broker, what, lambda: error if chance.random() < rate else 0)
     return lambda: setattr(broker, what, lambda: 0)
 
 
-def _stand_still(fault: Fault, world: World, cluster: Cluster) -> End:
+def _stand_still(fault: Fault, cluster: SimulatedCluster) -> End:
     """The client does: the clock jumps."""
-    world.now_us += min(fault.for_us, 300_000)
+    cluster.world.now_us += min(fault.for_us, 300_000)
     return None
 
 

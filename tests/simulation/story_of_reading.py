@@ -1,13 +1,12 @@
 """What happens in a simulated run of the consumer: the story's own part, and its own faults."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
-from cluster import Cluster
-from fetching import Fetching
-from story import FAULTS, MS, TOPIC, AnyStory, End, Fault, Faults, answers_with
-from world import World
+from fake_kafka import SimulatedCluster
+from fetching import ReadCluster
+from story import FAULTS, MS, AnyStory, End, Fault, Faults, answers_with
 
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.leadership import LeaderDiscovery
@@ -110,67 +109,62 @@ def draw(choose: random.Random) -> ReadingStory:
 # --- faults that only readers meet ---
 
 
-def _fetching(cluster: Cluster) -> Fetching:
-    assert isinstance(cluster.readable, Fetching)
-    return cluster.readable
+def _reading(cluster: SimulatedCluster) -> ReadCluster:
+    assert isinstance(cluster, ReadCluster)
+    return cluster
 
 
-def _lose(fault: Fault, world: World, cluster: Cluster) -> End:
+def _lose(fault: Fault, cluster: SimulatedCluster) -> End:
     """Unclean elections: the new leader has not got the last that was committed."""
-    fetching = _fetching(cluster)
-    fetching.loses = 1 + fault.number
-    for partition in range(8):
-        cluster.move(TOPIC, partition, fault.broker)
-    fetching.loses = 0
+    cluster.loses = 1 + fault.number
+    FAULTS["move all"](fault, cluster)
+    cluster.loses = 0
     return None
 
 
-def _fall_behind(fault: Fault, world: World, cluster: Cluster) -> End:
+def _fall_behind(fault: Fault, cluster: SimulatedCluster) -> End:
     """Followers have lost what they had, and take their time to get it again."""
-    behind_us = _fetching(cluster).behind_us
+    behind_us = _reading(cluster).behind_us
     behind_us.update(dict.fromkeys(cluster.brokers, (fault.number + 1) * 100 * MS))
     return behind_us.clear
 
 
-def _delete(fault: Fault, world: World, cluster: Cluster) -> End:
+def _delete(fault: Fault, cluster: SimulatedCluster) -> End:
     """Retention takes the start of all logs, or all that is in them."""
     for partition in range(8):
-        _fetching(cluster).delete(TOPIC, partition, fault.number)
+        _reading(cluster).retain(partition, fault.number)
     return None
 
 
-def _begin_later(fault: Fault, world: World, cluster: Cluster) -> End:
+def _begin_later(fault: Fault, cluster: SimulatedCluster) -> End:
     """Its own retention was there before the leader's."""
-    _fetching(cluster).begins_later[fault.broker] = 1 + fault.number
-
-    def over() -> None:
-        _fetching(cluster).begins_later.pop(fault.broker, None)
-
-    return over
+    begins_later = _reading(cluster).begins_later
+    begins_later[fault.broker] = 1 + fault.number
+    return lambda: begins_later.pop(fault.broker, None)
 
 
-def _lead_unheard(fault: Fault, world: World, cluster: Cluster) -> End:
+def _lead_unheard(fault: Fault, cluster: SimulatedCluster) -> End:
     """A broker comes to lead all, and is among the last to hear of it."""
-    FAULTS["deaf"](replace(fault, for_us=max(fault.for_us, 300 * MS)), world, cluster)
-    return FAULTS["move all"](fault, world, cluster)
+    FAULTS["deaf"](replace(fault, for_us=max(fault.for_us, 300 * MS)), cluster)
+    return FAULTS["move all"](fault, cluster)
 
 
-def _forget_sessions(fault: Fault, world: World, cluster: Cluster) -> End:
-    _fetching(cluster).forget_sessions(fault.broker)
+def _forget_sessions(fault: Fault, cluster: SimulatedCluster) -> End:
+    _reading(cluster).forget_sessions(fault.broker)
     return None
 
 
-def _restart(kind: str) -> Any:
+def _restart(kind: str) -> Callable[[Fault, SimulatedCluster], End]:
     """A broker that comes back knows no sessions."""
 
-    def begin(fault: Fault, world: World, cluster: Cluster) -> End:
-        _fetching(cluster).forget_sessions(fault.broker)
-        return FAULTS[kind](fault, world, cluster)
+    def begin(fault: Fault, cluster: SimulatedCluster) -> End:
+        _forget_sessions(fault, cluster)
+        return FAULTS[kind](fault, cluster)
 
     return begin
 
 
-def _refuse(fault: Fault, world: World, cluster: Cluster) -> End:
+def _refuse(fault: Fault, cluster: SimulatedCluster) -> End:
     errors = (
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.REPLICA_NOT_AVAILABLE,
@@ -181,7 +175,7 @@ def _refuse(fault: Fault, world: World, cluster: Cluster) -> End:
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     )
-    return answers_with(errors, "refusal", fault, world, cluster)
+    return answers_with(errors, "refusal", fault, cluster)
 
 
 READING_FAULTS: Faults = {

@@ -1,4 +1,4 @@
-"""200 stories with a look at what must hold; and old faults, put back, are found by them.
+"""Stories of each client with a look at what must hold; and old faults, put back, are found.
 
 More of them: `python tests/simulation --seeds 10000`. One again: `--first SEED --seeds 1`.
 """
@@ -6,51 +6,53 @@ More of them: `python tests/simulation --seeds 10000`. One again: `--first SEED 
 import random
 
 import pytest
+from campaigns import IS_SOAK, as_many, campaign
+from clients import CLIENTS, Fault, fresh
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from old_faults import OLD_FAULTS
-from play import play
-from stage import SEEDS, Broken, Seen, play_all
-from story import draw
-
-from kipctl.trace.codes import PHASES, Decision, MetadataCause
+from stage import Broken
 
 
-def test_whatever_happens_the_invariants_hold_and_everything_is_reached() -> None:
-    def missing(seen: Seen) -> list[object]:
-        return [
-            *(set(Decision) - set(seen.decisions)),
-            *(set(PHASES) - set(seen.phases)),
-            *(set(MetadataCause) - set(seen.causes)),
-            *({"refused of a topic made anew"} - set(+seen.counts)),
-        ]
-
-    seen = play_all(lambda chance: play(draw(chance)), lambda seen: not missing(seen))
-    assert not missing(seen)
+@campaign
+@pytest.mark.parametrize("client", CLIENTS)
+def test_whatever_happens_the_invariants_hold_and_everything_is_reached(client: str) -> None:
+    """Of the producer: no record is lost, or twice in the log. Of the consumer: what is read is
+    what the logs have.
+    """
+    known = CLIENTS[client]
+    seen = known.play_all([*known.reaching, *fresh(client, as_many(30, 10_000))])
+    assert known.reaches - set(+seen) == set()
 
 
-@pytest.mark.parametrize("fault", OLD_FAULTS)
+@campaign
+@pytest.mark.parametrize(
+    ("client", "fault", "seed"),
+    [
+        pytest.param(client, fault, seed, id=f"{client}-{fault.__name__}")
+        for client, known in CLIENTS.items()
+        for fault, seed in known.faults.items()
+    ],
+)
 def test_an_old_fault_that_is_put_back_is_found(
-    fault: str, monkeypatch: pytest.MonkeyPatch
+    client: str, fault: Fault, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    OLD_FAULTS[fault](monkeypatch)
+    """With the known seed, and by chance where there is time for it."""
+    fault(monkeypatch)
+    seeds = fresh(fault.__name__, 500) if IS_SOAK else [seed]
     with pytest.raises(Broken):
-        _play_all()
+        CLIENTS[client].play_all(seeds)
 
 
-def _play_all() -> None:
-    for seed in range(SEEDS):
-        play(draw(random.Random(seed)))
-
-
+@campaign
 @settings(
-    max_examples=50,
+    max_examples=as_many(5, 500),
     deadline=None,
     derandomize=True,
     database=None,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(st.randoms(use_true_random=False))
-def test_stories_that_hypothesis_makes_up_and_shrinks(choose: random.Random) -> None:
-    play(draw(choose))
+@pytest.mark.parametrize("client", CLIENTS)
+@given(choose=st.randoms(use_true_random=False))
+def test_stories_that_hypothesis_makes_up_and_shrinks(client: str, choose: random.Random) -> None:
+    CLIENTS[client].play(choose)

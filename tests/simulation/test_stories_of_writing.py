@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from play import play
+from stage import named
 from story import Story
 
 from kipctl.probe.leadership import LeaderDiscovery
@@ -43,7 +44,7 @@ def test_a_topic_that_gets_no_record_for_long_is_forgotten_until_one_comes(
     the renewal after that drops the topic. A record that comes then asks for it alone, at once."""
     story = replace(SLOW, config=replace(SLOW.config, metadata_max_idle_ms=max_idle_ms))
     seen = play(story)
-    assert seen.causes[MetadataCause.IDLE_EVICTION] == evicted
-    assert seen.causes[MetadataCause.LEADER_CHANGE] == 0
-    assert seen.causes[MetadataCause.MAX_AGE] > 20
-    assert seen.counts["failed"] == 0
+    assert seen[named(MetadataCause.IDLE_EVICTION)] == evicted
+    assert seen[named(MetadataCause.LEADER_CHANGE)] == 0
+    assert seen[named(MetadataCause.MAX_AGE)] > 20
+    assert seen["failed"] == 0

@@ -1,0 +1,92 @@
+"""The clients whose stories are played, what these have to reach, and the old faults they find.
+
+The seeds were chosen by `python tests/simulation --choose`: of the first 1,000 those whose stories
+together reach all in the least time, and for each fault, of the first 300, the one whose story
+finds it the soonest. They are chosen anew when what a story is drawn from has changed, and they do
+not do it any more.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from random import Random
+
+import old_faults
+import play
+import play_consumer
+import pytest
+import story
+import story_of_reading
+from campaigns import chance
+from stage import Broken, Seen, named
+
+from kipctl.trace.codes import PHASES, Decision, MetadataCause, RangeCase, RangeHandling
+
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def _all(*kinds: type[IntEnum]) -> set[str]:
+    return {named(member) for kind in kinds for member in kind}
+
+
+@dataclass(frozen=True)
+class Client:
+    """One of the probe's, and its stories."""
+
+    play: Callable[[Random], Seen]
+    """Draw a story and play it. Raises Broken."""
+    reaches: set[str]
+    """What there is to be reached."""
+    reaching: tuple[int, ...]
+    """Seeds of stories that reach all of it."""
+    faults: Mapping[Fault, int]
+    """Each with the seed of a story that finds it."""
+
+    def play_all(self, seeds: Iterable[int]) -> Seen:
+        """What their stories reached. Raises Broken, with the seed."""
+        seen = Seen()
+        for seed in seeds:
+            try:
+                seen.update(self.play(Random(seed)))
+            except Broken as broken:
+                raise Broken(f"seed {seed}: {broken}") from None
+        return seen
+
+
+def fresh(name: str, count: int) -> list[int]:
+    """So many seeds that are others in each session."""
+    choose = chance(name)
+    return [choose.randrange(1 << 32) for _ in range(count)]
+
+
+CLIENTS = {
+    "produce": Client(
+        lambda choose: play.play(story.draw(choose)),
+        _all(Decision, MetadataCause) | {*PHASES, "refused of a topic made anew"},
+        reaching=(4, 13, 37, 65, 90, 203, 215, 249, 259, 294),
+        faults={
+            old_faults.metadata_after_batches: 236,
+            old_faults.leader_is_back_unnoticed: 110,
+            old_faults.new_sequences_after_every_failure: 278,
+            old_faults.older_epochs_of_a_new_topic: 269,
+            old_faults.throttle_times_ignored: 158,
+        },
+    ),
+    "consume": Client(
+        lambda choose: play_consumer.play(story_of_reading.draw(choose)),
+        _all(Decision, RangeCase, RangeHandling)
+        | {
+            # The other causes are of the start, and of topics that come into use.
+            named(MetadataCause.LEADER_CHANGE),
+            named(MetadataCause.MAX_AGE),
+            named(MetadataCause.ERROR_RETRY),
+        },
+        reaching=(29, 42, 44, 63, 123, 140, 146, 149, 198, 212, 253, 288, 699),
+        faults={
+            old_faults.leaders_change_without_validation: 228,
+            old_faults.sessions_outlive_connections: 93,
+            old_faults.sessions_know_partitions_by_name: 163,
+            old_faults.throttle_times_ignored: 128,
+        },
+    ),
+}
