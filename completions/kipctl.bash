@@ -501,7 +501,7 @@ _kipctl() {
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect leaders') words='' options='--topic --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
-        'kipctl inspect hints') words='' options='--topic --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl inspect hints') words='' options='--topic --require --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl explain') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[FINDING]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--num-records --messages --fetch-size --socket-buffer-size --timeout --topic --partition --offset --from-latest --leader-discovery --client-rack --group --command-property --during --every --count --yes --workers --master --conf --start-timeout --record --print-metrics --strict --output --show-detailed-stats --reporting-interval --hide-header --bootstrap-server --cluster --expect-cluster --map --command-config --consumer.config --help' ;;

@@ -329,6 +329,7 @@ complete -c kipctl -n '__kipctl_at kipctl inspect leaders' -l expect-cluster -x 
 complete -c kipctl -n '__kipctl_at kipctl inspect leaders' -l map -x -d 'Reach a broker at another address, as through a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl inspect leaders' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l topic -x -a '(__kipctl_values "TOPIC")' -d 'A topic or glob; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l require -d 'End with status 7 unless clients can follow the hints of every broker that could be asked'
 complete -c kipctl -n '__kipctl_at kipctl inspect hints' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (with every row and column), plain, markdown, json or csv'
 complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l bootstrap-server -x -d 'Brokers to ask first'
 complete -c kipctl -n '__kipctl_at kipctl inspect hints' -l cluster -x -a '(__kipctl_values "CLUSTER")' -d 'A cluster of clusters.toml (kipctl clusters)'

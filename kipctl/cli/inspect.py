@@ -1,5 +1,7 @@
 """`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints."""
 
+from typing import Annotated
+
 import typer
 
 from kipctl.cli.brokers import brokers
@@ -7,6 +9,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.inspect_metadata import metadata
 from kipctl.cli.options import BootstrapOption, OutputOption, TopicOption
 from kipctl.cli.replica_selection import replica_selection
+from kipctl.errors import ThresholdError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.hint_tables import hints_report
 from kipctl.report.led_partition_tables import leaders_report
@@ -44,6 +47,14 @@ def leaders(
 def hints(
     context: typer.Context,
     topic: TopicOption = None,
+    require: Annotated[
+        bool,
+        typer.Option(
+            "--require",
+            help="End with status 7 unless clients can follow the hints of every broker that could"
+            " be asked.",
+        ),
+    ] = False,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -53,7 +64,7 @@ def hints(
     can never be written. No leader moves.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.inspect.leader_hint_check import check_hints
+    from kipctl.cluster.inspect.leader_hint_check import check_hints, flaws
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -62,3 +73,5 @@ def hints(
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         checked = check_hints(cluster, snapshot)
     environment.report(hints_report(checked, bool(snapshot.partitions)), output)
+    if require and (found := flaws(checked)):
+        raise ThresholdError(f"Clients cannot follow the hints of every broker: {found[0]}.")

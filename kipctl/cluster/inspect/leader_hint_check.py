@@ -65,6 +65,7 @@ class Verdict(StrEnum):
 
     AGREES = "hint agrees with Metadata"
     DIFFERS = "hint differs from Metadata"
+    OTHER_ENDPOINT = "hint with another endpoint than Metadata's"
     NO_ENDPOINT = "hint without endpoint"
     DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
     NO_HINT = "no hint"
@@ -75,7 +76,9 @@ class Verdict(StrEnum):
     UNREACHABLE = "does not answer"
 
 
-_CONTRADICTIONS = frozenset({Verdict.DIFFERS, Verdict.UNEXPECTED})
+_CONTRADICTIONS = frozenset({Verdict.DIFFERS, Verdict.OTHER_ENDPOINT, Verdict.UNEXPECTED})
+_NO_ANSWER = frozenset({Verdict.NOT_ASKED, Verdict.NO_RIGHT})
+"""Nothing is known of hints by that request; the other one may tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,21 @@ class BrokerHints:
     def contradicts_metadata(self) -> bool:
         """Whether an answer, to Produce or Fetch, is not what Metadata made expect."""
         return not _CONTRADICTIONS.isdisjoint((self.verdict, self.fetched.verdict))
+
+
+def flaws(checked: Iterable[BrokerHints]) -> list[str]:
+    """Why clients cannot follow the hints of each broker that could be asked; empty if they can.
+
+    Without a broker that could be asked that is the flaw.
+    """
+    known = {one.broker.id: {one.verdict, one.fetched.verdict} - _NO_ANSWER for one in checked}
+    if not any(known.values()):
+        return ["no broker could be asked"]
+    return [
+        f"broker {broker}: {next(one for one in Verdict if one in wrong)}"
+        for broker, verdicts in known.items()
+        if (wrong := verdicts - {Verdict.AGREES})
+    ]
 
 
 def check_hints(cluster: Cluster, snapshot: Snapshot) -> tuple[BrokerHints, ...]:
@@ -202,13 +220,16 @@ def _judge(
         return Verdict.NO_RIGHT, None, error_name(partition.error_code)
     if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
         return Verdict.UNEXPECTED, None, error_name(partition.error_code)
-    return _compare_with_metadata(hint_in_produce(partition, answer, version), metadata, asked)
+    return compare_with_metadata(hint_in_produce(partition, answer, version), metadata, asked)
 
 
-def _compare_with_metadata(
+def compare_with_metadata(
     hint: LeaderHint, metadata: Snapshot, asked: PartitionId
 ) -> tuple[Verdict, LeaderHint | None, str]:
-    """The verdict, the hint, and what is to be said about it."""
+    """The verdict, the hint, and what is to be said about it.
+
+    Both were asked for over the same connection, so endpoints are those of one listener.
+    """
     if hint.leader_id == NO_LEADER:
         return Verdict.NO_HINT, None, ""
     if hint.endpoint is None:
@@ -217,10 +238,18 @@ def _compare_with_metadata(
     if known is None:
         return Verdict.DIFFERS, hint, "Metadata: no such partition"
     brokers = {broker.id: host_port(broker.host, broker.port) for broker in metadata.brokers}
-    expected = known.leader, known.leader_epoch, brokers.get(known.leader)
-    if (hint.leader_id, hint.leader_epoch, hint.address) != expected:
-        return Verdict.DIFFERS, hint, "Metadata: {} epoch {} {}".format(*expected)
-    return Verdict.AGREES, hint, ""
+    expected = brokers.get(known.leader)
+    if (hint.leader_id, hint.leader_epoch) != (known.leader, known.leader_epoch):
+        told = f"Metadata: {known.leader} epoch {known.leader_epoch} {expected}"
+        return Verdict.DIFFERS, hint, told
+    if hint.address == expected:
+        return Verdict.AGREES, hint, ""
+    told = f"Metadata: {expected}"
+    owner = next((broker for broker, address in brokers.items() if address == hint.address), None)
+    if owner is not None:
+        return Verdict.OTHER_ENDPOINT, hint, f"{told}; {hint.address} is broker {owner}"
+    # What rewrites Metadata alone shows clients a way round itself.
+    return Verdict.OTHER_ENDPOINT, hint, f"{told}; does a proxy rewrite Metadata alone?"
 
 
 def _check_fetch(
@@ -258,7 +287,7 @@ def _check_fetch(
             return FetchCheck(Verdict.UNEXPECTED, asked, error)
         leader = partition.current_leader
         named = leader_named(leader.leader_id, leader.leader_epoch, answer.node_endpoints)
-        verdict, hint, detail = _compare_with_metadata(named, from_metadata(known), asked)
+        verdict, hint, detail = compare_with_metadata(named, from_metadata(known), asked)
         return FetchCheck(verdict, asked, error, hint, detail)
     except KipctlError as failed:
         return FetchCheck(Verdict.UNREACHABLE, asked, detail=failed.what)

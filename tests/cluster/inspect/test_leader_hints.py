@@ -8,7 +8,16 @@ from fake_broker import VERSIONS, FakeCluster
 from on_lab import Ran
 from reassigning import Reassigning
 
-from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.inspect.leader_hint_check import (
+    BrokerHints,
+    FetchCheck,
+    Verdict,
+    compare_with_metadata,
+    flaws,
+)
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
+from kipctl.protocol.leader_hints import LeaderHint
+from kipctl.protocol.produce import NodeEndpoint
 
 DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
 
@@ -113,3 +122,70 @@ def test_without_racks_there_is_no_replica_to_choose(fake: Reassigning) -> None:
     ran = fake.kipctl("inspect replica-selection", status=4)
     assert ran.out == ""
     assert "No broker of the cluster has a rack" in ran.err
+
+
+SHOWN = Snapshot(
+    "c",
+    tuple(Broker(number, f"b{number}", 9092, None) for number in (1, 2)),
+    (Partition(PartitionId("t", 0), leader=2, leader_epoch=6, replicas=(1, 2), isr=(1, 2)),),
+)
+
+
+@pytest.mark.parametrize(
+    ("hint", "verdict", "detail"),
+    [
+        ((2, 6, "b2:9092"), Verdict.AGREES, ""),
+        ((2, 6, None), Verdict.NO_ENDPOINT, ""),
+        ((-1, -1, None), Verdict.NO_HINT, ""),
+        ((1, 7, "b1:9092"), Verdict.DIFFERS, "Metadata: 2 epoch 6 b2:9092"),
+        # A router gives its own.
+        ((2, 6, "b1:9092"), Verdict.OTHER_ENDPOINT, "Metadata: b2:9092; b1:9092 is broker 1"),
+        (
+            (2, 6, "internal:19092"),
+            Verdict.OTHER_ENDPOINT,
+            "Metadata: b2:9092; does a proxy rewrite Metadata alone?",
+        ),
+    ],
+)
+def test_a_hint_is_held_against_metadata_of_the_same_listener(
+    hint: tuple[int, int, str | None], verdict: Verdict, detail: str
+) -> None:
+    leader, epoch, address = hint
+    endpoint = None
+    if address is not None:
+        host, _, port = address.partition(":")
+        endpoint = NodeEndpoint(node_id=leader, host=host, port=int(port))
+    judged = compare_with_metadata(LeaderHint(leader, epoch, endpoint), SHOWN, PartitionId("t", 0))
+    assert (judged[0], judged[2]) == (verdict, detail)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "found"),
+    [
+        ([(Verdict.AGREES, Verdict.AGREES), (Verdict.AGREES, Verdict.NOT_ASKED)], []),
+        # This user may not write; a Fetch tells.
+        ([(Verdict.NO_RIGHT, Verdict.AGREES)], []),
+        ([(Verdict.NOT_ASKED, Verdict.NOT_ASKED)], ["no broker could be asked"]),
+        ([(Verdict.AGREES, Verdict.NO_HINT)], ["broker 0: no hint"]),
+        (
+            [(Verdict.AGREES, Verdict.AGREES), (Verdict.OTHER_ENDPOINT, Verdict.AGREES)],
+            ["broker 1: hint with another endpoint than Metadata's"],
+        ),
+    ],
+)
+def test_hints_are_required_of_every_broker_that_could_be_asked(
+    verdicts: list[tuple[Verdict, Verdict]], found: list[str]
+) -> None:
+    checked = [
+        BrokerHints(Broker(number, "b", 9092, None), produce, fetched=FetchCheck(fetch))
+        for number, (produce, fetch) in enumerate(verdicts)
+    ]
+    assert flaws(checked) == found
+
+
+def test_requiring_them_ends_with_a_status_of_its_own(old_cluster):
+    ran = OnLab(old_cluster.bootstrap_server, Path("/nowhere")).kipctl(
+        "inspect hints --require", status=7
+    )
+    assert "too old for hints" in ran.out
+    assert "Clients cannot follow the hints of every broker: broker 1: too old" in ran.err
