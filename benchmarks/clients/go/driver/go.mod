@@ -1,0 +1,3 @@
+module driver
+
+go 1.25.0

@@ -1,0 +1,72 @@
+// sarama at work; its own settings but for acks.
+package main
+
+import (
+	"sync"
+	"time"
+
+	"driver"
+
+	"github.com/IBM/sarama"
+)
+
+func main() {
+	d := driver.New()
+	settings := sarama.NewConfig()
+	settings.ClientID = d.ClientID
+	settings.Producer.Partitioner = sarama.NewManualPartitioner
+	settings.Producer.Return.Successes = true
+	if d.AcksAll {
+		settings.Producer.RequiredAcks = sarama.WaitForAll
+	}
+	producer, err := sarama.NewAsyncProducer(d.Bootstrap, settings)
+	driver.Must(err)
+	var told sync.WaitGroup
+	told.Go(func() {
+		for range producer.Successes() {
+			d.Done(nil)
+		}
+	})
+	told.Go(func() {
+		for failed := range producer.Errors() {
+			d.Done(failed.Err)
+		}
+	})
+
+	reading := sarama.NewConfig()
+	reading.ClientID = d.ReaderID
+	reading.Consumer.Return.Errors = true
+	consumer, err := sarama.NewConsumer(d.Bootstrap, reading)
+	driver.Must(err)
+	for number := range d.Partitions {
+		partition, err := consumer.ConsumePartition(d.Topic, int32(number), sarama.OffsetOldest)
+		driver.Must(err)
+		go func() {
+			for range partition.Messages() {
+				d.Read(1)
+			}
+		}()
+		go func() {
+			for err := range partition.Errors() {
+				d.ReadError(err.Err)
+			}
+		}()
+	}
+
+	d.Produce(func(value []byte, partition int) {
+		producer.Input() <- &sarama.ProducerMessage{
+			Topic: d.Topic, Partition: int32(partition), Value: sarama.ByteEncoder(value),
+		}
+	})
+	producer.AsyncClose()
+	all := make(chan struct{})
+	go func() {
+		told.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-time.After(driver.Patience):
+	}
+	d.Tell("github.com/IBM/sarama")
+}

@@ -1,0 +1,34 @@
+"""kafka-python; its own settings but for acks."""
+
+from driver import PATIENCE_S, Driver
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition, __version__
+
+
+def main() -> None:
+    driver = Driver()
+    producer = KafkaProducer(
+        bootstrap_servers=driver.bootstrap, client_id=driver.client_id, acks=driver.acks
+    )
+    consumer = KafkaConsumer(bootstrap_servers=driver.bootstrap, client_id=driver.reader_id)
+    partitions = [TopicPartition(driver.topic, number) for number in range(driver.partitions)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning(*partitions)
+
+    def send(value: bytes, partition: int) -> None:
+        future = producer.send(driver.topic, value, partition=partition)
+        future.add_callback(lambda _: driver.done())
+        future.add_errback(driver.done)
+
+    def read() -> int:
+        return sum(map(len, consumer.poll(timeout_ms=200).values()))
+
+    reader = driver.reading(read)
+    driver.produce(send)
+    producer.close(timeout=PATIENCE_S)
+    reader.join(PATIENCE_S)
+    consumer.close(autocommit=False)
+    driver.tell(__version__)
+
+
+if __name__ == "__main__":
+    main()

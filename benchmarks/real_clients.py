@@ -1,0 +1,424 @@
+"""Other people's clients through the tap while leaders move: what each does, and whether the tap,
+the brokers' request logs and a plain count of their lines say the same.
+
+    python benchmarks/real_clients.py [--only kafka-python sarama] [--rotations 4] [--partitions 12]
+        [--markdown FILE]
+
+One lab of three brokers that log each request. One client after the other, in a process of its own
+with its library's own settings, produces 200 records/s through `kipctl tap` to all partitions of a
+topic in turn, and reads them, while all leaders of the topic move on by one replica, every 3 s.
+
+*Moves met* are by the tap, and by a count of the log's lines that uses nothing but a JSON parser
+(`clients/request_counts.py`): partition and leader epoch of the moves after which the client was
+refused. *Lost* are records that were acknowledged and are not in the log, at least so many;
+*twice* are in it again. The verdict is the tap's sentence.
+
+What its driver is made of is built or installed at first use into the user's cache; a client that
+is not to be had on this machine is left out, by name.
+"""
+
+import argparse
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from benchmarks.clients.libraries import LIBRARIES, LeftOutError, Library
+from benchmarks.clients.request_counts import Refusals, Rotation, refusals
+from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
+from kipctl.cluster.snapshot import take_snapshot
+from kipctl.cluster.topics import EARLIEST, LATEST, await_topic, create_topics, offsets
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import LabSpec
+from kipctl.report.formats import OutputFormat, write
+from kipctl.report.tables import Column, Report, table_of
+from kipctl.signals import as_keyboard_interrupts
+from kipctl.transport.request import Cluster
+
+BROKERS = (1, 2, 3)
+RATE = 200
+EVERY_S = 3.0
+READY_TIMEOUT_S = 90.0
+END_TIMEOUT_S = 60.0
+"""More than drivers wait for what is under way."""
+TAP_TIMEOUT_S = 60.0
+LONGEST_TAP = "20m"
+"""Should this process be killed, its tap ends by itself."""
+ROLES = {"produces": "", "reads": "-reader"}
+"""What is added to the client's id."""
+Document = dict[str, Any]
+
+
+def say(text: object) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+# --- Processes ---
+
+
+@contextmanager
+def started(
+    command: Sequence[str], errors: Path, **options: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that Ctrl-C does not reach by itself, and that is gone after the block."""
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            command,
+            text=True,
+            stderr=stderr,
+            start_new_session=True,
+            **options,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def last_words(errors: Path) -> str:
+    """The last line of what a process said that tells of an error, or the last one."""
+    lines = [
+        line.strip() for line in errors.read_text(errors="replace").splitlines() if line.strip()
+    ]
+    telling = [line for line in lines if "rror" in line or "xception" in line]
+    return (telling or lines or ["it said nothing"])[-1][:200]
+
+
+class RunningTap:
+    """`kipctl tap` at work; clients connect to `address`."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: Path, recorded: Path) -> None:
+        self._process, self._errors, self._recorded = process, errors, recorded
+        until = time.monotonic() + TAP_TIMEOUT_S
+        while not (found := re.search(r"Clients connect to (\S+)", errors.read_text())):
+            if process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"The tap does not start: {last_words(errors)}")
+            time.sleep(0.05)
+        self.address = found[1]
+
+    def end(self) -> tuple[str, Document]:
+        """What it printed, and its document: the one that `--output json` prints."""
+        self._process.terminate()
+        printed, _ = self._process.communicate(timeout=TAP_TIMEOUT_S)
+        if self._process.returncode:
+            raise SystemExit(f"The tap failed: {last_words(self._errors)}")
+        run = json.loads((self._recorded / "run.json").read_text())
+        return printed, run["summary"]
+
+
+@contextmanager
+def running_tap(lab: Lab, folder: Path) -> Iterator[RunningTap]:
+    recorded, errors = folder / "run", folder / "tap.stderr"
+    command = [sys.executable, "-m", "kipctl", "tap", "--record", str(recorded)]
+    command += ["--bootstrap-server", lab.bootstrap_server, "--for", LONGEST_TAP]
+    command += ["--output", "plain"]
+    piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    with started(command, errors, **piped) as process:
+        yield RunningTap(process, errors, recorded)
+
+
+class Driver:
+    """A client at work, in its own process."""
+
+    def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
+        assert process.stdout is not None
+        self._process, self._errors, self._out = process, errors, process.stdout
+
+    def await_ready(self) -> None:
+        """Wait until it has written to each partition. Raises LeftOutError."""
+        until = time.monotonic() + READY_TIMEOUT_S
+        os.set_blocking(self._out.fileno(), False)
+        said = b""
+        while b"ready\n" not in said:
+            left_s = until - time.monotonic()
+            if not select.select([self._out], [], [], max(0.0, left_s))[0]:
+                raise LeftOutError(f"it did not produce within {READY_TIMEOUT_S:.0f} s")
+            some = os.read(self._out.fileno(), 65536)
+            said += some
+            if not some:
+                self._process.wait(END_TIMEOUT_S)
+                raise LeftOutError(f"its driver ended: {last_words(self._errors)}")
+        os.set_blocking(self._out.fileno(), True)
+
+    def end(self) -> Document:
+        """What it counted. Raises LeftOutError."""
+        try:
+            printed, _ = self._process.communicate(timeout=END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise LeftOutError(f"its driver did not end within {END_TIMEOUT_S:.0f} s") from None
+        for line in reversed(printed.splitlines()):
+            if line.startswith("{"):
+                counted: Document = json.loads(line)
+                return counted
+        raise LeftOutError(f"its driver ended without a word: {last_words(self._errors)}")
+
+
+# --- One client ---
+
+
+def rotated(cluster: Cluster, topic: str, rotations: int) -> list[Rotation]:
+    """Move all leaders of the topic on, so many times."""
+    done = []
+    for _ in range(rotations):
+        at_s = time.time()
+        rotate_own_topics(cluster, [topic])
+        partitions = take_snapshot(cluster, [topic]).partitions
+        done.append(Rotation(at_s, {one.id.partition: one.leader_epoch for one in partitions}))
+        time.sleep(max(0.0, at_s + EVERY_S - time.time()))
+    return done
+
+
+def keep_lines(lab: Lab, client_ids: Sequence[str], folder: Path) -> list[Path]:
+    """The request logs' lines of these clients, a file for each broker."""
+    marks = [f'"clientId":{json.dumps(one)}'.encode() for one in client_ids]
+    kept = []
+    for broker in BROKERS:
+        path = folder / f"broker-{broker}.log"
+        with path.open("wb") as file:
+            # request.log.3 is older than request.log.1, and request.log is the newest.
+            for log in sorted(lab.node(broker).folder.glob("request.log*"), reverse=True):
+                with log.open("rb") as lines:
+                    file.writelines(line for line in lines if any(mark in line for mark in marks))
+        kept.append(path)
+    return kept
+
+
+def numbers_in_log(lab: Lab, cluster: Cluster, topic: str) -> tuple[int, int]:
+    """Records in the log, and how many different ones."""
+    first, end = offsets(cluster, topic, EARLIEST), offsets(cluster, topic, LATEST)
+    left = sum(end.values()) - sum(first.values())
+    assert left > 0
+    reader = Consumer({"bootstrap.servers": lab.bootstrap_server, "group.id": "real-clients"})
+    reader.assign([TopicPartition(topic, number, at) for number, at in first.items()])
+    found: list[bytes] = []
+    until = time.monotonic() + END_TIMEOUT_S
+    positions = dict(first)
+    while any(positions[number] < at for number, at in end.items()):
+        if time.monotonic() > until:
+            raise SystemExit(f"The log of {topic} could not be read to its end.")
+        for message in reader.consume(1000, 0.2):
+            if message.error() is None:
+                found.append(message.value())
+                positions[message.partition()] = message.offset() + 1
+        for at in reader.position([TopicPartition(topic, number) for number in first]):
+            # Markers of transactions are no records: the position passes them.
+            positions[at.partition] = max(positions[at.partition], at.offset)
+    reader.close()
+    return len(found), len(set(found))
+
+
+def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder: Path) -> Document:
+    """What one client did. Raises LeftOutError."""
+    program = library.program(say)
+    topic = client_id = library.name
+    create_topics(lab.access, [topic], options.partitions, len(BROKERS))
+    await_topic(cluster, topic, options.partitions)
+    errors = folder / "driver.stderr"
+    with running_tap(lab, folder) as tap:
+        command = [*program, tap.address, topic, str(options.partitions), str(RATE)]
+        command += [options.acks, client_id]
+        piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with started(command, errors, **piped) as process:
+            driver = Driver(process, errors)
+            driver.await_ready()
+            time.sleep(EVERY_S)  # its consumer begins
+            rotations = rotated(cluster, topic, options.rotations)
+            counted = driver.end()
+        printed, document = tap.end()
+    time.sleep(1)  # a broker logs a request when it has sent the answer
+    logs = folder / "logs"
+    logs.mkdir()
+    ids = {role: client_id + suffix for role, suffix in ROLES.items()}
+    kept = keep_lines(lab, list(ids.values()), logs)
+    records, different = numbers_in_log(lab, cluster, topic)
+    seen = {one["client_id"]: one for one in document["clients"]}
+    found: Document = {
+        "client": library.name,
+        "version": counted["version"],
+        "records": {
+            **{name: counted[name] for name in ("sent", "acknowledged", "failed", "read")},
+            "in_log": records,
+            "twice": records - different,
+            "lost": max(0, counted["acknowledged"] - different),
+        },
+        "errors": counted["errors"],
+        "roles": [],
+        "logs": str(logs),
+    }
+    for role, identifier in ids.items():
+        if identifier in seen:
+            lines = (line for path in kept for line in path.open(errors="replace"))
+            plain = refusals(lines, identifier, rotations)
+            found["roles"].append(of_role(role, seen[identifier], plain, printed))
+    return found
+
+
+def of_role(role: str, seen: Document, plain: Refusals, printed: str) -> Document:
+    """What the tap says of a client id, beside the plain count."""
+    software = " ".join(filter(None, (seen["software_name"], seen["software_version"]))) or None
+    return {
+        "role": role,
+        "client_id": seen["client_id"],
+        "software": software,
+        "leader_errors": {"tap": seen["leader_errors"], "plain_count": plain.refused},
+        "hints": {"tap": seen["hints"]["sent"], "plain_count": plain.hinted},
+        "moves_met": {"tap": seen["moves"]["met"], "plain_count": len(plain.moves)},
+        "wait_ms": seen["moves"]["wait_ms"],
+        "verdict": verdict_in(printed, seen["client_id"], software),
+        "tap": seen,
+    }
+
+
+def verdict_in(printed: str, client_id: str, software: str | None) -> str | None:
+    """The tap's sentence on a client: the first line that begins with its id, without its name."""
+    for line in printed.splitlines():
+        if found := re.fullmatch(rf"\W*{re.escape(client_id)}(?![\w-])(.*)", line):
+            return found[1].replace(f"({software}) ", "", 1).strip(" :")
+    return None
+
+
+def request_log_says(logs: str) -> list[Document] | None:
+    """The rows of `kipctl analyze request-log` on the client, by software; None without Spark."""
+    command = [sys.executable, "-m", "kipctl", "analyze", "request-log", logs, "--output", "json"]
+    ran = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
+    )
+    if ran.returncode:
+        say(f"analyze request-log failed: {ran.stderr.strip()[-300:]}")
+        return None
+    return [row for one in json.loads(ran.stdout)["clusters"] for row in one["fleet"]]
+
+
+# --- All of them ---
+
+
+def measure_all(
+    chosen: Sequence[Library], options: Any, folder: Path
+) -> tuple[list[Document], list[Document]]:
+    """What each did, and the clients that are left out."""
+    found: list[Document] = []
+    left_out: list[Document] = []
+    spec = LabSpec(name=f"real-clients-{os.getpid()}", request_log=True, of_a_run=True)
+    lab = Lab.up(spec, say)
+    try:
+        with Cluster(lab.access) as cluster:
+            for library in chosen:
+                say(f"{library.name}")
+                own = folder / library.name
+                own.mkdir()
+                try:
+                    found.append(measured(library, lab, cluster, options, own))
+                except LeftOutError as why:
+                    say(f"{library.name} is left out: {why}")
+                    left_out.append({"client": library.name, "why": str(why)})
+    finally:
+        lab.down()
+    return found, left_out
+
+
+def report_of(found: Sequence[Document], left_out: Sequence[Document], options: Any) -> Report:
+    rows = [one | role for one in found for role in one["roles"]]
+    figures = table_of(
+        f"Clients while {options.partitions} leaders moved {options.rotations} times, "
+        f"acks={options.acks}",
+        rows,
+        {
+            "client": "client",
+            "it": "role",
+            "software, as it says": lambda row: row["software"] or "-",
+            "refused": "leader_errors.tap",
+            "hints": "hints.tap",
+            "moves met": "moves_met.tap",
+            "counted plainly": "moves_met.plain_count",
+            Column("wait p50 ms", 1): wait("p50"),
+            Column("at most ms", 1): wait("max"),
+            "request logs": said_of_logs,
+        },
+        (
+            "Refused and hints are counted by partition of an answer; moves by partition and leader"
+            " epoch, by the tap and by a plain count of the brokers' request logs.",
+        ),
+    )
+    records = table_of(
+        "Their records",
+        found,
+        {
+            "client": "client",
+            "version": "version",
+            **{
+                name: f"records.{name}"
+                for name in ("sent", "acknowledged", "failed", "lost", "twice", "read")
+            },
+            "errors": lambda one: (
+                "; ".join(f"{count:,} x {text}" for text, count in one["errors"].items()) or "-"
+            ),
+        },
+    )
+    verdicts = table_of(
+        "The tap's verdicts",
+        rows,
+        {"client": "client", "it": "role", "verdict": lambda row: row["verdict"] or "-"},
+    )
+    tables = [figures, verdicts, records]
+    if left_out:
+        tables.append(table_of("Left out", left_out, {"client": "client", "why": "why"}))
+    conditions = {
+        "acks": options.acks,
+        "partitions": options.partitions,
+        "rotations": options.rotations,
+        "records_per_second": RATE,
+    }
+    document = {"conditions": conditions, "clients": list(found), "left_out": list(left_out)}
+    return Report("benchmark real_clients", document, tuple(tables))
+
+
+def wait(name: str) -> Any:
+    return lambda row: row["wait_ms"][name] if row["moves_met"]["tap"] else None
+
+
+def said_of_logs(row: Document) -> str:
+    """`analyze request-log` on the client, producer and consumer together."""
+    said = []
+    for one in row["request_log"] or ():
+        followed = one["followed_hints"]
+        verdict = one.get("verdict") or one["hints"]
+        said.append(f"{verdict}: {followed['used']} of {followed['present']} hints at once")
+    return "; ".join(said) or "-"
+
+
+def main() -> None:
+    names = [library.name for library in LIBRARIES]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
+    parser.add_argument("--rotations", type=int, default=4)
+    parser.add_argument("--partitions", type=int, default=12)
+    parser.add_argument("--acks", choices=("all", "1"), default="all")
+    parser.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    options = parser.parse_args()
+    chosen = [library for library in LIBRARIES if library.name in options.only]
+    with as_keyboard_interrupts(), tempfile.TemporaryDirectory(prefix="kipctl-clients-") as text:
+        found, left_out = measure_all(chosen, options, Path(text))
+        for one in found:
+            one["request_log"] = request_log_says(one.pop("logs"))
+    report = report_of(found, left_out, options)
+    write(report, options.output, sys.stdout, sys.stdout.isatty())
+    if options.markdown:
+        with options.markdown.open("w", encoding="utf-8") as file:
+            write(report, OutputFormat.MARKDOWN, file, False)
+
+
+if __name__ == "__main__":
+    main()
