@@ -111,6 +111,8 @@ def alone(
     home = tmp_path_factory.getbasetemp() / "homes" / str(next(_homes))
     with pytest.MonkeyPatch.context() as patch, loopback_only():
         patch.setenv("HOME", str(home))
+        # A lab of the session may run by now, or not.
+        patch.setenv("XDG_STATE_HOME", str(home / ".local" / "state"))
         patch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
         for name, value in NOWHERE.items():
             patch.setenv(name, value)
