@@ -106,6 +106,7 @@ class FetchSeen:
 class Replica(NamedTuple):
     """What a broker has of a log."""
 
+    log: Log
     branch: Branch
     start: int
     end: int
@@ -225,7 +226,9 @@ class ReadCluster(SimulatedCluster):
         index = log.place[1]
         end = self.ends.get((broker.id, index), end)
         start = self.starts.get((broker.id, index), max(branch.start, start))
-        return Replica(branch, start, end, min(high, end, self.high_watermarks.get(index, end)))
+        return Replica(
+            log, branch, start, end, min(high, end, self.high_watermarks.get(index, end))
+        )
 
     # --- requests ---
 
@@ -364,7 +367,7 @@ class ReadCluster(SimulatedCluster):
             return ReadReply(error, hint, broker.endpoint_of(hint), high_watermark=-1)
         replica = self._replica(broker, log, leader)
         if not replica.start <= offset <= replica.end:
-            log.refused.add(offset)
+            log.has_refused = True
             return ReadReply(ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark=-1)
         nearer = self._nearer(broker, log, leader, offset, rack) if may_follow else -1
         high, records = replica.high_watermark, b""
@@ -475,6 +478,7 @@ class ReadCluster(SimulatedCluster):
                 ends: Sequence[int] = ()
                 if not error and replica is not None:
                     ends = replica.branch.epoch_end(p.leader_epoch, leader.epoch)
+                    replica.log.has_refused |= p.leader_epoch > leader.epoch
                 answers.append(EpochEndOffset(error, p.partition, *ends))
             topics.append(OffsetForLeaderTopicResult(topic.topic, tuple(answers)))
         return OffsetForLeaderEpochResponse(topics=tuple(topics))

@@ -113,8 +113,8 @@ class Log:
         self.branches = {epoch: Branch(0, [], 0, 0)}
         self.written: dict[tuple[int, int], Batch] = {}
         """All that ever was in it, by base offset and epoch."""
-        self.refused: set[int] = set()
-        """Offsets that a broker has called out of range."""
+        self.has_refused = False
+        """A broker has called an offset out of range, or an epoch later than its own."""
         self.produced: list[Produced] = []
         """What was appended for producers."""
         self._producers: dict[int, _ProducerState] = {}

@@ -216,12 +216,14 @@ class _Play(Stage):
         said_us = self.cluster.answered_us.get((TOPIC, partition.index), {}).get(asked, 0)
         where = f"{_shown(partition)}: {asked} after {reader.next}"
         assert said_us >= reader.since_us, f"nobody said so: {where}"
-        assert is_first or reader.log.refused, f"nobody refused what was before: {where}"
+        assert is_first or reader.log.has_refused, f"nobody refused what was before: {where}"
         reader.epochs.clear()
 
     def _take(self, partition: Partition, reader: _Reader, first: int, batch: Batch) -> None:
         where = f"{_shown(partition)}: {first} of epoch {batch.epoch}"
         before = batch.before if first == batch.base else batch.epoch
+        if first <= reader.log.now.start:
+            before = -1  # it is deleted, and nobody can say any more
         known = reader.epochs.get(first - 1, before)
         assert before in (known, -1), f"before {where} came epoch {known}, in the log {before}"
         for offset in range(first, batch.end):

@@ -38,7 +38,7 @@ def test_an_old_fault_that_is_put_back_is_found(
 ) -> None:
     """With the known seed, and by chance where there is time for it."""
     fault(monkeypatch)
-    seeds = fresh(fault.__name__, 500) if IS_SOAK else [seed]
+    seeds = fresh(fault.__name__, 5_000) if IS_SOAK else [seed]
     with pytest.raises(Broken):
         CLIENTS[client].play_all(seeds)
 
