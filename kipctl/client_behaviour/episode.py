@@ -106,7 +106,8 @@ class Episode:
     def refused(self, broker: int, connection: Hashable, now_us: int, hint: Hint | None) -> None:
         """Another refusal was answered."""
         self.refusals += 1
-        if now_us - self.last_us < PAUSE_US:
+        is_paused = now_us - self.last_us >= PAUSE_US
+        if not is_paused:
             self._in_a_row += 1
             is_long = now_us - self._row_began_us >= LOOP_US
             self.is_loop = self.is_loop or (self._in_a_row >= LOOP_REFUSALS and is_long)
@@ -115,6 +116,9 @@ class Episode:
         self.broker, self.connection, self.last_us = broker, connection, now_us
         if not self._is_decided:
             self._take(hint)
+        elif is_paused and self._is_disowned_by(broker, hint):
+            self.outcome = Outcome.NOT_HINTED
+            self._add_fault(HintFault.REFUSER)
 
     def metadata_answered(self) -> None:
         """The client was shown Metadata: what follows is no loop without looking."""
@@ -143,11 +147,20 @@ class Episode:
             self._is_decided = True
             self.outcome = Outcome.SENT_BACK
 
+    def _is_disowned_by(self, broker: int, hint: Hint | None) -> bool:
+        """Asked again after a pause, the leader that the hint named refuses and names itself: what
+        the hint said was of no use, wherever the client went."""
+        is_its_own = self.hint is not None and broker == self.hint.leader
+        return is_its_own and hint is not None and hint.fault is HintFault.REFUSER
+
+    def _add_fault(self, fault: HintFault) -> None:
+        self.faults = tuple(dict.fromkeys((*self.faults, fault)))
+
     def _take(self, hint: Hint | None) -> None:
         if hint is None:
             return
         if hint.fault is not None:
-            self.faults = tuple(dict.fromkeys((*self.faults, hint.fault)))
+            self._add_fault(hint.fault)
         elif self.hint is None or hint.epoch > self.hint.epoch:
             self.hint = hint
             self.outcome = Outcome.UNSEEN

@@ -65,6 +65,9 @@ SLOW = " ".join(f"s1@{ms} r1@{ms + 5}:1.5!" for ms in range(100, 2000, 100))
         ("r1@0 r1@1:2.6 s2@2*", Outcome.FOLLOWED, 1, 2),
         # The hinted leader moved on itself: the wait is for one that led.
         ("r1@0:2.6 s2@1 r2@2:3.7 s3@3*", Outcome.FOLLOWED, 1, 3),
+        # The new leader is not ready, and names itself: once, and after a backoff still.
+        ("r1@0:2.6 s2@1* r2@2:2.6! s2@103", Outcome.FOLLOWED, 1, 1),
+        ("r1@0:2.6 s2@1* r2@2:2.6! s2@103 r2@104:2.6! s2@300", Outcome.NOT_HINTED, 1, 1),
     ],
 )
 def test_what_became_of_the_hint_and_how_long_it_took(
@@ -100,3 +103,5 @@ def test_what_is_wrong_with_hints_is_kept_once_and_a_usable_one_counts() -> None
     episode = played("r1@0:1.5! r1@1:1.5! r1@2:2.6 s2@3*")
     assert episode.faults == (HintFault.REFUSER,)
     assert (episode.hint, episode.outcome) == (Hint(2, 6), Outcome.FOLLOWED)
+    disowned = played("r1@0:2.6 s2@1 r2@2:2.6! s2@103 r2@104:2.6!")
+    assert disowned.faults == (HintFault.REFUSER,)
