@@ -2,7 +2,7 @@
 the brokers' request logs and a plain count of their lines say the same.
 
     python benchmarks/real_clients.py [--only kafka-python sarama] [--rotations 4] [--partitions 12]
-        [--markdown FILE]
+        [--loop] [--markdown FILE]
 
 One lab of three brokers that log each request. One client after the other, in a process of its own
 with its library's own settings, produces 200 records/s through `kipctl tap` to all partitions of a
@@ -12,6 +12,10 @@ topic in turn, and reads them, while all leaders of the topic move on by one rep
 (`clients/request_counts.py`): partition and leader epoch of the moves after which the client was
 refused. *Lost* are records that were acknowledged and are not in the log, at least so many;
 *twice* are in it again. The verdict is the tap's sentence.
+
+With `--loop` each also meets, through the tap, a broker that refuses its producer for 2 s with
+hints that name itself, in the epoch that the client knows (twmb/franz-go#1412); `--rotations 0`
+leaves the rest out.
 
 What its driver is made of is built or installed at first use into the user's cache; a client that
 is not to be had on this machine is left out, by name.
@@ -35,19 +39,21 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.clients.libraries import LIBRARIES, LeftOutError, Library
 from benchmarks.clients.request_counts import Refusals, Rotation, refusals
+from benchmarks.clients.same_epoch_broker import same_epoch_broker
 from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, await_topic, create_topics, offsets
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.tables import Column, Report, table_of
+from kipctl.report.tables import Column, Report, Table, table_of
 from kipctl.signals import as_keyboard_interrupts
 from kipctl.transport.request import Cluster
 
 BROKERS = (1, 2, 3)
 RATE = 200
 EVERY_S = 3.0
+LOOP_S = 2.0
 READY_TIMEOUT_S = 90.0
 END_TIMEOUT_S = 60.0
 """More than drivers wait for what is under way."""
@@ -97,32 +103,35 @@ def last_words(errors: Path) -> str:
 
 
 class RunningTap:
-    """`kipctl tap` at work; clients connect to `address`."""
+    """`kipctl tap` at work; clients connect to `address`. Raises LeftOutError."""
 
     def __init__(self, process: subprocess.Popen[str], errors: Path, recorded: Path) -> None:
         self._process, self._errors, self._recorded = process, errors, recorded
         until = time.monotonic() + TAP_TIMEOUT_S
         while not (found := re.search(r"Clients connect to (\S+)", errors.read_text())):
             if process.poll() is not None or time.monotonic() > until:
-                raise SystemExit(f"The tap does not start: {last_words(errors)}")
+                raise LeftOutError(f"the tap does not start: {last_words(errors)}")
             time.sleep(0.05)
         self.address = found[1]
 
     def end(self) -> tuple[str, Document]:
-        """What it printed, and its document: the one that `--output json` prints."""
+        """What it printed, and its document: the one that `--output json` prints.
+
+        Raises LeftOutError.
+        """
         self._process.terminate()
         printed, _ = self._process.communicate(timeout=TAP_TIMEOUT_S)
         if self._process.returncode:
-            raise SystemExit(f"The tap failed: {last_words(self._errors)}")
+            raise LeftOutError(f"the tap failed: {last_words(self._errors)}")
         run = json.loads((self._recorded / "run.json").read_text())
         return printed, run["summary"]
 
 
 @contextmanager
-def running_tap(lab: Lab, folder: Path) -> Iterator[RunningTap]:
+def running_tap(bootstrap_server: str, folder: Path) -> Iterator[RunningTap]:
     recorded, errors = folder / "run", folder / "tap.stderr"
     command = [sys.executable, "-m", "kipctl", "tap", "--record", str(recorded)]
-    command += ["--bootstrap-server", lab.bootstrap_server, "--for", LONGEST_TAP]
+    command += ["--bootstrap-server", bootstrap_server, "--for", LONGEST_TAP]
     command += ["--output", "plain"]
     piped = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
     with started(command, errors, **piped) as process:
@@ -163,6 +172,21 @@ class Driver:
                 counted: Document = json.loads(line)
                 return counted
         raise LeftOutError(f"its driver ended without a word: {last_words(self._errors)}")
+
+
+@contextmanager
+def driving(
+    program: Sequence[str], tap: RunningTap, client_id: str, options: Any, folder: Path, *more: str
+) -> Iterator[Driver]:
+    """A driver that has written to each partition of the topic of its name. Raises LeftOutError."""
+    errors = folder / "driver.stderr"
+    command = [*program, tap.address, client_id, str(options.partitions), str(RATE)]
+    command += [options.acks, client_id, *more]
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with started(command, errors, **piped) as process:
+        driver = Driver(process, errors)
+        driver.await_ready()
+        yield driver
 
 
 # --- One client ---
@@ -207,7 +231,7 @@ def numbers_in_log(lab: Lab, cluster: Cluster, topic: str) -> tuple[int, int]:
     positions = dict(first)
     while any(positions[number] < at for number, at in end.items()):
         if time.monotonic() > until:
-            raise SystemExit(f"The log of {topic} could not be read to its end.")
+            raise LeftOutError("its log could not be read to the end")
         for message in reader.consume(1000, 0.2):
             if message.error() is None:
                 found.append(message.value())
@@ -225,14 +249,8 @@ def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder:
     topic = client_id = library.name
     create_topics(lab.access, [topic], options.partitions, len(BROKERS))
     await_topic(cluster, topic, options.partitions)
-    errors = folder / "driver.stderr"
-    with running_tap(lab, folder) as tap:
-        command = [*program, tap.address, topic, str(options.partitions), str(RATE)]
-        command += [options.acks, client_id]
-        piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with started(command, errors, **piped) as process:
-            driver = Driver(process, errors)
-            driver.await_ready()
+    with running_tap(lab.bootstrap_server, folder) as tap:
+        with driving(program, tap, client_id, options, folder) as driver:
             time.sleep(EVERY_S)  # its consumer begins
             rotations = rotated(cluster, topic, options.rotations)
             counted = driver.end()
@@ -267,7 +285,7 @@ def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder:
 
 def of_role(role: str, seen: Document, plain: Refusals, printed: str) -> Document:
     """What the tap says of a client id, beside the plain count."""
-    software = " ".join(filter(None, (seen["software_name"], seen["software_version"]))) or None
+    software = software_of(seen)
     return {
         "role": role,
         "client_id": seen["client_id"],
@@ -279,6 +297,10 @@ def of_role(role: str, seen: Document, plain: Refusals, printed: str) -> Documen
         "verdict": verdict_in(printed, seen["client_id"], software),
         "tap": seen,
     }
+
+
+def software_of(seen: Document) -> str | None:
+    return " ".join(filter(None, (seen["software_name"], seen["software_version"]))) or None
 
 
 def verdict_in(printed: str, client_id: str, software: str | None) -> str | None:
@@ -299,6 +321,32 @@ def request_log_says(logs: str) -> list[Document] | None:
         say(f"analyze request-log failed: {ran.stderr.strip()[-300:]}")
         return None
     return [row for one in json.loads(ran.stdout)["clusters"] for row in one["fleet"]]
+
+
+def looped(library: Library, options: Any, folder: Path) -> Document:
+    """What one client does with hints that name the refuser. Raises LeftOutError."""
+    program, client_id = library.program(say), library.name
+    with (
+        same_epoch_broker(client_id, options.partitions) as broker,
+        running_tap(broker.bootstrap_server, folder) as tap,
+    ):
+        with driving(program, tap, client_id, options, folder, "produce-only") as driver:
+            time.sleep(1)
+            broker.refuse(LOOP_S)
+            time.sleep(EVERY_S)
+            counted = driver.end()
+        printed, document = tap.end()
+    [seen] = [one for one in document["clients"] if one["client_id"] == client_id]
+    asked = {"produce": broker.asked["Produce"], "metadata": broker.asked["Metadata"]}
+    return {
+        "client": library.name,
+        "version": counted["version"],
+        "asked": asked,
+        "records": {name: counted[name] for name in ("sent", "acknowledged", "failed")},
+        "errors": counted["errors"],
+        "verdict": verdict_in(printed, client_id, software_of(seen)),
+        "tap": seen,
+    }
 
 
 # --- All of them ---
@@ -328,7 +376,29 @@ def measure_all(
     return found, left_out
 
 
-def report_of(found: Sequence[Document], left_out: Sequence[Document], options: Any) -> Report:
+def loop_all(
+    chosen: Sequence[Library], options: Any, folder: Path
+) -> tuple[list[Document], list[Document]]:
+    """The same of hints that name the refuser; no lab is needed."""
+    found: list[Document] = []
+    left_out: list[Document] = []
+    for library in chosen:
+        say(f"{library.name}: hints that name the refuser")
+        own = folder / f"{library.name}-loop"
+        own.mkdir()
+        try:
+            found.append(looped(library, options, own))
+        except LeftOutError as why:
+            left_out.append({"client": library.name, "why": f"hints that name the refuser: {why}"})
+    return found, left_out
+
+
+def report_of(
+    found: Sequence[Document],
+    loops: Sequence[Document],
+    left_out: Sequence[Document],
+    options: Any,
+) -> Report:
     rows = [one | role for one in found for role in one["roles"]]
     figures = table_of(
         f"Clients while {options.partitions} leaders moved {options.rotations} times, "
@@ -371,7 +441,9 @@ def report_of(found: Sequence[Document], left_out: Sequence[Document], options: 
         rows,
         {"client": "client", "it": "role", "verdict": lambda row: row["verdict"] or "-"},
     )
-    tables = [figures, verdicts, records]
+    tables = [figures, verdicts, records] if found else []
+    if loops:
+        tables.append(loop_table(loops))
     if left_out:
         tables.append(table_of("Left out", left_out, {"client": "client", "why": "why"}))
     conditions = {
@@ -380,8 +452,25 @@ def report_of(found: Sequence[Document], left_out: Sequence[Document], options: 
         "rotations": options.rotations,
         "records_per_second": RATE,
     }
-    document = {"conditions": conditions, "clients": list(found), "left_out": list(left_out)}
+    document = {"conditions": conditions, "clients": list(found), "loops": list(loops)}
+    document["left_out"] = list(left_out)
     return Report("benchmark real_clients", document, tuple(tables))
+
+
+def loop_table(loops: Sequence[Document]) -> Table:
+    return table_of(
+        f"A broker that refuses for {LOOP_S:g} s, and names itself in the same epoch",
+        loops,
+        {
+            "client": "client",
+            "version": "version",
+            "Produce requests": "asked.produce",
+            "Metadata requests": "asked.metadata",
+            "records failed": "records.failed",
+            "verdict": lambda one: one["verdict"] or "-",
+        },
+        (f"{RATE:,} records/s: each of them alone would be {RATE * LOOP_S:,.0f} requests.",),
+    )
 
 
 def wait(name: str) -> Any:
@@ -405,15 +494,23 @@ def main() -> None:
     parser.add_argument("--rotations", type=int, default=4)
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--acks", choices=("all", "1"), default="all")
+    parser.add_argument("--loop", action="store_true", help="hints that name the refuser, too")
     parser.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     options = parser.parse_args()
     chosen = [library for library in LIBRARIES if library.name in options.only]
     with as_keyboard_interrupts(), tempfile.TemporaryDirectory(prefix="kipctl-clients-") as text:
-        found, left_out = measure_all(chosen, options, Path(text))
+        found, loops, left_out = [], [], []
+        if options.rotations:
+            found, left_out = measure_all(chosen, options, Path(text))
+        if options.loop:
+            loops, more = loop_all(chosen, options, Path(text))
+            left_out += [
+                one for one in more if one["client"] not in {o["client"] for o in left_out}
+            ]
         for one in found:
             one["request_log"] = request_log_says(one.pop("logs"))
-    report = report_of(found, left_out, options)
+    report = report_of(found, loops, left_out, options)
     write(report, options.output, sys.stdout, sys.stdout.isatty())
     if options.markdown:
         with options.markdown.open("w", encoding="utf-8") as file:

@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 class LeftOutError(Exception):
-    """A client that is not to be had on this machine, and why."""
+    """A client that cannot be looked at on this machine, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,15 @@ def in_cache(name: str, sources: Sequence[Path], build: Callable[[Path], None], 
     key = hashlib.sha256()
     for source in sources:
         key.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    folder = cache_folder() / f"{name}-{key.hexdigest()[:16]}"
-    with locked(cache_folder(), lambda: say("Waiting for another benchmark that builds clients.")):
+    own = cache_folder() / name
+    folder = own / key.hexdigest()[:16]
+    with locked(own, lambda: say(f"Waiting for another benchmark that builds {name}.")):
         if (folder / _BUILT).exists():
             return folder
+        for older in own.iterdir():
+            shutil.rmtree(older)
         # Where it stays: a library that was linked knows the folder by its path.
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir()
         say(f"Building {name}, once.")
         try:
             build(folder)

@@ -1,4 +1,5 @@
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.Properties;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
@@ -15,10 +16,11 @@ import org.apache.kafka.common.utils.AppInfoParser;
 /**
  * Java's producer and consumer at work; their own settings but for acks.
  *
- * <p>Started as `java Client.java BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID`. It produces RATE
- * records/s to the topic's partitions in turn under CLIENT_ID, and reads them as CLIENT_ID-reader.
- * It prints `ready` when each partition can have been written to twice, works until its stdin is
- * closed, waits for what is under way, and prints what it counted as a line of JSON.
+ * <p>Started as `java Client.java BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID [produce-only]`.
+ * It produces RATE records/s to the topic's partitions in turn under CLIENT_ID, and reads them as
+ * CLIENT_ID-reader, unless told otherwise. It prints `ready` when each partition can have been
+ * written to twice, works until its stdin is closed, waits for what is under way, and prints what
+ * it counted as a line of JSON.
  */
 public class Client {
     /** For what is under way at the end. */
@@ -38,7 +40,8 @@ public class Client {
         int partitions = Integer.parseInt(arguments[2]);
         double rate = Double.parseDouble(arguments[3]);
         start(Client::watchStdin);
-        Thread reader = start(() -> read(arguments[0], topic, partitions, arguments[5]));
+        boolean reads = !Arrays.asList(arguments).contains("produce-only");
+        Thread reader = start(() -> read(reads, arguments[0], topic, partitions, arguments[5]));
         Properties settings = new Properties();
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("client.id", arguments[5]);
@@ -91,7 +94,11 @@ public class Client {
         }
     }
 
-    private static void read(String bootstrap, String topic, int partitions, String clientId) {
+    private static void read(
+            boolean reads, String bootstrap, String topic, int partitions, String clientId) {
+        if (!reads) {
+            return;
+        }
         Properties settings = new Properties();
         settings.put("bootstrap.servers", bootstrap);
         settings.put("client.id", clientId + "-reader");

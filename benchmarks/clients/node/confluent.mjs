@@ -15,14 +15,16 @@ const producer = new Kafka({ kafkaJS: { ...common, clientId: driver.clientId } }
 const consumer = new Kafka({ kafkaJS: { ...common, clientId: driver.readerId } })
   .consumer({ kafkaJS: { groupId: driver.readerId, fromBeginning: true } })
 await producer.connect()
-await consumer.connect()
-await consumer.subscribe({ topic: driver.topic })
-await consumer.run({ eachMessage: async () => driver.read(1) })
+if (driver.reads) {
+  await consumer.connect()
+  await consumer.subscribe({ topic: driver.topic })
+  await consumer.run({ eachMessage: async () => driver.read(1) })
+}
 
 await driver.produce((value, partition) =>
   producer.send({ topic: driver.topic, messages: [{ value, partition }] }))
 const { version } = require('@confluentinc/kafka-javascript/package.json')
 await driver.tell(`${version} (librdkafka ${librdkafkaVersion})`, async () => {
   await producer.disconnect()
-  await consumer.disconnect()
+  if (driver.reads) await consumer.disconnect()
 })

@@ -1,9 +1,10 @@
 // What the JavaScript drivers have in common: the pace, what is counted, and the end.
 //
-// A driver is started as `PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID`. It produces RATE
-// records/s to the topic's partitions in turn under CLIENT_ID, and reads them as CLIENT_ID-reader.
-// It prints `ready` when each partition can have been written to twice, works until its stdin is
-// closed, waits for what is under way, and prints what it counted as a line of JSON.
+// A driver is started as `PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID [produce-only]`. It
+// produces RATE records/s to the topic's partitions in turn under CLIENT_ID, and reads them as
+// CLIENT_ID-reader, unless told otherwise. It prints `ready` when each partition can have been
+// written to twice, works until its stdin is closed, waits for what is under way, and prints what
+// it counted as a line of JSON.
 
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -12,7 +13,7 @@ const MOST_MS = 900_000 // it ends by itself after that, should nobody close its
 
 export class Driver {
   constructor () {
-    const [bootstrap, topic, partitions, rate, acks, clientId] = process.argv.slice(2)
+    const [bootstrap, topic, partitions, rate, acks, clientId, ...more] = process.argv.slice(2)
     this.brokers = bootstrap.split(',')
     this.topic = topic
     this.partitions = Number(partitions)
@@ -20,6 +21,7 @@ export class Driver {
     this.acks = acks === 'all' ? -1 : Number(acks)
     this.clientId = clientId
     this.readerId = `${clientId}-reader`
+    this.reads = !more.includes('produce-only')
     this.counted = { sent: 0, acknowledged: 0, failed: 0, read: 0, errors: {} }
     this.over = false
     const end = () => { this.over = true }

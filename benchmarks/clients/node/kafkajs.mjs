@@ -12,10 +12,12 @@ const producer = new Kafka({ ...common, clientId: driver.clientId }).producer()
 const consumer = new Kafka({ ...common, clientId: driver.readerId })
   .consumer({ groupId: driver.readerId })
 await producer.connect()
-await consumer.connect()
-await consumer.subscribe({ topic: driver.topic, fromBeginning: true })
-consumer.on(consumer.events.CRASH, ({ payload }) => driver.note(payload.error))
-await consumer.run({ eachMessage: async () => driver.read(1) })
+if (driver.reads) {
+  await consumer.connect()
+  await consumer.subscribe({ topic: driver.topic, fromBeginning: true })
+  consumer.on(consumer.events.CRASH, ({ payload }) => driver.note(payload.error))
+  await consumer.run({ eachMessage: async () => driver.read(1) })
+}
 
 await driver.produce((value, partition) =>
   producer.send({ topic: driver.topic, acks: driver.acks, messages: [{ value, partition }] }))

@@ -15,10 +15,12 @@ const consumer = new Consumer({
   groupId: driver.readerId,
   bootstrapBrokers: driver.brokers
 })
-consumer.consume({ topics: [driver.topic], mode: 'earliest', autocommit: true }).then(stream => {
-  stream.on('data', () => driver.read(1))
-  stream.on('error', error => driver.note(error))
-}, error => driver.note(error))
+if (driver.reads) {
+  consumer.consume({ topics: [driver.topic], mode: 'earliest', autocommit: true }).then(stream => {
+    stream.on('data', () => driver.read(1))
+    stream.on('error', error => driver.note(error))
+  }, error => driver.note(error))
+}
 
 await driver.produce((value, partition) => producer.send({
   messages: [{ topic: driver.topic, value, partition }],

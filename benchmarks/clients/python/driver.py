@@ -1,9 +1,10 @@
 """What the Python drivers have in common: the pace, what is counted, and the end.
 
-A driver is started as `PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID`. It produces RATE
-records/s to the topic's partitions in turn under CLIENT_ID, and reads them as CLIENT_ID-reader. It
-prints `ready` when each partition can have been written to twice, works until its stdin is closed,
-waits for what is under way, and prints what it counted as a line of JSON.
+A driver is started as `PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID [produce-only]`. It
+produces RATE records/s to the topic's partitions in turn under CLIENT_ID, and reads them as
+CLIENT_ID-reader, unless told otherwise. It prints `ready` when each partition can have been written
+to twice, works until its stdin is closed, waits for what is under way, and prints what it counted
+as a line of JSON.
 """
 
 import json
@@ -23,7 +24,8 @@ class Driver:
     """A library at work; the numbers are of records."""
 
     def __init__(self) -> None:
-        self.bootstrap, self.topic, partitions, rate, acks, self.client_id = sys.argv[1:]
+        self.bootstrap, self.topic, partitions, rate, acks, self.client_id, *more = sys.argv[1:]
+        self.reads = "produce-only" not in more
         self.partitions, self.rate = int(partitions), float(rate)
         self.acks: int | str = "all" if acks == "all" else int(acks)
         self.reader_id = f"{self.client_id}-reader"
@@ -65,12 +67,16 @@ class Driver:
             send(value, partition)
             self.over.wait(max(0.0, began + self.sent / self.rate - time.monotonic()))
 
-    def reading(self, read: Callable[[], int]) -> threading.Thread:
-        """A thread that reads until it is over; `read` waits a moment, and says how many came."""
+    def reading(self, reader: Callable[[], Callable[[], int]]) -> threading.Thread:
+        """A thread that makes a reader and reads until it is over, if this driver reads.
+
+        What was made waits a moment when it is called, and says how many records came.
+        """
 
         def work() -> None:
             try:
-                while not self.over.is_set():
+                read = reader() if self.reads else None
+                while read and not self.over.is_set():
                     self.read += read()
             except Exception as error:
                 with self._lock:

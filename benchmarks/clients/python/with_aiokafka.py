@@ -8,41 +8,42 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, __versi
 from driver import PATIENCE_S, Driver
 
 
+async def read(driver: Driver) -> None:
+    consumer = AIOKafkaConsumer(bootstrap_servers=driver.bootstrap, client_id=driver.reader_id)
+    await consumer.start()
+    try:
+        partitions = [TopicPartition(driver.topic, number) for number in range(driver.partitions)]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(*partitions)
+        while True:
+            came = await consumer.getmany(timeout_ms=200)
+            driver.read += sum(map(len, came.values()))
+    except Exception as error:
+        driver.errors[f"reading: {type(error).__name__}: {error}"[:200]] += 1
+    finally:
+        await consumer.stop()
+
+
 async def main() -> None:
     driver = Driver()
     producer = AIOKafkaProducer(
         bootstrap_servers=driver.bootstrap, client_id=driver.client_id, acks=driver.acks
     )
-    consumer = AIOKafkaConsumer(bootstrap_servers=driver.bootstrap, client_id=driver.reader_id)
     await producer.start()
-    await consumer.start()
-    partitions = [TopicPartition(driver.topic, number) for number in range(driver.partitions)]
-    consumer.assign(partitions)
-    await consumer.seek_to_beginning(*partitions)
-
-    async def read() -> None:
-        while True:
-            came = await consumer.getmany(timeout_ms=200)
-            driver.read += sum(map(len, came.values()))
-
-    reader = asyncio.create_task(read())
-    under_way = set()
+    reading = asyncio.create_task(read(driver)) if driver.reads else None
     began = time.monotonic()
     while not driver.over.is_set():
         value, partition = driver.next_record()
         future = await producer.send(driver.topic, value, partition=partition)
-        under_way.add(future)
-        future.add_done_callback(under_way.discard)
         future.add_done_callback(lambda done: driver.done(done.exception()))
         await asyncio.sleep(max(0.0, began + driver.sent / driver.rate - time.monotonic()))
-    reader.cancel()
     with suppress(TimeoutError):
         await asyncio.wait_for(producer.flush(), PATIENCE_S)
-    if reader.done() and not reader.cancelled() and (error := reader.exception()):
-        driver.errors[f"reading: {type(error).__name__}: {error}"] += 1
     driver.tell(__version__)
-    with suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(producer.stop(), consumer.stop()), PATIENCE_S)
+    if reading:
+        reading.cancel()
+    with suppress(TimeoutError, asyncio.CancelledError):
+        await asyncio.wait_for(producer.stop(), PATIENCE_S)
 
 
 if __name__ == "__main__":

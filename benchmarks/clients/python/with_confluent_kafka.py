@@ -1,5 +1,7 @@
 """librdkafka, through confluent-kafka; its own settings but for acks."""
 
+from collections.abc import Callable
+
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, libversion, version
 from driver import PATIENCE_S, Driver
 
@@ -8,12 +10,13 @@ def main() -> None:
     driver = Driver()
     common = {"bootstrap.servers": driver.bootstrap, "log_level": 0}
     producer = Producer(common | {"client.id": driver.client_id, "acks": driver.acks})
-    consumer = Consumer(
-        common | {"client.id": driver.reader_id, "group.id": driver.reader_id},
-    )
-    consumer.assign(
-        [TopicPartition(driver.topic, number, 0) for number in range(driver.partitions)]
-    )
+
+    def reader() -> Callable[[], int]:
+        own = {"client.id": driver.reader_id, "group.id": driver.reader_id}
+        consumer = Consumer(common | own)
+        partitions = range(driver.partitions)
+        consumer.assign([TopicPartition(driver.topic, number, 0) for number in partitions])
+        return lambda: sum(not message.error() for message in consumer.consume(100, 0.2))
 
     def send(value: bytes, partition: int) -> None:
         producer.produce(
@@ -24,14 +27,10 @@ def main() -> None:
         )
         producer.poll(0)
 
-    def read() -> int:
-        return sum(message.error() is None for message in consumer.consume(100, 0.2))
-
-    reader = driver.reading(read)
+    reading = driver.reading(reader)
     driver.produce(send)
     producer.flush(PATIENCE_S)
-    reader.join(PATIENCE_S)
-    consumer.close()
+    reading.join(PATIENCE_S)
     driver.tell(f"{version()} (librdkafka {libversion()[0]})")
 
 

@@ -1,5 +1,7 @@
 """kafka-python; its own settings but for acks."""
 
+from collections.abc import Callable
+
 from driver import PATIENCE_S, Driver
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, __version__
 
@@ -9,24 +11,23 @@ def main() -> None:
     producer = KafkaProducer(
         bootstrap_servers=driver.bootstrap, client_id=driver.client_id, acks=driver.acks
     )
-    consumer = KafkaConsumer(bootstrap_servers=driver.bootstrap, client_id=driver.reader_id)
-    partitions = [TopicPartition(driver.topic, number) for number in range(driver.partitions)]
-    consumer.assign(partitions)
-    consumer.seek_to_beginning(*partitions)
+
+    def reader() -> Callable[[], int]:
+        consumer = KafkaConsumer(bootstrap_servers=driver.bootstrap, client_id=driver.reader_id)
+        partitions = [TopicPartition(driver.topic, number) for number in range(driver.partitions)]
+        consumer.assign(partitions)
+        consumer.seek_to_beginning(*partitions)
+        return lambda: sum(map(len, consumer.poll(timeout_ms=200).values()))
 
     def send(value: bytes, partition: int) -> None:
         future = producer.send(driver.topic, value, partition=partition)
         future.add_callback(lambda _: driver.done())
         future.add_errback(driver.done)
 
-    def read() -> int:
-        return sum(map(len, consumer.poll(timeout_ms=200).values()))
-
-    reader = driver.reading(read)
+    reading = driver.reading(reader)
     driver.produce(send)
     producer.close(timeout=PATIENCE_S)
-    reader.join(PATIENCE_S)
-    consumer.close(autocommit=False)
+    reading.join(PATIENCE_S)
     driver.tell(__version__)
 
 

@@ -1,9 +1,10 @@
 // Package driver is what the Go drivers have in common: the pace, what is counted, and the end.
 //
-// A driver is started as `PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID`. It produces RATE
-// records/s to the topic's partitions in turn under CLIENT_ID, and reads them as CLIENT_ID-reader.
-// It prints `ready` when each partition can have been written to twice, works until its stdin is
-// closed, waits for what is under way, and prints what it counted as a line of JSON.
+// A driver is started as `PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID [produce-only]`. It
+// produces RATE records/s to the topic's partitions in turn under CLIENT_ID, and reads them as
+// CLIENT_ID-reader, unless told otherwise. It prints `ready` when each partition can have been
+// written to twice, works until its stdin is closed, waits for what is under way, and prints what
+// it counted as a line of JSON.
 package driver
 
 import (
@@ -13,6 +14,7 @@ import (
 	"log"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +35,7 @@ type Driver struct {
 	AcksAll    bool
 	ClientID   string
 	ReaderID   string
+	Reads      bool
 	Over       chan struct{} // closed when it is over
 
 	rate    float64
@@ -51,8 +54,8 @@ type counted struct {
 
 // New takes the program's arguments.
 func New() *Driver {
-	if len(os.Args) != 7 {
-		log.Fatal("usage: PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID")
+	if len(os.Args) < 7 {
+		log.Fatal("usage: PROGRAM BOOTSTRAP TOPIC PARTITIONS RATE ACKS CLIENT_ID [produce-only]")
 	}
 	partitions, err := strconv.Atoi(os.Args[3])
 	Must(err)
@@ -65,6 +68,7 @@ func New() *Driver {
 		AcksAll:    os.Args[5] == "all",
 		ClientID:   os.Args[6],
 		ReaderID:   os.Args[6] + "-reader",
+		Reads:      !slices.Contains(os.Args[7:], "produce-only"),
 		Over:       make(chan struct{}),
 		rate:       rate,
 		counted:    counted{Errors: map[string]int{}},

@@ -23,6 +23,21 @@ func main() {
 	producer, err := kgo.NewClient(options...)
 	driver.Must(err)
 
+	if d.Reads {
+		read(d)
+	}
+	d.Produce(func(value []byte, partition int) {
+		record := &kgo.Record{Topic: d.Topic, Partition: int32(partition), Value: value}
+		producer.Produce(context.Background(), record, func(_ *kgo.Record, err error) { d.Done(err) })
+	})
+	patience, cancel := context.WithTimeout(context.Background(), driver.Patience)
+	defer cancel()
+	_ = producer.Flush(patience)
+	d.Tell("github.com/twmb/franz-go")
+	producer.Close()
+}
+
+func read(d *driver.Driver) {
 	offsets := map[int32]kgo.Offset{}
 	for number := range d.Partitions {
 		offsets[int32(number)] = kgo.NewOffset().AtStart()
@@ -43,15 +58,4 @@ func main() {
 			d.Read(fetches.NumRecords())
 		}
 	}()
-
-	d.Produce(func(value []byte, partition int) {
-		record := &kgo.Record{Topic: d.Topic, Partition: int32(partition), Value: value}
-		producer.Produce(context.Background(), record, func(_ *kgo.Record, err error) { d.Done(err) })
-	})
-	patience, cancel := context.WithTimeout(context.Background(), driver.Patience)
-	defer cancel()
-	_ = producer.Flush(patience)
-	d.Tell("github.com/twmb/franz-go")
-	producer.Close()
-	consumer.Close()
 }

@@ -42,6 +42,27 @@ func main() {
 			}
 		},
 	}
+	if d.Reads {
+		read(d)
+	}
+	d.Produce(func(value []byte, partition int) {
+		record := kafka.Message{Key: []byte(strconv.Itoa(partition)), Value: value}
+		if err := producer.WriteMessages(context.Background(), record); err != nil {
+			d.Done(err)
+		}
+	})
+	closed := make(chan error)
+	go func() { closed <- producer.Close() }()
+	select {
+	case err := <-closed:
+		driver.Must(err)
+	case <-time.After(driver.Patience):
+		d.ReadError(errors.New("the writer did not close"))
+	}
+	d.Tell("github.com/segmentio/kafka-go")
+}
+
+func read(d *driver.Driver) {
 	dialer := &kafka.Dialer{ClientID: d.ReaderID, Timeout: 10 * time.Second, DualStack: true}
 	for number := range d.Partitions {
 		consumer := kafka.NewReader(kafka.ReaderConfig{
@@ -60,20 +81,4 @@ func main() {
 			}
 		}()
 	}
-
-	d.Produce(func(value []byte, partition int) {
-		record := kafka.Message{Key: []byte(strconv.Itoa(partition)), Value: value}
-		if err := producer.WriteMessages(context.Background(), record); err != nil {
-			d.Done(err)
-		}
-	})
-	closed := make(chan error)
-	go func() { closed <- producer.Close() }()
-	select {
-	case err := <-closed:
-		driver.Must(err)
-	case <-time.After(driver.Patience):
-		d.ReadError(errors.New("the writer did not close"))
-	}
-	d.Tell("github.com/segmentio/kafka-go")
 }

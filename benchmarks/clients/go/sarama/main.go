@@ -33,6 +33,28 @@ func main() {
 		}
 	})
 
+	if d.Reads {
+		read(d)
+	}
+	d.Produce(func(value []byte, partition int) {
+		producer.Input() <- &sarama.ProducerMessage{
+			Topic: d.Topic, Partition: int32(partition), Value: sarama.ByteEncoder(value),
+		}
+	})
+	producer.AsyncClose()
+	all := make(chan struct{})
+	go func() {
+		told.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-time.After(driver.Patience):
+	}
+	d.Tell("github.com/IBM/sarama")
+}
+
+func read(d *driver.Driver) {
 	reading := sarama.NewConfig()
 	reading.ClientID = d.ReaderID
 	reading.Consumer.Return.Errors = true
@@ -52,21 +74,4 @@ func main() {
 			}
 		}()
 	}
-
-	d.Produce(func(value []byte, partition int) {
-		producer.Input() <- &sarama.ProducerMessage{
-			Topic: d.Topic, Partition: int32(partition), Value: sarama.ByteEncoder(value),
-		}
-	})
-	producer.AsyncClose()
-	all := make(chan struct{})
-	go func() {
-		told.Wait()
-		close(all)
-	}()
-	select {
-	case <-all:
-	case <-time.After(driver.Patience):
-	}
-	d.Tell("github.com/IBM/sarama")
 }
