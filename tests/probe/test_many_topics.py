@@ -26,7 +26,8 @@ from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.codes import MetadataCause
 
 KIP526, LEGACY, PRELOAD = TopicPolicy
-START, NEW, CHANGE, MAX_AGE, BACK, RETRY = MetadataCause
+NEW, CHANGE, MAX_AGE = MetadataCause.NEW_TOPIC, MetadataCause.LEADER_CHANGE, MetadataCause.MAX_AGE
+BACK, RETRY = MetadataCause.IDLE_EVICTION, MetadataCause.ERROR_RETRY
 NAMES = [f"topic-{i}" for i in range(6)]
 RATE = 2000
 
