@@ -30,8 +30,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ LONGEST_TAP = "20m"
 """Should this process be killed, its tap ends by itself."""
 ROLES = {"produces": "", "reads": "-reader"}
 """What is added to the client's id."""
+PAGE_MARK = "<!-- made by benchmarks/real_clients.py, from here on -->"
 Document = dict[str, Any]
 
 
@@ -222,8 +224,6 @@ def keep_lines(lab: Lab, client_ids: Sequence[str], folder: Path) -> list[Path]:
 def numbers_in_log(lab: Lab, cluster: Cluster, topic: str) -> tuple[int, int]:
     """Records in the log, and how many different ones."""
     first, end = offsets(cluster, topic, EARLIEST), offsets(cluster, topic, LATEST)
-    left = sum(end.values()) - sum(first.values())
-    assert left > 0
     reader = Consumer({"bootstrap.servers": lab.bootstrap_server, "group.id": "real-clients"})
     reader.assign([TopicPartition(topic, number, at) for number, at in first.items()])
     found: list[bytes] = []
@@ -233,12 +233,11 @@ def numbers_in_log(lab: Lab, cluster: Cluster, topic: str) -> tuple[int, int]:
         if time.monotonic() > until:
             raise LeftOutError("its log could not be read to the end")
         for message in reader.consume(1000, 0.2):
-            if message.error() is None:
-                found.append(message.value())
-                positions[message.partition()] = message.offset() + 1
-        for at in reader.position([TopicPartition(topic, number) for number in first]):
-            # Markers of transactions are no records: the position passes them.
-            positions[at.partition] = max(positions[at.partition], at.offset)
+            value, number, at = message.value(), message.partition(), message.offset()
+            if message.error() or value is None or number is None or at is None:
+                continue
+            found.append(value)
+            positions[number] = at + 1
     reader.close()
     return len(found), len(set(found))
 
@@ -477,7 +476,7 @@ def wait(name: str) -> Any:
     return lambda row: row["wait_ms"][name] if row["moves_met"]["tap"] else None
 
 
-def said_of_logs(row: Document) -> str:
+def said_of_logs(row: Mapping[str, Any]) -> str:
     """`analyze request-log` on the client, producer and consumer together."""
     said = []
     for one in row["request_log"] or ():
@@ -485,6 +484,15 @@ def said_of_logs(row: Document) -> str:
         verdict = one.get("verdict") or one["hints"]
         said.append(f"{verdict}: {followed['used']} of {followed['present']} hints at once")
     return "; ".join(said) or "-"
+
+
+def write_page(report: Report, page: Path) -> None:
+    """Put the tables on a page, in place of what stands after its mark, if it has one."""
+    before, mark, _ = (page.read_text("utf-8") if page.exists() else "").partition(PAGE_MARK)
+    tables = StringIO()
+    write(report, OutputFormat.MARKDOWN, tables, False)
+    head = f"{before}{mark}\n\n" if mark else ""
+    page.write_text(head + tables.getvalue(), encoding="utf-8")
 
 
 def main() -> None:
@@ -496,11 +504,15 @@ def main() -> None:
     parser.add_argument("--acks", choices=("all", "1"), default="all")
     parser.add_argument("--loop", action="store_true", help="hints that name the refuser, too")
     parser.add_argument("--output", type=OutputFormat, default=OutputFormat.AUTO)
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="put the tables on that page too"
+    )
     options = parser.parse_args()
     chosen = [library for library in LIBRARIES if library.name in options.only]
     with as_keyboard_interrupts(), tempfile.TemporaryDirectory(prefix="kipctl-clients-") as text:
-        found, loops, left_out = [], [], []
+        found: list[Document] = []
+        loops: list[Document] = []
+        left_out: list[Document] = []
         if options.rotations:
             found, left_out = measure_all(chosen, options, Path(text))
         if options.loop:
@@ -513,8 +525,7 @@ def main() -> None:
     report = report_of(found, loops, left_out, options)
     write(report, options.output, sys.stdout, sys.stdout.isatty())
     if options.markdown:
-        with options.markdown.open("w", encoding="utf-8") as file:
-            write(report, OutputFormat.MARKDOWN, file, False)
+        write_page(report, options.markdown)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,7 @@ class SameEpochBroker:
                 flexible = version >= asked.api.flexible_since
                 first, last = _API_VERSIONS[key]
                 head = struct.pack(">i", correlation_id)
+                answer: Response
                 if not first <= version <= last:
                     # KIP-511: an ApiVersions that is too new is answered in version 0.
                     answer, version = self._versions(ErrorCode.UNSUPPORTED_VERSION), 0
