@@ -196,7 +196,9 @@ def table(spark: SparkSession) -> dict[Any, Row]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_measured_before_during_and_after(table: dict[Any, Row], name: str) -> None:
-    for number, expected in enumerate(CASES[name].expected, 1):
+    expected_of = dict(enumerate(CASES[name].expected, 1))
+    assert {number for run, number in table if run == name} == set(expected_of)
+    for number, expected in expected_of.items():
         row = table[name, number]
         shown = {
             column: tuple(row[f"{window}_{column}"] for window in WINDOWS)

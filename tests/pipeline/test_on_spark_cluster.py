@@ -31,7 +31,7 @@ from kipctl.pipeline.checkpoint import Scratch, checkpointed, intermediate_resul
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.session import spark_session
 master, scratch = sys.argv[1:]
-with spark_session(Place(master, start_timeout_s=300)) as spark:
+with spark_session(Place(master, start_timeout_s=300), is_light=True) as spark:
     numbers = spark.range(0, 100_000, 1, 12).selectExpr("id % 1000 as n", "id")
     counted = numbers.groupBy("n").sum("id").repartition(6)
     in_executors = checkpointed(counted)

@@ -256,3 +256,8 @@ def test_phases_are_of_the_whole_batch_and_add_up_to_its_latency(spark: SparkSes
         "latency_max_us": 1005,
     }
     assert part_of(only(table), expected) == expected
+
+
+def test_without_redirects_there_is_no_row(spark: SparkSession) -> None:
+    failed = frame(spark, "redirects", []).transform(failed_batches, action_frame(spark, []))
+    assert failed.transform(episodes).transform(redirect_table).collect() == []

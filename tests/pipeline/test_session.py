@@ -47,9 +47,9 @@ def look(spark):
         "is light": b"-XX:TieredStopAtLevel=1" in (jvm / "cmdline").read_bytes().split(b"\\0"),
     })
 
-def session(then):
+def session(then, is_light=True):
     try:
-        with spark_session(place, told.append, is_light=True) as spark:
+        with spark_session(place, told.append, is_light=is_light) as spark:
             look(spark)
             then(spark)
     except PipelineError as error:
@@ -63,9 +63,9 @@ def be_killed(spark):
     spark.range(10).count()
 
 session(lambda spark: spark.range(3).count())
-session(fail)
+session(fail, is_light=False)
 logged = (folder / "kipctl" / "spark.log").read_text()
-session(be_killed)
+session(be_killed, is_light=False)
 os.environ["SPARK_CONF_DIR"] = str(folder / "conf")
 session(be_killed)
 (folder / "conf" / "spark-env.sh").touch()
@@ -79,8 +79,8 @@ class Sessions:
     """What was seen in each of five sessions, what four of them failed with, what was told, and
     what Spark logged of a query that failed.
 
-    The first has a JVM of its own, the next two have one. Of the others, with spark-defaults.conf,
-    the last is started by Spark's own script, which reads spark-env.sh.
+    The first has a JVM of its own, the next two have one, and are not light. Of the others, with
+    spark-defaults.conf, the last is started by Spark's own script, which reads spark-env.sh.
     """
 
     folder: Path
@@ -119,7 +119,7 @@ def test_the_first_session_records_what_the_second_maps(sessions: Sessions) -> N
     (archive,) = (sessions.folder / "kipctl" / "spark").glob("*.jsa")
     assert archive.stat().st_size > 10_000_000
     assert [seen["archives"] for seen in sessions.seen[:2]] == [[], [str(archive)]]
-    assert all(seen["is light"] for seen in sessions.seen)
+    assert [seen["is light"] for seen in sessions.seen] == [True, False, False, True, True]
     assert sum("Keeping Spark's classes" in text for text in sessions.told) == 1
 
 

@@ -15,7 +15,7 @@ RUNS = [
     SyntheticRun(1280, topics=1),  # a single group: levels 1 to 7
     SyntheticRun(1280 * 3, topics=3),
     SyntheticRun(128_000, topics=3),
-    SyntheticRun(1280 * 400, topics=4, partitions=7),
+    SyntheticRun(1280 * 1499, topics=4, partitions=7),  # of several row groups
 ]
 Values = npt.NDArray[np.int64]
 
