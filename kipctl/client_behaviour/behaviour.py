@@ -147,8 +147,8 @@ def _most_frequent(faults: Mapping[HintFault, int]) -> HintFault | None:
 _FAULTS = {
     HintFault.NO_ENDPOINT: "they name a leader without its endpoint (by the broker's fault)",
     HintFault.OTHER_ENDPOINT: (
-        "their endpoint is another node's: something between client and broker does not rewrite"
-        " NodeEndpoints, or the broker names its own"
+        "their endpoint is another node's, or not the one that Metadata gives: a proxy between"
+        " client and broker does not rewrite NodeEndpoints, or the broker names another listener's"
     ),
     HintFault.REFUSER: "they name the very broker that refuses (by that broker's fault)",
     HintFault.OLDER: "they are older than what the client was shown before",

@@ -7,7 +7,7 @@ of one clock.
 
 Requests that were under way to the broker that refused, or left before the client had read the
 refusal, are no reaction to it. Nobody but the client knows which these are; so what it sends on the
-connection of the refusal proves nothing, unless it does so after a pause (it was sent back, as if
+connection of the refusal proves nothing, unless it does so after a backoff (it was sent back, as if
 there were no hint), or again and again (a loop). The first attempt elsewhere is the reaction.
 """
 
@@ -22,8 +22,11 @@ AT_ONCE_US = 10_000
 Java 4.3.1 sends again 0.6 to 3.7 ms after the error (medians); without hints, but with fresh
 Metadata, it takes 18 ms, and clients that wait out `retry.backoff.ms` take 100.
 """
+BACKOFF_US = 50_000
+"""No client backs off for less; what was under way is refused sooner, even by busy brokers. An
+attempt so long after the last refusal was sent because of it."""
 PAUSE_US = 20_000
-"""An attempt so long after the last refusal was not under way."""
+"""Refusals that follow each other sooner are in a row."""
 LOOP_REFUSALS = 10
 LOOP_US = 100_000
 """So many refusals in a row, without a pause and for so long, are a loop without a backoff: what is
@@ -36,6 +39,7 @@ class HintFault(StrEnum):
     NO_ENDPOINT = "no endpoint"
     """It names a leader and not where that is, and the client was not shown that broker either."""
     OTHER_ENDPOINT = "another node's endpoint"
+    """Or one that is not what Metadata on the same listener gives for the leader."""
     REFUSER = "the refuser itself"
     """It names the broker that refuses."""
     OLDER = "older"
@@ -60,7 +64,7 @@ class Outcome(StrEnum):
     BY_METADATA = "by Metadata"
     """It went there after Metadata had named it, too: which of both it followed is not seen."""
     SENT_BACK = "sent back"
-    """After a pause it asked the broker that had refused again."""
+    """After a backoff it asked the broker that had refused again."""
     ELSEWHERE = "elsewhere"
     """It went to a third broker."""
     UNSEEN = "unseen"
@@ -106,8 +110,8 @@ class Episode:
     def refused(self, broker: int, connection: Hashable, now_us: int, hint: Hint | None) -> None:
         """Another refusal was answered."""
         self.refusals += 1
-        is_paused = now_us - self.last_us >= PAUSE_US
-        if not is_paused:
+        pause_us = now_us - self.last_us
+        if pause_us < PAUSE_US:
             self._in_a_row += 1
             is_long = now_us - self._row_began_us >= LOOP_US
             self.is_loop = self.is_loop or (self._in_a_row >= LOOP_REFUSALS and is_long)
@@ -116,7 +120,7 @@ class Episode:
         self.broker, self.connection, self.last_us = broker, connection, now_us
         if not self._is_decided:
             self._take(hint)
-        elif is_paused and self._is_disowned_by(broker, hint):
+        elif (pause_us >= BACKOFF_US or self.is_loop) and self._is_disowned_by(broker, hint):
             self.outcome = Outcome.NOT_HINTED
             self._add_fault(HintFault.REFUSER)
 
@@ -143,18 +147,23 @@ class Episode:
                     self.outcome = Outcome.ELSEWHERE
                 else:
                     self.outcome = Outcome.BY_METADATA if is_named else Outcome.FOLLOWED
-        elif now_us - self.last_us >= PAUSE_US and self.hint is not None:
+        elif now_us - self.last_us >= BACKOFF_US and self.hint is not None:
             self._is_decided = True
             self.outcome = Outcome.SENT_BACK
 
     def _is_disowned_by(self, broker: int, hint: Hint | None) -> bool:
-        """Asked again after a pause, the leader that the hint named refuses and names itself: what
-        the hint said was of no use, wherever the client went."""
+        """Asked again after a backoff, or in a loop, the leader that the hint named refuses and
+        names itself: what the hint said was of no use, wherever the client went."""
         is_its_own = self.hint is not None and broker == self.hint.leader
         return is_its_own and hint is not None and hint.fault is HintFault.REFUSER
 
     def _add_fault(self, fault: HintFault) -> None:
         self.faults = tuple(dict.fromkeys((*self.faults, fault)))
+
+    def answered(self, sent_us: int) -> None:
+        """What was sent then was answered without an error, so that it went to a leader."""
+        if self.wait_us is None:
+            self.wait_us = sent_us - self.first_us
 
     def _take(self, hint: Hint | None) -> None:
         if hint is None:

@@ -1,8 +1,11 @@
 """What is known of software's versions: facts with their source. What was seen comes first."""
 
 import re
+from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
+
+from kipctl.protocol.leader_hints import FIRST_FETCH_WITH_HINTS, FIRST_PRODUCE_WITH_HINTS
 
 Version = tuple[int, ...]
 LIBRDKAFKA = "librdkafka"
@@ -42,11 +45,13 @@ class Known(NamedTuple):
     source: str
     bug: str = ""
     """What it does wrong when leaders move; "" if nothing is known."""
+    mended: str = ""
+    """The first version without any of that, if it is not `until`."""
 
     @property
     def mended_in(self) -> str:
-        """The first version after these; "" if there is none."""
-        return ".".join(map(str, self.until)) if self.until else ""
+        """The first version without the bug, or after these; "" if there is none."""
+        return self.mended or ".".join(map(str, self.until or ()))
 
 
 KNOWN = (
@@ -60,8 +65,9 @@ KNOWN = (
         (1, 21),
         HintUse.FOLLOWS,
         "twmb/franz-go#1412, twmb/franz-go@af5abf66",
-        "asks again without a backoff when a hint is no news (until 1.21.7), and closes its"
-        " connections to other brokers when it gets one",
+        "asks again without a backoff when a hint is no news, and closes its connections to other"
+        " brokers when it gets one",
+        "1.21.7",
     ),
     Known(
         "kgo",
@@ -118,3 +124,33 @@ def known_of(software: Software) -> Known | None:
         ),
         None,
     )
+
+
+def known_bug(software: Software) -> str:
+    """What is known to be wrong with it when leaders move, as a sentence; "" if nothing is."""
+    known = known_of(software)
+    if known is None or not known.bug:
+        return ""
+    mended = f"mended in {known.mended_in}" if known.mended_in else "not mended in any version yet"
+    return f"Known of {software}: {known.bug} ({known.source}; {mended})."
+
+
+def expected(
+    software: Software, produce_versions: Collection[int], fetch_versions: Collection[int]
+) -> str:
+    """In a few words what a client will make of hints that met no moved leader yet, by the versions
+    that it was seen to use (the most able one counts) and by what is known of its software."""
+    if not produce_versions and not fetch_versions:
+        return "-"
+    is_sent = (
+        max(produce_versions, default=-1) >= FIRST_PRODUCE_WITH_HINTS
+        or max(fetch_versions, default=-1) >= FIRST_FETCH_WITH_HINTS
+    )
+    known = known_of(software)
+    if not is_sent or (known is not None and known.hints is HintUse.NONE):
+        return "too old for them"
+    if known is None:
+        return "not known"
+    if known.bug and known.hints is HintUse.FOLLOWS:
+        return f"known to loop: update to {known.mended_in}"
+    return f"known to {known.hints.value.removesuffix('s')}"

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kipctl.machine import MAX_BUSY
 from kipctl.measure.distribution import Distribution
 
 MIN_MOVES = 20
 """Fewer say little of how long moved leaders make a client wait."""
-MAX_BUSY = 0.9
-"""Of a machine's CPU time: with more, what runs on it waits for a core."""
 _MORE_MOVES = (
     "their waits say little; let more leaders move in each run, or send to more partitions."
 )

@@ -17,6 +17,7 @@ _CAUSES = {
     "leader_change": "Leader change",
     "max_age": "Max age",
     "error_retry": "Error",
+    "unexplained": "Unexplained",
     "unknown": "Unknown",
 }
 

@@ -5,102 +5,82 @@ from functools import partial
 from typing import Any
 
 from kipctl.counts import counted
-from kipctl.measure.doubts import MIN_MOVES, few_moves_doubts
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone, table_of
 
 Document = Mapping[str, Any]
 
-_NAMED = 3
-_DECISIONS = {
-    "followed": "followed",
-    "known": "known already",
-    "stale": "older than what the client knew",
-    "unknown_node": "of an unknown broker",
-    "ignored": "ignored",
-}
-"""What became of a hint (`trace.codes.Decision`), in words."""
-_DATA = ("Produce", "Fetch", "ShareFetch")
-_UNUSABLE = ("absent", "stale", "unknown_node", "draft")
-"""Errors after which no hint says where to go."""
-_AT_ONCE_MS = 10
-"""A client that sends again within this follows the hint (docs/request-log.md)."""
-CAUSES = ("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry")
+_DATA = ("Produce", "Fetch", "ShareFetch", "ShareAcknowledge")
+_CAUSES = (
+    *("start", "new_topic", "leader_change", "max_age", "idle_eviction", "error_retry"),
+    "unexplained",
+)
+_MANY_UNEXPLAINED = 10
+"""Metadata requests: fewer are not worth a sentence."""
 
 
 def tap_answer(document: Document) -> Paragraph:
-    """Whether clients follow hints: of each that met leader errors, the busiest first."""
-    clients = document["clients"]
+    """Whether clients follow hints: each that met leader errors, the busiest first, then others."""
+    clients = sorted(document["clients"], key=lambda one: -one["requests"]["total"])
     if not clients:
         # A run that was repaired does not say where.
         address = document.get("clients_connect_to", "HOST:PORT of the tap")
         none = f"No client has connected. Give clients bootstrap.servers={address}"
         return Paragraph(none, tone=Tone.WARNING)
-    met = sorted(
-        (one for one in clients if one["leader_errors"]), key=lambda one: -one["requests"]["total"]
-    )
-    if not met:
-        if not any(one["requests"]["by_api"].get(api) for one in clients for api in _DATA):
-            return Paragraph(
-                "No client has produced or fetched anything: whether clients follow hints cannot be"
-                " said. Is their topic there? kipctl inspect leaders --topic T",
-                tone=Tone.WARNING,
-            )
+    met = [one for one in clients if one["leader_errors"]]
+    others = [
+        one
+        for one in clients
+        if one not in met and any(one["requests"]["by_api"].get(api) for api in _DATA)
+    ]
+    doubts = document.get("doubts", [])
+    if not met and not others:
         return Paragraph(
+            "No client has produced or fetched anything: whether clients follow hints cannot be"
+            " said. Is their topic there? kipctl inspect leaders --topic T",
+            tone=Tone.WARNING,
+        )
+    said = [f"{_name(one, clients)} {_sentences(one)}" for one in (*met, *others)]
+    if not met:
+        said.insert(
+            0,
             "No leader moved while it was looked at: whether clients follow hints cannot be said."
-            " Move some: kipctl reassign --rotate --topic T"
+            " Move some: kipctl reassign --rotate --topic T",
         )
-    said = [_use_of_hints(one) for one in met[:_NAMED]]
-    if len(met) > _NAMED:
-        said.append(f"Clients that met leader errors too: {len(met) - _NAMED:,}.")
-    said += few_moves_doubts(
-        {one["client_id"] or "-": [one["moves"]["met"]] for one in met if one["moves"]["met"]}
-    )
-    return Paragraph(said[0], tuple(said[1:]))
+    return Paragraph(said[0], (*said[1:], *doubts))
 
 
-def _use_of_hints(client: Document) -> str:
-    """What the client makes of hints, in the words of `analyze request-log`, as far as is seen.
+def _name(client: Document, clients: Sequence[Document]) -> str:
+    """With its host, if others have its id."""
+    name, software = client["client_id"] or "-", _software(client)
+    namesakes = sum(one["client_id"] == client["client_id"] for one in clients) > 1
+    at = f" at {client['host']}" if namesakes and client.get("host") else ""
+    return f"{name}{at}{f' ({software})' if software else ''}"
 
-    It follows them if it went where they say and took less than 10 ms for most moved leaders. It
-    waits if it took longer though most moved leaders had a hint, and it went there, or met many.
-    Whether it waited for its backoff or for Metadata is not seen: both have ended by then.
-    """
-    hints, by_decision, moves = client["hints"], client["refused_by_hint"], client["moves"]
-    counts = {name: by_decision.get(name, 0) for name in (*_DECISIONS, *_UNUSABLE)}
-    p50_ms, met = moves["wait_ms"]["p50"], moves["met"]
-    errors = counted(client["leader_errors"], "leader error")
-    waits = f"p50 {p50_ms:,.1f} ms for {counted(met, 'moved leader')}"
-    of_hints = ", ".join(
-        f"{count:,} {words}" for name, words in _DECISIONS.items() if (count := counts[name])
-    )
-    went_there = counts["followed"] > counts["ignored"]
-    had_hints = 2 * sum(counts[name] for name in _UNUSABLE) < met
-    if hints["dropped"]:
-        use = f"had to do without hints ({hints['dropped']:,} dropped by the tap)" + (
-            f": it waited {waits}." if met else "."
+
+def _sentences(client: Document) -> str:
+    """What the client makes of hints, what it cost, and what to do."""
+    verdict = client.get("verdict")
+    if verdict is None:
+        errors = counted(client["leader_errors"], "leader error")
+        return (
+            f"met {errors}; what it makes of hints was not judged by the kipctl that recorded it."
         )
-    elif not hints["sent"]:
-        draft = f" that it could read ({hints['draft']:,} in the draft's form)"
-        use = f"is sent no hints{draft if hints['draft'] else ''} with {errors}" + (
-            f": waits {waits}." if met else "."
+    said = [verdict["sentence"]]
+    if took := client["records_took_ms"]:
+        times = (f"{took[name]:,.1f} ms" for name in ("p50", "p99", "max"))
+        said.append("Its records took p50 {}, p99 {}, at most {}.".format(*times))
+    if times := client["requests"]["acks_0"]:
+        said.append(f"{counted(times, 'request')} had acks=0: no answer can refuse them.")
+    if lost := client["moves"]["given_up"]:
+        said.append(f"What it was refused it did not send again in {counted(lost, 'case')}.")
+    unexplained = client["metadata_rpcs"]["by_cause"].get("unexplained", 0)
+    if unexplained >= _MANY_UNEXPLAINED:
+        same = client["metadata_rpcs"]["answered_the_same"]
+        said.append(
+            f"It asked for Metadata {unexplained:,} times without a cause that is seen,"
+            f" {same:,} times for what it had just been told."
         )
-    elif met and went_there and p50_ms < _AT_ONCE_MS:
-        use = f"follows hints: waits {waits}."
-    elif had_hints and p50_ms >= _AT_ONCE_MS and (went_there or met >= MIN_MOVES):
-        use = (
-            f"gets hints, but waits: {waits} (its backoff, Metadata, or batches ahead in its own"
-            " queue)."
-            " What to set: kipctl explain clients-ready-for-kip-951"
-        )
-    else:
-        use = (
-            f"gets hints with {errors}{f' ({of_hints})' if of_hints else ''}; whether it follows"
-            f" them cannot be told.{f' It waits {waits}.' if met else ''} Run again with"
-            " --drop-hints, on a machine with nothing else to do: a wait as long as this one means"
-            " no gain."
-        )
-    software = _software(client)
-    return f"{client['client_id'] or '-'}{f' ({software})' if software else ''} {use}"
+    return " ".join(filter(None, (*said, verdict["advice"])))
 
 
 def tap_tables(document: Document) -> tuple[Table, ...]:
@@ -147,6 +127,8 @@ def clients_table(document: Document) -> Table:
             "moved leaders": "moves.met",
             Column("wait p50 ms", 1): partial(_wait, "p50"),
             Column("at most ms", 1, detail=True): partial(_wait, "max"),
+            Column("records p50 ms", 1, detail=True): partial(_took, "p50"),
+            Column("records p99 ms", 1, detail=True): partial(_took, "p99"),
             Column("Metadata", detail=True): "metadata_rpcs.total",
             "other errors": _other_errors,
         },
@@ -161,7 +143,8 @@ def _counting(clients: Sequence[Document]) -> Iterator[str]:
         yield (
             "Leader errors and hints are counted by partition of an answer, followed and ignored by"
             " attempt of a batch or fetch, redirects by batch or fetch that got through after such"
-            " errors, moved leaders by partition and leader epoch."
+            " errors, moved leaders by partition and leader epoch; a wait is from the first refusal"
+            " of a partition until the client asked a broker that led it."
         )
     if any(client["connections"]["lost"] for client in clients):
         yield "A consumer that ends closes connections with a Fetch under way: that is no error."
@@ -170,6 +153,11 @@ def _counting(clients: Sequence[Document]) -> Iterator[str]:
 def _wait(name: str, client: Document) -> Cell:
     ms: float = client["moves"]["wait_ms"][name]
     return ms if client["moves"]["met"] else None
+
+
+def _took(name: str, client: Document) -> Cell:
+    took = client.get("records_took_ms")
+    return took[name] if took else None
 
 
 def _software(client: Document) -> str:
@@ -209,9 +197,14 @@ def _metadata_table(document: Document) -> Table:
             "client id": lambda client: client["client_id"] or "-",
             **{
                 cause.replace("_", " "): partial(times, cause)
-                for cause in CAUSES
+                for cause in _CAUSES
                 if any(times(cause, client) for client in clients)
             },
+            **(
+                {"just told": lambda one: one["metadata_rpcs"].get("answered_the_same", 0)}
+                if any(times("unexplained", client) for client in clients)
+                else {}
+            ),
         },
         name="metadata",
     )

@@ -18,11 +18,11 @@ from kipctl.errors import (
     TimedOutError,
     UnreachableError,
 )
+from kipctl.machine import busy_share, cpu_times
 from kipctl.probe.run import AnyOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import Performed, Performer, describe
 from kipctl.runs.live import RunProgress
-from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.start import Probe
 from kipctl.signals import Cut

@@ -10,6 +10,7 @@ from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import record_count
 from kipctl.errors import RefusedError, UsageError
+from kipctl.machine import busy_share, cpu_times
 from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.live_totals import ProducerTotals
 from kipctl.measure.moves import moves_sentence
@@ -39,7 +40,6 @@ from kipctl.runs.execute import (
     execute,
 )
 from kipctl.runs.live import Screen
-from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.runs.record import Recorder, recording, snapshot_after

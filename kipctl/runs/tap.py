@@ -1,14 +1,17 @@
 """`kipctl tap`: a tap for as long as somebody wants it, what its clients did, and the record."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kipctl.child_process import ChildDiedError
+from kipctl.client_behaviour.behaviour import Doubt, advice, in_words, judge
+from kipctl.client_behaviour.software import Software
 from kipctl.errors import UsageError
+from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.runs.record import describe, recording, rows_folder
@@ -125,6 +128,11 @@ def described(
         "cluster_id": outcome.cluster_id or None,
         "seconds": round(seconds, 3),
         "conditions": conditions,
+        "doubts": _doubts(outcome),
+        "machine": {
+            "busy_percent": None if outcome.busy is None else round(100 * outcome.busy, 1),
+            "tap_late_ms": outcome.late_us / 1000,
+        },
         "listeners": [{"broker": broker, "port": port} for broker, port in outcome.ports.items()],
         "clients": [
             client_document(seen, rate_s, before.get(seen.identity, 0))
@@ -138,6 +146,20 @@ def described(
     }
 
 
+def _doubts(outcome: TapOutcome) -> list[str]:
+    """What spoils what was seen, each in a sentence."""
+    found = {doubt for client in outcome.clients for doubt in client.seen.doubts}
+    busy = max(outcome.busy or 0.0, outcome.most_busy if Doubt.BUSY in found else 0.0)
+    said = list(doubts(Observed(measured_p99_ms=0.0, busy=busy)))
+    if Doubt.TAP in found:
+        said.append(
+            f"The tap itself went on up to {outcome.late_us / 1000:.1f} ms late (p99) and more: use"
+            " a machine that has less to do. More: kipctl explain client-late"
+        )
+    met = {client.identity.client_id or "-": [client.moves] for client in outcome.clients}
+    return said + few_moves_doubts({name: moves for name, moves in met.items() if moves[0]})
+
+
 def sorted_clients(outcome: TapOutcome) -> list[ClientSeen]:
     """The clients by name."""
     return sorted(outcome.clients, key=lambda seen: seen.identity)
@@ -145,18 +167,22 @@ def sorted_clients(outcome: TapOutcome) -> list[ClientSeen]:
 
 def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[str, Any]:
     """One client; its requests without the first `before` came within so many seconds."""
-    counts, identity = seen.counts, seen.identity
+    counts, identity, what, waits = seen.counts, seen.identity, seen.seen, seen.seen.waits
     requests = counts.requests.total()
+    batches, *took_us = seen.took_us
     return {
         "client_id": identity.client_id,
+        "host": identity.host,
         "software_name": identity.software_name or None,
         "software_version": identity.software_version or None,
+        "verdict": _verdict(seen),
         "connections": {"open": seen.connections, "made": counts.connections}
         | {"lost": counts.lost, "reset": counts.resets},
         "requests": {
             "total": requests,
             "per_second": round((requests - before) / seconds, 1) if seconds else 0.0,
             "not_decoded": counts.not_decoded,
+            "acks_0": counts.acks_0,
             "by_api": {
                 api_name(key): count for key, count in counts.requests.most_common() if count
             },
@@ -175,16 +201,37 @@ def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[s
             for decision, count in counts.decisions.most_common()
         },
         "moves": {
-            "met": counts.moves,
-            "wait_ms": {
-                name: wait_us / 1000
-                for name, wait_us in zip(("p50", "p99", "max"), seen.waits_us, strict=True)
-            },
+            "met": seen.moves,
+            "given_up": seen.given_up,
+            "loops": what.loops,
+            "by_outcome": {str(outcome): n for outcome, n in what.outcomes.items() if n},
+            "hint_faults": {str(fault): n for fault, n in what.faults.items() if n},
+            "wait_ms": _milliseconds((waits.p50_us, waits.p99_us, waits.max_us)),
         },
+        "records_took_ms": _milliseconds(took_us) if batches else None,
         "metadata_rpcs": {
             "total": counts.requests[int(ApiKey.METADATA)],
             "by_cause": dict(counts.metadata.most_common()),
+            "answered_the_same": counts.same_again,
         },
+    }
+
+
+def _milliseconds(times_us: Sequence[int]) -> dict[str, float]:
+    return {name: us / 1000 for name, us in zip(("p50", "p99", "max"), times_us, strict=True)}
+
+
+def _verdict(seen: ClientSeen) -> dict[str, Any]:
+    """What the client makes of hints, in words too."""
+    software = Software(seen.identity.software_name, seen.identity.software_version)
+    verdict = judge(seen.seen, software)
+    return {
+        "behaviour": str(verdict.behaviour),
+        "fault": verdict.fault and str(verdict.fault),
+        "why": verdict.why or None,
+        "doubts": [str(doubt) for doubt in seen.seen.doubts],
+        "sentence": in_words(verdict, seen.seen),
+        "advice": advice(verdict, software) or None,
     }
 
 

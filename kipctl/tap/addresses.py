@@ -18,6 +18,7 @@ class Addresses:
     listen: Callable[[Address], int]
     _ports: dict[Address, int] = field(default_factory=dict)
     _ids: dict[Address, int] = field(default_factory=dict)
+    _places: dict[int, str] = field(default_factory=dict)
     racks: dict[int, str] = field(default_factory=dict)
 
     def port_for(self, broker: Address) -> int:
@@ -27,12 +28,22 @@ class Addresses:
             port = self._ports[broker] = self.listen(broker)
         return port
 
-    def learn(self, brokers: Iterable[tuple[int, str, int, str | None]]) -> None:
-        """Learn ids and racks of brokers, as Metadata gives them: (id, host, port, rack)."""
+    def learn(self, brokers: Iterable[tuple[int, str, int, str | None]], is_metadata: bool) -> None:
+        """Learn ids and racks of brokers: (id, host, port, rack). What Metadata says of an address
+        counts more than what a hint says."""
         for broker, host, port, rack in brokers:
-            self._ids[Address(host, port)] = broker
+            address = Address(host, port)
+            if is_metadata:
+                self._places[broker] = host_port(host, port)
+            elif address in self._ids:
+                continue
+            self._ids[address] = broker
             if rack:
                 self.racks[broker] = rack
+
+    def place(self, broker: int) -> str:
+        """Where Metadata says that it is, as host:port; "" if it did not."""
+        return self._places.get(broker, "")
 
     @property
     def ports(self) -> dict[str, int]:

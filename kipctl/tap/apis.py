@@ -9,17 +9,18 @@ from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.protocol.fetch_frames import read_fetch
+from kipctl.protocol.leader_hints import NO_HINT, leader_named
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import NodeEndpoint
 from kipctl.protocol.produce_frames import read_success
 from kipctl.tap.batches import Batch
-from kipctl.tap.clients import Client, MetadataAnswer
-from kipctl.tap.fetches import Session, refusal_of
+from kipctl.tap.clients import Client, Leader, MetadataAnswer
+from kipctl.tap.episodes import About, Way
+from kipctl.tap.fetches import NamedPartition, Session, refusal_of
 from kipctl.tap.leaders import PartitionId
-from kipctl.tap.metadata_causes import cause_of
 from kipctl.tap.observer import Observer
-from kipctl.tap.produce_requests import Answered, Refusal, answered, read_acks, read_produce
+from kipctl.tap.produce_requests import Refusal, answered, read_acks, read_produce
 from kipctl.tap.rewrite import (
     read_answer,
     read_request,
@@ -27,8 +28,10 @@ from kipctl.tap.rewrite import (
     with_body,
     without_hints,
 )
+from kipctl.trace.codes import MetadataCause
 
 PRODUCE, FETCH, METADATA = (int(key) for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA))
+SHARE = SHARE_FETCH, SHARE_ACKNOWLEDGE = int(ApiKey.SHARE_FETCH), int(ApiKey.SHARE_ACKNOWLEDGE)
 _NO_CAUSE = -1
 Followed = tuple[str | bytes, dict[tuple[str | bytes, int], Batch]]
 """A request's topic (the first, if it has several), and its batches."""
@@ -56,10 +59,11 @@ class Flight:
 
 @dataclass(slots=True)
 class Route:
-    """Where a connection leads. `address` is the broker's, `host` what clients know the tap by, and
-    to the tap's ports so much is added in what they are told."""
+    """Where a connection of that number leads. `address` is the broker's, `host` what clients know
+    the tap by, and to the tap's ports so much is added in what they are told."""
 
     observer: Observer
+    number: int
     address: Address
     host: str
     connected_us: int
@@ -70,9 +74,17 @@ class Route:
         """The broker's id, -1 if it is not known."""
         return self.observer.addresses.broker_at(self.address)
 
-    def named(self, brokers: Iterable[MetadataResponseBroker | NodeEndpoint]) -> None:
+    @property
+    def way(self) -> Way:
+        """Which broker is asked, and over which connection."""
+        return Way(self.broker, self.number)
+
+    def named(
+        self, brokers: Iterable[MetadataResponseBroker | NodeEndpoint], is_metadata: bool = False
+    ) -> None:
         """An answer says where these are."""
-        self.observer.addresses.learn((at.node_id, at.host, at.port, at.rack) for at in brokers)
+        found = ((at.node_id, at.host, at.port, at.rack) for at in brokers)
+        self.observer.addresses.learn(found, is_metadata)
 
     def translate(self, host: str, port: int) -> Address:
         """The tap's own address that stands for this one."""
@@ -84,14 +96,15 @@ class Route:
         changed = translated(body, self.translate)
         return with_body(flight.api_key, flight.version, frame, changed)
 
-    def leader_error(
-        self, client: Client, topic: str | bytes, number: int, refusal: Refusal, now_us: int
-    ) -> None:
-        """A partition's leader is another: learn from it what the tap needs to know."""
-        observer = self.observer
-        partition = PartitionId(observer.leaders.topic(topic), number)
+    def leader_error(self, flight: Flight, about: About, refusal: Refusal, now_us: int) -> Refusal:
+        """A partition's leader is another: learn from it what the tap needs to know.
+
+        Returns what the client gets to see of it, with what that is to it.
+        """
+        observer, client, partition = self.observer, flight.client, about.partition
         client.leader_error = True
         client.counts.leader_errors += 1
+        known = client.leader_shown(partition)
         if refusal.hint_leader >= 0:
             if refusal.is_draft:
                 client.counts.draft_hints += 1
@@ -99,8 +112,28 @@ class Route:
                 client.counts.hints += 1
                 observer.leaders.learn(partition, refusal.hint_leader, refusal.hint_epoch)
             client.counts.dropped_hints += observer.spec.drop_hints
+        if observer.spec.drop_hints:
+            refusal = Refusal(refusal.error, refusal.base_offset)
+        if refusal.has_hint:
+            hint = Leader(refusal.hint_leader, refusal.hint_epoch)
+            place = observer.addresses.place(hint.broker)
+            is_placed = refusal.address and (not place or place == refusal.address)
+            fault = client.fault_of_hint(
+                partition, self.broker, hint, None if refusal.address is None else bool(is_placed)
+            )
+            refusal = refusal._replace(fault=fault, is_news=hint != known)
+            client.hinted(partition, hint)
+        seen_us = now_us + observer.delays.get(flight.api_key, 0)
+        client.episodes.refused(
+            about, self.way, flight.sent_us, seen_us, refusal.hint, known.broker
+        )
         if observer.stale:
             observer.stale.refused(partition, self.broker, now_us)
+        return refusal
+
+    def about(self, api: int, topic: str | bytes, number: int, producer: int = -1) -> About:
+        """What a request is about."""
+        return About(api, PartitionId(self.observer.leaders.topic(topic), number), producer)
 
 
 class Api(ABC):
@@ -131,11 +164,14 @@ class ProduceApi(Api):
 
     def request(self, flight: Flight, frame: bytes) -> None:
         """Where nothing is recorded a request is read only when something went wrong."""
-        if self._observer.directory or flight.client.waiting:
+        client = flight.client
+        is_looked_at = client.is_looked_at or flight.sent_us < client.episodes.look_until_us
+        if is_looked_at or self._observer.directory:
             acks, flight.subject = self._followed(flight, frame)
         else:
             acks, flight.subject = read_acks(frame, flight.version), frame
         if acks == 0:
+            client.counts.acks_0 += 1
             if not isinstance(flight.subject, bytes):
                 for batch in flight.subject[1].values():
                     self._observer.batches.acknowledged(batch, -1, flight.sent_us)
@@ -144,54 +180,59 @@ class ProduceApi(Api):
     def _followed(self, flight: Flight, frame: bytes) -> tuple[int, Followed]:
         """A Produce request's acks, and its batches."""
         acks, sent = read_produce(frame, flight.version)
+        route, client = self._route, flight.client
         batches = self._observer.batches.sent(
-            flight.client, sent, self._route.broker, flight.sent_us, self._route.connected_us
+            client, sent, route.broker, flight.sent_us, route.connected_us
         )
+        if acks and (client.is_looked_at or flight.sent_us < client.episodes.look_until_us):
+            for batch in batches.values():
+                client.episodes.sent(_about(batch), route.way, flight.sent_us)
         return acks, (sent[0].topic if sent else "", batches)
 
     def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
         """See `Api`."""
         success = read_success(flight.version, memoryview(frame)[4:])
+        client = flight.client
         if isinstance(flight.subject, bytes):
-            if success is not None:
+            if success is not None and not client.episodes.open:
+                client.took.add(now_us - flight.sent_us)
                 return frame
             _, flight.subject = self._followed(flight, flight.subject)
         topic, batches = flight.subject
         if success is not None:
             for partition, base_offset in success:
                 if batch := batches.get((topic, partition)):
-                    self._observer.batches.acknowledged(batch, base_offset, now_us)
+                    self._acknowledged(flight, batch, base_offset, now_us)
             return frame
         body = read_answer(PRODUCE, flight.version, frame)
-        client = flight.client
+        self._route.named(body.node_endpoints)
         for one in answered(body, flight.version):
-            if one.refusal:
-                client.counts.produce_errors[one.refusal.error] += 1
-                if one.refusal.error in LEADER_ERRORS:
-                    self._route.leader_error(client, one.topic, one.partition, one.refusal, now_us)
-            if batch := batches.get((one.topic, one.partition)):
-                self._settle(batch, one, now_us)
+            batch, refusal = batches.get((one.topic, one.partition)), one.refusal
+            if refusal is None:
+                if batch:
+                    self._acknowledged(flight, batch, one.base_offset, now_us)
+                continue
+            client.counts.produce_errors[refusal.error] += 1
+            if refusal.error in LEADER_ERRORS:
+                about = self._route.about(PRODUCE, one.topic, one.partition)
+                about = _about(batch) if batch else about
+                refusal = self._route.leader_error(flight, about, refusal, now_us)
+            if batch:
+                self._observer.batches.refused(batch, refusal, now_us)
         changed = body
         if self._observer.spec.drop_hints:
             changed = without_hints(body)
-        self._route.named(body.node_endpoints)
         if body.node_endpoints or body.unknown_tags:
             changed = translated(changed, self._route.translate)
         if changed is body:
             return frame
         return with_body(PRODUCE, flight.version, frame, changed)
 
-    def _settle(self, batch: Batch, one: Answered, now_us: int) -> None:
-        if one.refusal is None:
-            self._observer.batches.acknowledged(batch, one.base_offset, now_us)
-        else:
-            self._observer.batches.refused(batch, self._as_passed(one.refusal), now_us)
-
-    def _as_passed(self, refusal: Refusal) -> Refusal:
-        """What the client gets to see of it."""
-        if self._observer.spec.drop_hints:
-            return Refusal(refusal.error, refusal.base_offset)
-        return refusal
+    def _acknowledged(self, flight: Flight, batch: Batch, base_offset: int, now_us: int) -> None:
+        self._observer.batches.acknowledged(batch, base_offset, now_us)
+        if flight.client.episodes.open:
+            about, way = _about(batch), self._route.way
+            flight.client.episodes.accepted(about, way, flight.sent_us, now_us)
 
     def lost(self, flight: Flight, now_us: int) -> None:
         """See `Api`."""
@@ -202,6 +243,10 @@ class ProduceApi(Api):
                 return
         for batch in flight.subject[1].values():
             self._observer.batches.lost(batch, now_us)
+
+
+def _about(batch: Batch) -> About:
+    return About(PRODUCE, batch.partition, batch.sent.producer_id)
 
 
 class FetchApi(Api):
@@ -215,28 +260,45 @@ class FetchApi(Api):
         """See `Api`."""
         body = read_request(FETCH, flight.version, frame)
         named = self._session.apply(body, flight.version)
-        flight.subject = self._observer.fetches.sent(
-            flight.client, named, self._route.broker, flight.sent_us, self._route.connected_us
+        route, episodes = self._route, flight.client.episodes
+        again = self._observer.fetches.sent(
+            flight.client, named, route.broker, flight.sent_us, route.connected_us
         )
+        asked = [route.about(FETCH, *one) for one in named] if episodes.open else []
+        for about in asked:
+            episodes.sent(about, route.way, flight.sent_us)
+        flight.subject = again, asked
 
     def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
         """See `Api`."""
         body = read_fetch(flight.version, memoryview(frame)[4:])
+        route, episodes = self._route, flight.client.episodes
+        again, asked = flight.subject
+        route.named(body.node_endpoints)
+        refusals: dict[NamedPartition, Refusal] = {}
+        if episodes.open and not body.error_code:
+            in_error = {route.about(FETCH, *one[:2]) for one in body.partitions if one.error_code}
+            answered_now = (route.about(FETCH, *one[:2]) for one in body.partitions)
+            for about in dict.fromkeys((*asked, *answered_now)):
+                if about not in in_error:
+                    episodes.accepted(about, route.way, flight.sent_us, now_us)
         for one in body.partitions:
-            if one.error_code in LEADER_ERRORS:
+            if one.error_code:
                 refusal = refusal_of(one, body, flight.version)
-                self._route.leader_error(flight.client, one.topic, one.partition, refusal, now_us)
+                if one.error_code in LEADER_ERRORS:
+                    about = route.about(FETCH, one.topic, one.partition)
+                    refusal = route.leader_error(flight, about, refusal, now_us)
+                refusals[one.topic, one.partition] = refusal
         self._observer.fetches.answered(
             flight.client,
             self._session,
             body,
-            flight.version,
-            self._route.broker,
+            refusals,
+            route.broker,
             flight.sent_us,
             now_us,
-            flight.subject,
+            again,
         )
-        self._route.named(body.node_endpoints)
         drop = self._observer.spec.drop_hints and any(one.leader for one in body.partitions)
         if not (drop or body.node_endpoints or body.unknown_tags):
             return frame
@@ -247,8 +309,63 @@ class FetchApi(Api):
 
     def lost(self, flight: Flight, now_us: int) -> None:
         """See `Api`."""
-        if flight.subject:
-            self._observer.fetches.lost(flight.client, flight.subject, self._route.broker, now_us)
+        if flight.subject and flight.subject[0]:
+            again, broker = flight.subject[0], self._route.broker
+            self._observer.fetches.lost(flight.client, again, broker, now_us)
+
+
+class ShareApi(Api):
+    """What members of share groups read and acknowledge: which partitions were refused."""
+
+    def request(self, flight: Flight, frame: bytes) -> None:
+        """See `Api`."""
+        flight.subject = ()
+        if flight.client.episodes.open:
+            body = read_request(flight.api_key, flight.version, frame)
+            flight.subject = [
+                self._route.about(flight.api_key, topic.topic_id.bytes, one.partition_index)
+                for topic in body.topics
+                for one in topic.partitions
+            ]
+            for about in flight.subject:
+                flight.client.episodes.sent(about, self._route.way, flight.sent_us)
+
+    def answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
+        """See `Api`."""
+        body = read_answer(flight.api_key, flight.version, frame)
+        route, client = self._route, flight.client
+        route.named(body.node_endpoints)
+        is_over = set() if body.error_code else set(flight.subject)
+        for topic in body.responses:
+            for one in topic.partitions:
+                # A broker that does not lead takes no acknowledgement, either.
+                error = one.error_code or getattr(one, "acknowledge_error_code", 0)
+                about = route.about(flight.api_key, topic.topic_id.bytes, one.partition_index)
+                is_over.discard(about)
+                if not error:
+                    client.episodes.accepted(about, route.way, flight.sent_us, now_us)
+                    continue
+                client.counts.fetch_errors[error] += 1
+                if error in LEADER_ERRORS:
+                    # Without endpoint it may be the default, which is node 0 in epoch 0.
+                    hint = leader_named(*_leader(one), body.node_endpoints)
+                    refusal = Refusal.hinting(error, -1, hint if hint.endpoint else NO_HINT)
+                    route.leader_error(flight, about, refusal, now_us)
+        for about in is_over:
+            client.episodes.accepted(about, route.way, flight.sent_us, now_us)
+        changed = without_hints(body) if self._observer.spec.drop_hints else body
+        if not body.node_endpoints and changed == body:
+            return frame
+        return with_body(
+            flight.api_key, flight.version, frame, translated(changed, route.translate)
+        )
+
+    def lost(self, flight: Flight, now_us: int) -> None:
+        """See `Api`."""
+
+
+def _leader(partition: Any) -> tuple[int, int]:
+    return partition.current_leader.leader_id, partition.current_leader.leader_epoch
 
 
 class MetadataApi(Api):
@@ -261,9 +378,8 @@ class MetadataApi(Api):
         asked: list[str] | None = None
         if body.topics is not None and (body.topics or flight.version > 0):
             asked = [leaders.topic(topic.name or topic.topic_id.bytes) for topic in body.topics]
-        is_first, client.has_requested_metadata = not client.has_requested_metadata, True
-        cause = cause_of(
-            asked, is_first, client.known_topics, client.leader_error, client.had_error
+        cause = client.metadata.cause(
+            asked, client.topics, client.leader_error, client.had_error, flight.sent_us
         )
         client.leader_error = client.had_error = False
         client.counts.metadata[cause.name.lower()] += 1
@@ -274,13 +390,15 @@ class MetadataApi(Api):
         """See `Api`."""
         observer, client = self._observer, flight.client
         body: MetadataResponse = read_answer(METADATA, flight.version, frame)
-        self._route.named(body.brokers)
+        self._route.named(body.brokers, is_metadata=True)
         observer.cluster_id = body.cluster_id or observer.cluster_id
-        observer.leaders.apply_metadata(body)
+        are_other = observer.leaders.apply_metadata(body)
         if observer.stale:
             body = observer.stale.with_stale_leaders(body, now_us)
         client.had_error |= any(topic.error_code for topic in body.topics)
-        client.known_topics.update(topic.name for topic in body.topics if topic.name)
+        seen_us = now_us + observer.delays.get(METADATA, 0)
+        is_same = client.shown(body, observer.shown, are_other, seen_us)
+        client.counts.same_again += is_same and flight.cause == MetadataCause.UNEXPLAINED
         if flight.topics < 0:
             flight.topics = len(body.topics)
         if client.waiting:
@@ -289,7 +407,6 @@ class MetadataApi(Api):
                 for topic in body.topics
                 for one in topic.partitions
             }
-            seen_us = now_us + observer.delays.get(METADATA, 0)
             client.answers.append(MetadataAnswer(flight.sent_us, seen_us, shown))
         return self._route.translated(flight, frame, body)
 

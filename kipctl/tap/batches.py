@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
+from kipctl.protocol.error_codes import ErrorCode
 from kipctl.tap.clients import Client
 from kipctl.tap.leaders import Leaders, PartitionId
 from kipctl.tap.produce_requests import Refusal, SentBatch
@@ -105,20 +105,15 @@ class Batches:
         client = batch.client
         failed = failed_attempt(
             batch.attempts,
-            client,
-            batch.partition,
             batch.broker,
             batch.epoch,
             batch.generation,
-            self._leaders,
             refusal,
             batch.last_sent_us,
             now_us,
             self._recorder.endpoints.texts,
         )
         batch.failures.append(failed)
-        if refusal.error in LEADER_ERRORS and refusal.hint_epoch >= 0 and not refusal.is_draft:
-            client.hinted[batch.partition] = refusal.hint_epoch
         if refusal.error not in _RETRIABLE and refusal.error != (
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         ):
@@ -225,6 +220,8 @@ class Batches:
 
     def _write(self, batch: Batch, error: int, base_offset: int, now_us: int) -> None:
         recorder, sent = self._recorder, batch.sent
+        if not error:
+            batch.client.took.add(now_us - batch.intended_us)
         client = batch.client.number[0]
         topic = recorder.topics.number(batch.partition.topic)
         recorder.batch(
@@ -249,7 +246,7 @@ class Batches:
         if not batch.failures:
             return
         shares = phases(batch.failures, batch.intended_us, batch.last_sent_us, now_us)
-        settled(batch.client, batch.partition, batch.failures, shares)
+        settled(batch.client, batch.failures)
         for failed, share in zip(batch.failures, shares, strict=True):
             recorder.redirect(
                 (

@@ -5,20 +5,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kipctl.tap.leaders import PartitionId
+from kipctl.client_behaviour.behaviour import Seen
+from kipctl.client_behaviour.episode import HintFault
+from kipctl.protocol.metadata import MetadataResponse
+from kipctl.tap.episodes import Episodes
+from kipctl.tap.leaders import UNKNOWN, PartitionId
+from kipctl.tap.metadata_causes import MetadataRequests
+from kipctl.tap.times import Times
 
 _REMEMBERED_ANSWERS = 32
-_REMEMBERED_WAITS = 250
-"""A summary of them is made once a second, for every client."""
 _FORGOTTEN_US = 300_000_000
+_GONE_US = 10_000_000
+"""Without a connection for so long it tries no more what it was refused."""
 
 
 class Identity(NamedTuple):
-    """What a client says of itself; the software is "" where it does not say (before KIP-511)."""
+    """What a client says of itself; the software is "" where it does not say (before KIP-511).
+
+    `host` is where it connects from: there may be others of its name.
+    """
 
     client_id: str
     software_name: str
     software_version: str
+    host: str = ""
+
+
+class Leader(NamedTuple):
+    """As a client was shown it; -1 for what it was not."""
+
+    broker: int = UNKNOWN
+    epoch: int = UNKNOWN
 
 
 class MetadataAnswer(NamedTuple):
@@ -27,6 +44,11 @@ class MetadataAnswer(NamedTuple):
     sent_us: int
     answered_us: int
     leaders: Mapping[PartitionId, int]
+
+
+_NOBODY = Leader()
+Shown = Mapping[int, Leader]
+"""A topic's leaders by partition. Clients that were shown the same have the same one."""
 
 
 @dataclass(slots=True)
@@ -40,11 +62,14 @@ class Counts:
     """Connections that the tap has reset (`--reset`)."""
     requests: Counter[int] = field(default_factory=Counter)
     """By API key."""
+    acks_0: int = 0
+    """Produce requests that want no answer: none refuses them."""
     not_decoded: int = 0
     """Requests of APIs or versions that kipctl does not know, of those that it would read."""
     produce_errors: Counter[int] = field(default_factory=Counter)
     """Partitions answered with an error, by its code."""
     fetch_errors: Counter[int] = field(default_factory=Counter)
+    """Those of share groups too."""
     leader_errors: int = 0
     """Of both, those that say that the leader is another."""
     hints: int = 0
@@ -56,25 +81,32 @@ class Counts:
     """Batches and fetches that were sent again after a leader error, and then succeeded."""
     metadata: Counter[str] = field(default_factory=Counter)
     """Metadata requests by cause."""
+    same_again: int = 0
+    """Of those that nothing explains, answered as the request before them was."""
     decisions: Counter[int] = field(default_factory=Counter)
     """Answers that the leader is another, by what became of the hint (`Decision`)."""
-    moves: int = 0
-    """Moved leaders that batches and fetches of the client met, and found."""
 
 
 class Client:
     """One client: all connections with the same identity."""
 
-    def __init__(self, identity: Identity, number: tuple[int, int, int]) -> None:
+    def __init__(
+        self, identity: Identity, number: tuple[int, int, int], episodes: Episodes
+    ) -> None:
         self.identity = identity
         self.number = number
         """Its id, software and version, as the rows have them."""
+        self.names_none = False
+        """It asked for ApiVersions, and did not name its software: nor do its other connections."""
         self.counts = Counts()
         self.open_connections = 0
-        self.has_requested_metadata = False
-        """For Metadata."""
-        self.known_topics: set[str] = set()
-        """Topics that Metadata has shown it."""
+        self.metadata = MetadataRequests()
+        self.nodes: frozenset[int] = frozenset()
+        """That the last Metadata has shown it."""
+        self.topics: dict[str, Shown] = {}
+        """That Metadata has shown it."""
+        self.newer: dict[PartitionId, Leader] = {}
+        """What it was shown by hints, or by Metadata before the last one, of newer epochs."""
         self.leader_error = False
         """It got one since its last Metadata request."""
         self.had_error = False
@@ -82,40 +114,108 @@ class Client:
         """Batches and fetches that met an error, and have not been sent again."""
         self.answers: deque[MetadataAnswer] = deque(maxlen=_REMEMBERED_ANSWERS)
         """Metadata answers while something was waiting."""
-        self.hinted: dict[PartitionId, int] = {}
-        """The newest leader epoch that a hint has told it."""
-        self._waits: dict[tuple[PartitionId, int, int], int] = {}
-        """Of the leaders met last, by partition, generation and epoch, in microseconds."""
+        self.episodes = episodes
+        self.took = Times()
+        """From the creation of its batches to their answers; from their first request where they
+        were not read."""
         self._disconnected_us = 0
         """Since when it has had no connection; 0 while it has."""
 
-    def met(self, partition: PartitionId, generation: int, epoch: int, wait_us: int) -> None:
-        """It met a leader that had moved, and took so long itself before it sent to the new one.
+    def leader_shown(self, partition: PartitionId) -> Leader:
+        """The leader of the newest epoch that it was shown, by Metadata or by hints."""
+        shown = self.topics.get(partition.topic, {}).get(partition.partition, _NOBODY)
+        newer = self.newer.get(partition, _NOBODY)
+        return newer if newer.epoch > shown.epoch else shown
 
-        The epoch is of the topic's generation (`Leaders.generation`). Of several batches that met
-        it the longest counts.
+    def fault_of_hint(
+        self, partition: PartitionId, refuser: int, hint: Leader, is_placed: bool | None
+    ) -> HintFault | None:
+        """Why that hint is of no use to it; `is_placed` says whether it comes with an endpoint
+        (None: with none) that is the leader's, as far as is known."""
+        known = self.leader_shown(partition)
+        if hint.broker == refuser:
+            return HintFault.REFUSER
+        if hint.epoch < known.epoch:
+            return HintFault.OLDER
+        if hint.epoch == known.epoch and hint.broker != known.broker:
+            return HintFault.SAME_EPOCH
+        if is_placed is None:
+            return None if hint.broker in self.nodes else HintFault.NO_ENDPOINT
+        return None if is_placed else HintFault.OTHER_ENDPOINT
+
+    def hinted(self, partition: PartitionId, hint: Leader) -> None:
+        """It was shown a leader by a refusal."""
+        if hint.epoch > self.leader_shown(partition).epoch:
+            self.newer[partition] = hint
+
+    def shown(
+        self, body: MetadataResponse, before: dict[str, Shown], is_other: set[str], at_us: int
+    ) -> bool:
+        """It was shown Metadata; whether it was shown just that before.
+
+        `before` is what any client was shown last, by topic; `is_other` are topics that were made
+        anew: what was known of their leaders holds no more.
         """
-        key = partition, generation, epoch
-        self.counts.moves += key not in self._waits
-        self._waits[key] = max(wait_us, self._waits.get(key, 0))
-        if len(self._waits) > _REMEMBERED_WAITS:
-            del self._waits[next(iter(self._waits))]
+        nodes = frozenset(broker.node_id for broker in body.brokers)
+        is_same = nodes == self.nodes
+        self.nodes = nodes
+        for topic in body.topics:
+            if topic.name is None:
+                continue
+            leaders: Shown = {
+                one.partition_index: Leader(one.leader_id, one.leader_epoch)
+                for one in topic.partitions
+            }
+            if before.get(topic.name) == leaders:
+                leaders = before[topic.name]
+            else:
+                before[topic.name] = leaders
+            if self.topics.get(topic.name) != leaders:
+                is_same = False
+                self._replace(topic.name, leaders, topic.name in is_other)
+            for about in self.episodes.open:
+                if about.partition.topic == topic.name:
+                    leader = leaders.get(about.partition.partition, _NOBODY)
+                    self.episodes.metadata(about, leader.broker, at_us)
+        return is_same
+
+    def _replace(self, topic: str, leaders: Shown, is_other: bool) -> None:
+        old = self.topics.get(topic, {})
+        self.topics[topic] = leaders
+        if is_other:
+            for partition in [one for one in self.newer if one.topic == topic]:
+                del self.newer[partition]
+            return
+        for number, known in old.items():
+            if known.epoch > leaders.get(number, _NOBODY).epoch:
+                self.hinted(PartitionId(topic, number), known)
+
+    def seen(self, drops_hints: bool) -> Seen:
+        """What is to be judged of it."""
+        counts = self.counts
+        return self.episodes.seen(
+            leader_errors=counts.leader_errors,
+            hints=0 if drops_hints else counts.hints,
+            draft_hints=counts.draft_hints,
+            dropped_hints=counts.dropped_hints,
+        )
 
     @property
-    def waits_us(self) -> tuple[int, int, int]:
-        """For the leaders met last: the median, p99 and the longest; zeros for none."""
-        waits = sorted(self._waits.values()) or [0]
-        return waits[(len(waits) - 1) // 2], waits[(99 * len(waits) - 1) // 100], waits[-1]
+    def is_looked_at(self) -> bool:
+        """Something of it was refused and is not over, or not for long."""
+        return bool(self.waiting or self.episodes.open)
 
-    def forget_if_gone(self, now_us: int) -> None:
+    def tick(self, now_us: int) -> None:
         """Drop what it knew some minutes after its last connection: it begins anew then."""
         if self.open_connections:
             self._disconnected_us = 0
         elif not self._disconnected_us:
             self._disconnected_us = now_us
-        elif now_us - self._disconnected_us > _FORGOTTEN_US and self.has_requested_metadata:
-            self.has_requested_metadata = False
-            self.known_topics, self.hinted = set(), {}
+        gone_us = now_us - (self._disconnected_us or now_us)
+        self.episodes.tick(now_us, gone_us > _GONE_US)
+        if gone_us > _FORGOTTEN_US and self.metadata.have_begun:
+            self.metadata, self.nodes = MetadataRequests(), frozenset()
+            self.topics, self.newer = {}, {}
             self.answers.clear()
 
     def metadata_named_us(

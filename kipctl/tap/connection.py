@@ -203,6 +203,11 @@ class End(asyncio.Protocol):
         """The address that the other side came to."""
         return str(self._transport.get_extra_info("sockname")[0]) if self._transport else ""
 
+    @property
+    def remote_host(self) -> str:
+        """The address that the other side came from."""
+        return str(self._transport.get_extra_info("peername")[0]) if self._transport else ""
+
     def write(self, data: bytes) -> None:
         if self._transport:
             self._transport.write(data)

@@ -15,12 +15,14 @@ from kipctl.tap.apis import (
     FETCH,
     METADATA,
     PRODUCE,
+    SHARE,
     Api,
     FetchApi,
     Flight,
     MetadataApi,
     ProduceApi,
     Route,
+    ShareApi,
 )
 from kipctl.tap.clients import Client, Identity
 from kipctl.tap.observer import Observer
@@ -57,7 +59,8 @@ class Exchange:
     """Follows a connection. Every method that takes a frame raises MalformedFrame for garbage.
 
     `address` is the broker's, `host` what the client knows the tap by, and to the tap's ports so
-    much is added in what it is told. Times are monotonic microseconds.
+    much is added in what it is told. `client_host` is where it connects from. Times are monotonic
+    microseconds.
     """
 
     def __init__(
@@ -68,18 +71,23 @@ class Exchange:
         host: str,
         now_us: int,
         add_to_ports: int = 0,
+        client_host: str = "",
     ) -> None:
         self._observer = observer
         self._number = number
-        self._route = route = Route(observer, address, host, now_us, add_to_ports)
+        self._client_host = client_host
+        self._route = route = Route(observer, number, address, host, now_us, add_to_ports)
         self._apis: dict[int, Api] = {
             PRODUCE: ProduceApi(route),
             FETCH: FetchApi(route),
             METADATA: MetadataApi(route),
+            **{key: ShareApi(route) for key in SHARE},
         }
         self._flights: deque[Flight] = deque()
         self._answered_us = 0
         self._software = ("", "")
+        self._has_asked = False
+        """For ApiVersions, with which clients name their software."""
         self._client: Client | None = None
         self._client_id_bytes: bytes | None = None
         """The client id as the last request had it, with its length."""
@@ -141,6 +149,7 @@ class Exchange:
         if api_key == PRODUCE:
             flight.subject = ("", {})
             flight.is_answered = read_acks(frame, flight.version) != 0
+            flight.client.counts.acks_0 += not flight.is_answered
 
     def _client_id_changed(self, frame: bytes, end: int) -> None:
         """The client calls itself otherwise than before."""
@@ -148,10 +157,12 @@ class Exchange:
             raise MalformedFrame(f"a client id of {end - 14} bytes in a request of {len(frame)}")
         self._client_id_bytes = frame[12:end]
         name = frame[14:end].decode("utf-8", "replace")
-        self._identified(Identity(name, *self._software))
+        self._identified(name)
 
-    def _identified(self, identity: Identity) -> None:
-        before, self._client = self._client, self._observer.client(identity)
+    def _identified(self, client_id: str) -> None:
+        identity = Identity(client_id, *self._software, self._client_host)
+        before = self._client
+        self._client = self._observer.client(identity, self._has_asked)
         if before is self._client:
             return
         if before is not None:
@@ -162,15 +173,16 @@ class Exchange:
 
     def _api_versions(self, flight: Flight, frame: bytes) -> None:
         body = read_request(_API_VERSIONS, flight.version, frame)
-        if body.client_software_name:
-            self._software = (body.client_software_name, body.client_software_version)
-            assert self._client
-            self._identified(Identity(self._client.identity.client_id, *self._software))
-            assert self._client
-            if flight.client is not self._client:
-                flight.client.counts.requests[_API_VERSIONS] -= 1
-                self._client.counts.requests[_API_VERSIONS] += 1
-                flight.client = self._client
+        if self._has_asked and not body.client_software_name:
+            return  # again, in a version that the broker speaks
+        self._has_asked = True
+        self._software = (body.client_software_name, body.client_software_version)
+        assert self._client
+        self._identified(self._client.identity.client_id)
+        if flight.client is not self._client:
+            flight.client.counts.requests[_API_VERSIONS] -= 1
+            self._client.counts.requests[_API_VERSIONS] += 1
+            flight.client = self._client
 
     def answer(self, frame: bytes, now_us: int) -> Passed:
         """An answer came; returns what the client is to get for it."""

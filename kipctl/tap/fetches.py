@@ -1,5 +1,6 @@
 """Fetches of all clients: what they read, from whom, and which were turned away."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
@@ -118,13 +119,13 @@ class Fetches:
         client: Client,
         session: Session,
         answer: FetchAnswer,
-        version: int,
+        refusals: Mapping[NamedPartition, Refusal],
         broker: int,
         sent_us: int,
         now_us: int,
         again: list[PartitionId],
     ) -> None:
-        """It was answered: rows for what it says, and for what is read again."""
+        """It was answered, with these errors: rows for what it says, and for what is read again."""
         if answer.error_code:  # of the session: nothing was read, and it will be asked anew
             client.counts.fetch_errors[answer.error_code] += 1
             self._refuse_all(client, again, answer.error_code, broker, sent_us, now_us)
@@ -140,7 +141,7 @@ class Fetches:
             is_tried_again = partition in again and fetched.error_code in _RETRIABLE
             if fetched.error_code in LEADER_ERRORS or is_tried_again:
                 turned_away.add(partition)
-                refusal = refusal_of(fetched, answer, version)
+                refusal = refusals[fetched.topic, fetched.partition]
                 self._refused(client, partition, refusal, offset, broker, sent_us, now_us)
         for partition in again:
             if partition not in turned_away:
@@ -198,12 +199,9 @@ class Fetches:
         one.failures.append(
             failed_attempt(
                 len(one.failures) + 1,
-                client,
-                partition,
                 broker,
                 last.to_epoch if last and is_same else known,
                 generation,
-                self._leaders,
                 refusal,
                 one.last_sent_us,
                 now_us,
@@ -212,8 +210,6 @@ class Fetches:
         )
         one.is_sent = False
         client.waiting += 1
-        if refusal.hint_epoch >= 0 and not refusal.is_draft:
-            client.hinted[partition] = refusal.hint_epoch
 
     def _finish(
         self, client: Client, partition: PartitionId, now_us: int, is_read: bool = True
@@ -225,7 +221,7 @@ class Fetches:
         client.waiting -= not one.is_sent
         client.counts.redirects += is_read
         shares = phases(one.failures, one.sent_us, one.last_sent_us, now_us)
-        settled(client, partition, one.failures, shares)
+        settled(client, one.failures)
         topic = self._recorder.topics.number(partition.topic)
         for failed, share in zip(one.failures, shares, strict=True):
             self._recorder.redirect(

@@ -44,28 +44,33 @@ class Leaders:
             return said
         return self._topics.get(said) or str(UUID(bytes=said))
 
-    def apply_metadata(self, answer: MetadataResponse) -> None:
-        """Learn from an answer of the cluster's."""
+    def apply_metadata(self, answer: MetadataResponse) -> set[str]:
+        """Learn from an answer of the cluster's; returns the topics that are others than before."""
+        are_other = set()
         for topic in answer.topics:
             if topic.error_code or topic.name is None:
                 continue
             if topic.topic_id.int:
                 self._topics[topic.topic_id.bytes] = topic.name
-                self._take_id(topic.name, topic.topic_id.bytes)
+                if self._take_id(topic.name, topic.topic_id.bytes):
+                    are_other.add(topic.name)
             for one in topic.partitions:
                 self.learn(
                     PartitionId(topic.name, one.partition_index), one.leader_id, one.leader_epoch
                 )
+        return are_other
 
-    def _take_id(self, name: str, topic_id: bytes) -> None:
+    def _take_id(self, name: str, topic_id: bytes) -> bool:
         """With another id it is another topic of that name, and its epochs start again. Brokers
         that hear late show the old one for a while: the last that is shown counts."""
         generations = self._generations.setdefault(name, {})
         generation = generations.setdefault(topic_id, len(generations))
-        if generation != self._generation.get(name, 0):
+        is_other = generation != self._generation.get(name, 0)
+        if is_other:
             for partition in [one for one in self._known if one.topic == name]:
                 self.leading[self._known.pop(partition).leader] -= 1
         self._generation[name] = generation
+        return is_other
 
     def generation(self, topic: str) -> int:
         """Which of the topics of that name is there, numbered in the order in which their ids came
@@ -73,9 +78,11 @@ class Leaders:
         return self._generation.get(topic, 0)
 
     def learn(self, partition: PartitionId, leader: int, epoch: int) -> None:
-        """A leader of a newer epoch replaces the one that is known."""
+        """A leader of a newer epoch replaces the one that is known; where no epochs are (Metadata
+        before version 7), any other leader does."""
         known = self._known.get(partition, _NOBODY)
-        if leader >= 0 and epoch > known.epoch:
+        is_newer = epoch > known.epoch or (epoch == known.epoch == UNKNOWN != leader)
+        if leader >= 0 and is_newer and (leader, epoch) != known[:2]:
             self.leading[leader] += 1
             self.leading[known.leader] -= known.leader >= 0
             self._known[partition] = _Known(leader, epoch, known.leader, known.epoch)

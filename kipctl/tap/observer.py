@@ -6,12 +6,14 @@ from pathlib import Path
 
 from kipctl.tap.addresses import Addresses
 from kipctl.tap.batches import Batches
-from kipctl.tap.clients import Client, Identity
+from kipctl.tap.clients import Client, Identity, Shown
+from kipctl.tap.episodes import Episodes
 from kipctl.tap.fetches import Fetches
 from kipctl.tap.leaders import Leaders
 from kipctl.tap.recorder import BackgroundWriter, Recorder
 from kipctl.tap.spec import TapSpec
 from kipctl.tap.stale_metadata import StaleLeaders
+from kipctl.tap.watch import Watch
 
 _MOST_CLIENTS = 10_000
 _OTHERS = Identity("(other clients)", "", "")
@@ -41,6 +43,13 @@ class Observer:
     cluster_id: str = ""
     is_ending: bool = False
     """The tap itself closes all connections."""
+    watch: Watch = field(default_factory=Watch)
+    shown: dict[str, Shown] = field(default_factory=dict)
+    """What any client was shown last of each topic."""
+    _of_host: dict[tuple[str, str], Client] = field(default_factory=dict)
+    """The client that came last, by client id and host."""
+    _hosts: dict[str, str] = field(default_factory=dict)
+    """The first host of each client id."""
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(self.directory)
@@ -51,20 +60,44 @@ class Observer:
         self.stale = StaleLeaders(stale_us) if stale_us else None
         self.caps, self.delays = dict(self.spec.caps), dict(self.spec.delays)
 
-    def client(self, identity: Identity) -> Client:
-        """The client of that identity; beyond the first 10,000 those that come are one."""
-        if identity not in self.clients and len(self.clients) >= _MOST_CLIENTS:
-            identity = _OTHERS
+    def client(self, identity: Identity, has_asked: bool = False) -> Client:
+        """The client of that identity; beyond the first 10,000 those that come are one.
+
+        Clients may name their software on one of their connections only. So a connection that has
+        not said anything of it (`has_asked` for ApiVersions) belongs to the client of that id and
+        host that was named last; and one that is named takes along those that were there before.
+        """
+        place = identity.client_id, identity.host
+        last = self._of_host.get(place)
         known = self.clients.get(identity)
+        if not (identity.software_name or has_asked) and last is not None:
+            known = last
+        elif known is None and last is not None and _may_be_renamed(last):
+            known = self.clients[identity] = self.clients.pop(last.identity)
+            known.identity, known.number = identity, self._number(identity)
         if known is None:
-            recorder = self.recorder
-            number = (
-                recorder.clients.number(identity.client_id),
-                recorder.software.number(identity.software_name),
-                recorder.versions.number(identity.software_version),
-            )
-            known = self.clients[identity] = Client(identity, number)
+            if len(self.clients) >= _MOST_CLIENTS:
+                identity = _OTHERS
+            known = self.clients.get(identity)
+            if known is None:
+                episodes = Episodes(self.leaders, self.watch)
+                known = Client(identity, self._number(identity), episodes)
+                self.clients[identity] = known
+        if identity is not _OTHERS:
+            self._of_host[place] = known
+        known.names_none |= has_asked and not identity.software_name
         return known
+
+    def _number(self, identity: Identity) -> tuple[int, int, int]:
+        """How rows name it: a client id that other hosts had before with its host."""
+        name, host = identity.client_id, identity.host
+        recorder = self.recorder
+        is_first = self._hosts.setdefault(name, host) == host
+        return (
+            recorder.clients.number(name if is_first else f"{name} ({host})"),
+            recorder.software.number(identity.software_name),
+            recorder.versions.number(identity.software_version),
+        )
 
     def tick(self, now_us: int) -> str:
         """Have rows written, and forget what is too old to matter; call it often.
@@ -74,7 +107,7 @@ class Observer:
         problem = self.writing.turn()
         self.batches.expire(now_us)
         for client in self.clients.values():
-            client.forget_if_gone(now_us)
+            client.tick(now_us)
         return problem
 
     def close(self) -> None:
@@ -82,3 +115,8 @@ class Observer:
         self.batches.give_up_all()
         self.fetches.give_up_all()
         self.writing.close()
+
+
+def _may_be_renamed(client: Client) -> bool:
+    """Nothing is known of its software yet."""
+    return not client.identity.software_name and not client.names_none

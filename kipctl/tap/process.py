@@ -15,6 +15,7 @@ from pathlib import Path
 import uvloop
 
 from kipctl.child_process import ChildProcess
+from kipctl.client_behaviour.behaviour import Seen
 from kipctl.protocol.address import host_port
 from kipctl.tap.clients import Client, Counts, Identity
 from kipctl.tap.proxy import Tap
@@ -40,8 +41,14 @@ class ClientSeen:
     identity: Identity
     counts: Counts
     connections: int
-    waits_us: tuple[int, int, int] = (0, 0, 0)
-    """For moved leaders that it met: the median, p99 and the longest, of the last ones."""
+    seen: Seen = field(default_factory=Seen)
+    """What is judged; its waits are those of the last 250 moved leaders."""
+    moves: int = 0
+    """Moved leaders that it met and found."""
+    given_up: int = 0
+    """Partitions that it was refused and did not try again, or not with success."""
+    took_us: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Of its batches: how many, p50, p99 and the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,12 @@ class TapOutcome:
     """Why it ended by itself: then it counts what was known of it."""
     leading: Mapping[int, int] = field(default_factory=dict)
     """Partitions by their leader, as far as what passed has shown it."""
+    busy: float | None = None
+    """The share of the machine's CPU time that was used, 0 to 1; None if it is not known."""
+    most_busy: float = 0.0
+    """The largest share in the 5 s before a client was done with a refusal."""
+    late_us: int = 0
+    """How much later than it should have the tap went on (p99)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +119,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
         note(f"A connection failed: {what}.")
 
     tap = Tap(spec, directory, begun.wall_start_us - begun.start_us, note)
+    watch = tap.observer.watch
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(failed)
     over = asyncio.Event()
@@ -119,7 +133,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
             now_us(),
             begun.wall_start_us,
             tap.observer.cluster_id,
-            _seen(clients),
+            _seen(clients, spec),
             tap.observer.addresses.ports,
             tuple(messages),
             dropped,
@@ -129,13 +143,16 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
             leading={
                 broker: count for broker, count in tap.observer.leaders.leading.items() if count
             },
+            busy=watch.busy,
+            most_busy=watch.most_busy,
+            late_us=watch.late.quantile_us(0.99),
         )
 
     async def show() -> None:
         """Clients go on meanwhile: some are pickled at a time, and a thread waits for the pipe."""
         known, clients = [*tap.observer.clients.values()], []
         for first in range(0, len(known), _CLIENTS_AT_ONCE):
-            clients.append(pickle.dumps(_seen(known[first : first + _CLIENTS_AT_ONCE])))
+            clients.append(pickle.dumps(_seen(known[first : first + _CLIENTS_AT_ONCE], spec)))
             await asyncio.sleep(0)
         shown = _Shown(outcome(()), tuple(clients))
         await loop.run_in_executor(None, pipe.send, shown)
@@ -170,9 +187,17 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
     return whole
 
 
-def _seen(clients: Iterable[Client]) -> tuple[ClientSeen, ...]:
+def _seen(clients: Iterable[Client], spec: TapSpec) -> tuple[ClientSeen, ...]:
     return tuple(
-        ClientSeen(client.identity, client.counts, client.open_connections, client.waits_us)
+        ClientSeen(
+            client.identity,
+            client.counts,
+            client.open_connections,
+            client.seen(spec.drop_hints),
+            client.episodes.moves,
+            client.episodes.given_up,
+            client.took.summary,
+        )
         for client in clients
         if client.counts.connections
     )

@@ -4,6 +4,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
+from kipctl.client_behaviour.episode import Hint, HintFault
 from kipctl.protocol.leader_hints import LeaderHint, hint_in_produce
 from kipctl.protocol.primitives import MalformedFrame, Reader
 from kipctl.protocol.produce import PartitionProduceResponse, ProduceResponse
@@ -15,6 +16,7 @@ _INT16 = Struct(">h")
 _BATCH = Struct(">16xbI6xq8xqhii")
 _MAGIC = 2
 _FIRST_TRANSACTIONAL_VERSION = 3
+_FIRST_WITH_LOG_START = 5
 
 
 class SentBatch(NamedTuple):
@@ -175,6 +177,20 @@ class Refusal(NamedTuple):
     hint_epoch: int = -1
     address: str | None = None
     is_draft: bool = False
+    fault: HintFault | None = None
+    """Why the hint is of no use to the client that gets it."""
+    is_news: bool = True
+    """It names another leader than the client was shown."""
+
+    @property
+    def has_hint(self) -> bool:
+        """It names a leader, so that clients read it."""
+        return self.hint_leader >= 0 and self.hint_epoch >= 0 and not self.is_draft
+
+    @property
+    def hint(self) -> Hint | None:
+        """What clients read."""
+        return Hint(self.hint_leader, self.hint_epoch, self.fault) if self.has_hint else None
 
     @classmethod
     def hinting(cls, error: int, base_offset: int, hint: LeaderHint) -> "Refusal":
@@ -208,4 +224,8 @@ def answered(answer: ProduceResponse, version: int) -> list[Answered]:
 
 def _refusal(partition: PartitionProduceResponse, answer: ProduceResponse, version: int) -> Refusal:
     hint = hint_in_produce(partition, answer, version)
-    return Refusal.hinting(partition.error_code, partition.base_offset, hint)
+    # Brokers say where the log began as they appended (ReplicaManager.buildProducePartitionStatus),
+    # and -1 when they did not; others refuse with offset 0 (kfake).
+    is_appended = version < _FIRST_WITH_LOG_START or partition.log_start_offset >= 0
+    base_offset = partition.base_offset if is_appended else -1
+    return Refusal.hinting(partition.error_code, base_offset, hint)

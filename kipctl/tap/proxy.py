@@ -19,6 +19,7 @@ from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
 from kipctl.tap.spec import EVERYWHERE, TapSpec
 from kipctl.tap.tls import accept, handshake
+from kipctl.tap.watch import LOOK_US
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 from kipctl.transport.request import BrokerConnection
@@ -77,6 +78,7 @@ class Tap:
             "127.0.0.1" if host in EVERYWHERE else host, self._listen_for(None)
         )
         self._run(self._flushing())
+        self._run(self._watching())
         if self.spec.resets_per_s:
             self._run(self._resetting())
 
@@ -155,7 +157,8 @@ class Tap:
             host, add = self.spec.advertised or (self.spec.listen_address[0], 0)
             if host in EVERYWHERE:
                 host = connection.client.local_host
-            return Exchange(self.observer, number, at[0], host, now_us(), add)
+            came_from = connection.client.remote_host
+            return Exchange(self.observer, number, at[0], host, now_us(), add, came_from)
 
         async def connect(end: BrokerEnd) -> None:
             at[0] = await self._connect(broker, end)
@@ -211,6 +214,14 @@ class Tap:
             if problem and problem != before:
                 self.message(problem)
             before = problem
+
+    async def _watching(self) -> None:
+        due_us = now_us() + LOOK_US
+        while True:
+            await asyncio.sleep(max(0, due_us - now_us()) / 1e6)
+            now = now_us()
+            self.observer.watch.look(now - due_us)
+            due_us = now + LOOK_US
 
     async def _resetting(self) -> None:
         """Reset connections at random, so many a second over time (a Poisson process)."""

@@ -1,26 +1,25 @@
 """What a client tries again after an error: what the wire shows of why, and where the time went."""
 
-from collections import Counter
 from collections.abc import Sequence
 
+from kipctl.client_behaviour.episode import HintFault
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.tap.clients import Client
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
 from kipctl.tap.produce_requests import Refusal
 from kipctl.trace.codes import Decision
-from kipctl.trace.redirect_phases import FailedAttempt, Phases, Wait, split_wait
+from kipctl.trace.redirect_phases import FailedAttempt, Wait, split_wait
 
 _NOWHERE = -1
+_TO_BE_SEEN = (Decision.FOLLOWED, Decision.KNOWN)
+"""Hints that a client may follow: by where it goes it is seen whether it did."""
 
 
 def failed_attempt(
     attempt: int,
-    client: Client,
-    partition: PartitionId,
     broker: int,
     epoch: int,
     generation: int,
-    leaders: Leaders,
     refusal: Refusal,
     sent_us: int,
     now_us: int,
@@ -31,40 +30,34 @@ def failed_attempt(
     `epoch` is the one in which the broker led as far as was known when it was sent: by the time of
     the answer it may lead again. `generation` is the topic's (`Leaders.generation`) then.
     """
-    decision = Decision.NOT_APPLICABLE
-    if refusal.error in LEADER_ERRORS:
-        decision = _hint_decision(client, partition, refusal, leaders)
+    is_leader_error = refusal.error in LEADER_ERRORS
     failed = FailedAttempt(
         attempt=attempt,
         sent_us=sent_us,
         error_us=now_us,
         error=refusal.error,
-        is_leader_error=refusal.error in LEADER_ERRORS,
+        is_leader_error=is_leader_error,
         broker=broker,
         epoch=epoch,
         base_offset=refusal.base_offset,
-        decision=decision,
+        decision=_hint_decision(refusal) if is_leader_error else Decision.NOT_APPLICABLE,
         generation=generation,
     )
     failed.apply_hint(refusal.hint_leader, refusal.hint_epoch, refusal.address, endpoints)
     return failed
 
 
-def _hint_decision(
-    client: Client, partition: PartitionId, refusal: Refusal, leaders: Leaders
-) -> Decision:
-    """What a client can do with the hint; FOLLOWED says only that it would be news to it."""
-    if refusal.hint_leader < 0 or refusal.hint_epoch < 0:
-        return Decision.ABSENT
-    if refusal.is_draft:
+def _hint_decision(refusal: Refusal) -> Decision:
+    """What the client can do with the hint; FOLLOWED says only that it would be news to it."""
+    if refusal.is_draft and refusal.hint_leader >= 0 and refusal.hint_epoch >= 0:
         return Decision.DRAFT
-    if refusal.hint_epoch < leaders.epoch(partition):
-        return Decision.STALE
-    if refusal.address is None:
+    if not refusal.has_hint:
+        return Decision.ABSENT
+    if refusal.fault in (HintFault.NO_ENDPOINT, HintFault.OTHER_ENDPOINT):
         return Decision.UNKNOWN_NODE
-    if client.hinted.get(partition) == refusal.hint_epoch:
-        return Decision.KNOWN
-    return Decision.FOLLOWED
+    if refusal.fault is not None:  # no newer than what it was shown, or the refuser itself
+        return Decision.STALE
+    return Decision.FOLLOWED if refusal.is_news else Decision.KNOWN
 
 
 def retried(
@@ -87,66 +80,23 @@ def retried(
     failed.to_broker = broker
     failed.to_epoch = leaders.epoch_of(partition, broker) if is_same else UNKNOWN
     asked_us, named_us = client.metadata_named_us(partition, broker, failed.sent_us, now_us)
-    if failed.decision is Decision.FOLLOWED and (broker != failed.hint_leader or named_us):
-        is_known = broker == failed.hint_leader and named_us <= failed.error_us
+    if failed.decision in _TO_BE_SEEN and broker != failed.hint_leader:
+        failed.decision = Decision.IGNORED
+    elif failed.decision is Decision.FOLLOWED and named_us:
+        is_known = named_us <= failed.error_us
         failed.decision = Decision.KNOWN if is_known else Decision.IGNORED
     failed.wait = split_seen_wait(failed.error_us, now_us, asked_us, named_us, connected_us)
 
 
-def settled(
-    client: Client,
-    partition: PartitionId,
-    failures: Sequence[FailedAttempt],
-    shares: Sequence[Phases],
-) -> None:
-    """A batch or fetch is over: count what became of the hints, and the leaders that it met.
-
-    `shares` are the phases of its failed attempts.
-    """
+def settled(client: Client, failures: Sequence[FailedAttempt]) -> None:
+    """A batch or fetch is over: count what became of the hints."""
     refused = (failed for failed in failures if failed.is_leader_error)
     client.counts.decisions.update(int(failed.decision) for failed in refused)
-    for (generation, epoch), wait_us in _waits_us(failures, shares).items():
-        client.met(partition, generation, epoch, wait_us)
-
-
-def _waits_us(
-    failures: Sequence[FailedAttempt], shares: Sequence[Phases]
-) -> Counter[tuple[int, int]]:
-    """What it waited for each moved leader, by generation and epoch.
-
-    Which attempt waited for which epoch is what `kipctl.measure.moves` says.
-    """
-    waits: Counter[tuple[int, int]] = Counter()
-    for generation in {failed.generation for failed in failures}:
-        attempts = [
-            (failed, share)
-            for failed, share in zip(failures, shares, strict=True)
-            if failed.generation == generation
-        ]
-        epochs = [_epoch(failed, share) for failed, share in attempts]
-        for i in reversed(range(len(epochs) - 1)):
-            if epochs[i] == UNKNOWN:
-                epochs[i] = epochs[i + 1]
-        is_refused, epoch = False, UNKNOWN
-        for (failed, share), known in zip(attempts, epochs, strict=True):
-            is_refused = is_refused or failed.is_leader_error or share.not_ready > 0
-            epoch = epoch if known == UNKNOWN else known
-            if is_refused and epoch != UNKNOWN:
-                waits[generation, epoch] += failed.wait.backoff + failed.wait.metadata
-    return waits
-
-
-def _epoch(failed: FailedAttempt, share: Phases) -> int:
-    """The epoch that it waited for, as far as the attempt itself says."""
-    is_refused = failed.is_leader_error or share.not_ready > 0
-    if is_refused and failed.to_epoch > failed.epoch:
-        return failed.to_epoch
-    return failed.epoch if share.not_ready > 0 else UNKNOWN
 
 
 def given_up(failed: FailedAttempt) -> None:
     """The client gave it up: with the last hint it did nothing, as far as is seen."""
-    if failed.to_broker == _NOWHERE and failed.decision is Decision.FOLLOWED:
+    if failed.to_broker == _NOWHERE and failed.decision in _TO_BE_SEEN:
         failed.decision = Decision.IGNORED
 
 

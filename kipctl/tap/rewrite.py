@@ -136,7 +136,8 @@ def _one(endpoint: Any, translate: Translate) -> Any:
 
 
 def without_hints(body: Any) -> Any:
-    """An answer to Produce or Fetch that names no leader and no endpoint (KIP-951).
+    """An answer to Produce, Fetch, ShareFetch or ShareAcknowledge that names no leader and no
+    endpoint (KIP-951).
 
     That goes for hints in the form of the KIP's early draft too.
     """

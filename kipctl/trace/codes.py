@@ -35,6 +35,8 @@ class MetadataCause(IntEnum):
     IDLE_EVICTION = 4
     ERROR_RETRY = 5
     """A connection was lost, a request timed out, or the last Metadata answer was an error."""
+    UNEXPLAINED = 6
+    """None of these, as far as the wire shows it; in older runs it is MAX_AGE."""
 
 
 class RangeCase(IntEnum):

@@ -12,7 +12,7 @@ from kipctl.measure.doubts import MIN_MOVES, Observed, doubts, few_moves
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import service_times_at_ends
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
-from kipctl.runs.machine import CpuTimes, busy_share, cpu_times
+from kipctl.machine import CpuTimes, busy_share, cpu_times
 from kipctl.trace.columns import raw_path
 from kipctl.transport.access import Access
 

@@ -153,7 +153,8 @@ def test_a_line_of_progress_has_a_bar_where_it_is_known_how_far_it_is(
 
 def tapped(number: int) -> dict[str, Any]:
     moves = {"met": 8, "wait_ms": {"p50": 100.2, "p99": 104.0, "max": 104.0}}
-    seen = client(f"c{number}", version="2.6.0", ignored=7, followed=1) | {"moves": moves}
+    seen = client(f"c{number}") | {"moves": moves, "software_version": "2.6.0"}
+    seen |= {"refused_by_hint": {"ignored": 7, "followed": 1}}
     asked = {"per_second": number, "by_api": {"Produce": 12_000, "Metadata": 5}}
     return seen | {"connections": {"open": 4}, "requests": asked}
 

@@ -38,11 +38,11 @@ class Wire:
         self.now = START_US
         self._made = 0
 
-    def connect(self, broker: int, client_id: str = "c") -> "Peer":
+    def connect(self, broker: int, client_id: str = "c", host: str = "") -> "Peer":
         """A connection of that client's to that broker."""
         self._made += 1
         address = (HOST, PORTS[broker])
-        exchange = Exchange(self.observer, self._made, address, "tap", self.now)
+        exchange = Exchange(self.observer, self._made, address, "tap", self.now, client_host=host)
         return Peer(self, exchange, client_id)
 
     def connect_to(self, *brokers: int) -> list["Peer"]:

@@ -16,8 +16,7 @@ from tap_messages import (
     records,
 )
 
-from kipctl.tap.clients import Identity
-from kipctl.tap.leaders import PartitionId
+from kipctl.client_behaviour.behaviour import Waits
 from kipctl.tap.retries import split_seen_wait
 from kipctl.trace.codes import Decision
 from kipctl.trace.redirect_phases import Wait
@@ -33,6 +32,11 @@ def shares(row):
 
 def sent(batch: bytes):
     return produce((0, batch))
+
+
+def met(wire) -> tuple[int, Waits]:
+    """Moved leaders that the client met and found, and how long it waited for them."""
+    return wire.client.episodes.moves, wire.client.seen(False).waits
 
 
 def waiting(wire) -> int:
@@ -71,32 +75,11 @@ def test_a_followed_hint(wire):
     assert (batch["attempts"], batch["error"], batch["broker"]) == (2, 0, 2)
     assert batch["acked_us"] - batch["sent_us"] == 2800
     assert wire.counts.decisions == {Decision.FOLLOWED: 1}
-    assert (wire.counts.moves, wire.client.waits_us) == (1, (2000, 2000, 2000))
+    assert met(wire) == (1, Waits(1, 2000, 2000, 2000))
     assert +wire.observer.leaders.leading == {2: 1}
 
 
-def test_of_batches_that_met_the_same_moved_leader_the_longest_wait_counts(wire):
-    client = wire.observer.client(Identity("c", "", ""))
-
-    def met(epoch, wait_us):
-        client.met(PartitionId(TOPIC, 0), 0, epoch, wait_us)
-        return client.counts.moves
-
-    for wait_us in (10, 30, 20):
-        assert met(1, wait_us) == 1
-    assert met(2, 5) == 2
-    assert client.waits_us == (5, 30, 30)
-    for epoch in range(3, 101):
-        assert met(epoch, 1000 + epoch) == epoch
-    assert client.waits_us == (1050, 1099, 1100)
-    for epoch in range(101, 252):
-        met(epoch, 0)
-    assert met(2, 5) == 251
-    assert met(1, 30) == 252  # the last 250 are remembered
-
-
 def test_a_batch_refused_across_two_moves_waited_for_each_by_itself(wire):
-    """As `kipctl.measure.moves` counts what was recorded."""
     first, second, third = wire.connect_to(1, 2, 3)
     batch = records(2)
     for peer, hint, back_us in ((first, (2, 1), 2000), (second, (3, 2), 5000)):
@@ -104,17 +87,17 @@ def test_a_batch_refused_across_two_moves_waited_for_each_by_itself(wire):
         wire.after(back_us)
     third.call(sent(batch), DONE)
     assert wire.rows("redirects", "to_epoch") == [(1,), (2,)]
-    assert (wire.counts.moves, wire.client.waits_us) == (2, (2000, 5000, 5000))
+    assert met(wire) == (2, Waits(2, 2000, 5000, 5000))
 
 
-def test_a_leader_that_was_not_ready_is_waited_for_in_its_own_epoch(wire):
+def test_a_leader_that_is_not_ready_is_another_wait_than_the_clients(wire):
     old, new = wire.connect_to(1, 2)
     batch = records(1)
     for peer, answer in ((old, HINTED), (new, REFUSED)):
         peer.call(sent(batch), answer, took_us=500)
         wire.after(1000)
     new.call(sent(batch), DONE)
-    assert (wire.counts.moves, wire.client.waits_us) == (1, (2000, 2000, 2000))
+    assert met(wire) == (1, Waits(1, 1000, 1000, 1000))
 
 
 def test_without_a_hint_metadata_has_its_share(wire):
@@ -303,7 +286,7 @@ def test_epochs_of_a_topic_made_anew_are_others(wire):
         new.call(sent(records(2)), DONE)
     seen = wire.rows("redirects", "topic_generation", "from_epoch", "to_epoch")
     assert seen == [(0, 0, 1), (1, 0, 1)]
-    assert wire.counts.moves == 2
+    assert met(wire)[0] == 2
 
 
 def test_where_a_batch_goes_of_a_topic_made_anew_is_no_newer_epoch(wire):

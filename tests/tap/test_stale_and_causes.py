@@ -7,7 +7,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kipctl.tap.metadata_causes import cause_of
+from kipctl.tap.metadata_causes import MetadataRequests
 from kipctl.tap.stale_metadata import StaleLeaders
 from kipctl.trace.codes import MetadataCause
 
@@ -86,21 +86,59 @@ def test_an_answer_shows_leaders_and_epochs_of_before_and_is_else_as_it_was():
     assert stale.with_stale_leaders(answer(2, 8), 3000) == answer(2, 8)
 
 
+ALL, T = None, MetadataCause
+AB, ABC = ["a", "b"], ["a", "b", "c"]
+
+
+def causes(*requests, shown=("a", "b", "c")):
+    """Of requests at (seconds, topics): after the first all of `shown` were shown."""
+    asked, found = MetadataRequests(), []
+    for at_s, topics, *had in requests:
+        known = shown if found else ()
+        told = asked.cause(topics, known, "leader" in had, "error" in had, round(1e6 * at_s))
+        found.append(told)
+    return found[1:]
+
+
 @pytest.mark.parametrize(
-    ("asked", "is_first", "leader_error", "trouble", "cause"),
+    ("request_", "cause"),
     [
-        (None, True, False, False, MetadataCause.START),
-        (["new"], True, True, True, MetadataCause.START),
-        (["new"], False, False, False, MetadataCause.NEW_TOPIC),
-        (["a", "new"], False, True, True, MetadataCause.NEW_TOPIC),
-        (["a", "b"], False, True, True, MetadataCause.LEADER_CHANGE),
-        (None, False, True, False, MetadataCause.LEADER_CHANGE),
-        (["a", "b"], False, False, True, MetadataCause.ERROR_RETRY),
-        (["a"], False, False, False, MetadataCause.IDLE_EVICTION),
-        (["a", "b"], False, False, False, MetadataCause.MAX_AGE),
-        (None, False, False, False, MetadataCause.MAX_AGE),
-        ([], False, False, False, MetadataCause.MAX_AGE),
+        ((9, ["new"]), T.NEW_TOPIC),
+        ((9, ["a", "new"], "leader", "error"), T.NEW_TOPIC),
+        ((9, AB, "leader", "error"), T.LEADER_CHANGE),
+        ((9, ALL, "leader"), T.LEADER_CHANGE),
+        ((9, ABC, "error"), T.ERROR_RETRY),
+        ((9, ["a"]), T.IDLE_EVICTION),
+        ((9, ABC), T.UNEXPLAINED),
+        ((9, []), T.UNEXPLAINED),
+        ((250, ABC), T.MAX_AGE),
     ],
 )
-def test_why_a_client_asks(asked, is_first, leader_error, trouble, cause):
-    assert cause_of(asked, is_first, {"a", "b"}, leader_error, trouble) is cause
+def test_why_a_client_asks(request_, cause):
+    assert causes((1, ABC), request_) == [cause]
+
+
+@pytest.mark.parametrize(
+    ("requests", "found"),
+    [
+        # Its max age may be less than 5 minutes: then its requests are regular.
+        ([(10, ALL), (20.2, ALL), (30, ALL)], [T.UNEXPLAINED, T.MAX_AGE, T.MAX_AGE]),
+        # A backoff that grows, and then stays at a second.
+        ([(1 + at / 10, ABC) for at in (1, 3, 7, 15, 25, 35)], [T.UNEXPLAINED] * 6),
+        # Topics are renewed one by one, by age.
+        ([(s, [t]) for s in (301, 601) for t in "abc"], [T.MAX_AGE] * 6),
+        # The others were renewed without it, one at a time or together.
+        ([(250, AB), (260, ["c"])], [T.MAX_AGE, T.IDLE_EVICTION]),
+        # It was dropped as all were renewed; again it cannot have been, since.
+        ([(2, ["c"]), (3, ["c"])], [T.IDLE_EVICTION, T.UNEXPLAINED]),
+    ],
+)
+def test_why_it_asks_again_and_again(requests, found):
+    assert causes((0.001, ABC), *requests) == found
+
+
+def test_topics_that_are_renewed_one_by_one_are_not_back_from_idle():
+    started = [(0.001, ["a"]), (0.002, ["b"]), (0.003, ["c"])]
+    renewed = [(at, [topic]) for at in (10, 20, 30, 40) for topic in "abc"]
+    found = causes(*started, *renewed)[2:]
+    assert found == [T.UNEXPLAINED] * 3 + [T.MAX_AGE] * 9

@@ -18,13 +18,13 @@ from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
 from kipctl.experiments.batch.plan import BatchPlan
+from kipctl.machine import busy_share, cpu_times
 from kipctl.measure.probe_results import concatenated, rows_of_probes, shifted
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.progress import ProgressText
 from kipctl.runs.actions import Action, ActionKind, Performed
-from kipctl.runs.machine import busy_share, cpu_times
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
 from kipctl.runs.produce import produce_settings

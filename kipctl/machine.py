@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _STAT = Path("/proc/stat")
+MAX_BUSY = 0.9
+"""Of a machine's CPU time: with more, what runs on it waits for a core."""
 
 
 class CpuTimes(NamedTuple):

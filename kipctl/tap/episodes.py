@@ -1,0 +1,245 @@
+"""What a client does for each partition after a refusal (`kipctl.client_behaviour.episode`).
+
+An episode is open from a refusal of a partition's Produce or Fetch until an answer without error.
+Batches need not be known again. Times are monotonic microseconds.
+"""
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
+from kipctl.client_behaviour.episode import Episode, Hint, HintFault, Outcome
+from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
+from kipctl.tap.watch import Watch
+
+_REMEMBERED = 250
+"""Waits and reactions: a summary of them is made once a second, for every client."""
+_ABANDONED_US = 120_000_000
+"""`delivery.timeout.ms` of Java's producer: a client that did nothing for so long has given up."""
+_LOOKED_AT_US = 10_000_000
+"""So long after an episode it is looked at who else sends for the partition."""
+_NOT_NAMED = 1 << 62
+
+
+class About(NamedTuple):
+    """What an episode is about. `producer` is the id of an idempotent producer, which tells apart
+    processes that share a client id; else -1."""
+
+    api: int
+    partition: PartitionId
+    producer: int = -1
+
+
+class Way(NamedTuple):
+    """Where something was sent: the broker's id, and the number of the connection."""
+
+    broker: int
+    connection: int
+
+
+@dataclass(slots=True)
+class _Open:
+    episode: Episode
+    from_broker: int
+    from_epoch: int
+    generation: int
+    named_us: dict[int, int]
+    """When Metadata named a leader to the client first; 0: before the refusal."""
+    last_sent_us: int = 0
+    reached: int = UNKNOWN
+    """The broker to which it went as that led."""
+    again: Episode | None = None
+    """Of refusals by that broker: it is not ready yet, or its leadership has moved on."""
+
+
+@dataclass(slots=True)
+class _Carried:
+    """Which connection carries a partition after an episode."""
+
+    connection: int
+    until_us: int
+    changes: int = 0
+
+
+@dataclass(slots=True)
+class Episodes:
+    """Of one client: those that are open, and what the others came to."""
+
+    leaders: Leaders
+    watch: Watch
+    open: dict[About, _Open] = field(default_factory=dict)
+    look_until_us: int = 0
+    """Its requests are read until then, also where nothing is recorded."""
+    moves: int = 0
+    """Leaders that had moved, and that it found."""
+    given_up: int = 0
+    """Episodes without an end: the client went away, or did nothing more for the partition."""
+    shared: int = 0
+    """Signs that several processes call themselves so."""
+    _outcomes: Counter[Outcome] = field(default_factory=Counter)
+    _loops: int = 0
+    _faults: Counter[HintFault] = field(default_factory=Counter)
+    _disturbed: Counter[Doubt] = field(default_factory=Counter)
+    _reactions: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _waits: dict[tuple[PartitionId, int, int], int | None] = field(default_factory=dict)
+    """Of the leaders met last, by partition, generation and epoch; None for a loop."""
+    _carried: dict[About, _Carried] = field(default_factory=dict)
+
+    def refused(
+        self, about: About, way: Way, sent_us: int, now_us: int, hint: Hint | None, known: int
+    ) -> None:
+        """A refusal of what was sent then; `known` is the leader that the client was shown."""
+        self.look_until_us = now_us + _LOOKED_AT_US
+        partition = about.partition
+        if about in self.open and self.open[about].last_sent_us < sent_us:
+            self.sent(about, way, sent_us)  # a fetch session asks for what no request names
+        one = self.open.get(about)
+        if one is None:
+            self.open[about] = _Open(
+                Episode.begin(*way, now_us, hint),
+                way.broker,
+                self.leaders.epoch_of(partition, way.broker),
+                self.leaders.generation(partition.topic),
+                {known: 0} if known not in (UNKNOWN, way.broker) else {},
+                sent_us,
+            )
+            return
+        one.episode.refused(*way, now_us, hint)
+        if one.reached == way.broker:
+            if one.again is None:
+                one.again = Episode.begin(*way, now_us, hint)
+            else:
+                one.again.refused(*way, now_us, hint)
+
+    def sent(self, about: About, way: Way, now_us: int) -> None:
+        """An attempt goes out."""
+        one = self.open.get(about)
+        if one is None:
+            self._look_who_sends(about, way, now_us)
+            return
+        if now_us < one.episode.first_us:
+            return
+        leads = self.leaders.leader(about.partition) == way.broker
+        if leads and one.again is not None and way.broker != one.reached:
+            self._found(about, one, one.reached)
+            one = self.open[about] = _Open(
+                one.again,
+                one.reached,
+                self.leaders.epoch_of(about.partition, one.reached),
+                one.generation,
+                one.named_us,
+            )
+        one.last_sent_us = now_us
+        is_named = one.named_us.get(way.broker, _NOT_NAMED) <= now_us
+        for episode in (one.episode, one.again):
+            if episode is not None:
+                episode.sent(*way, now_us, is_named=is_named, leads=leads)
+        if one.reached == UNKNOWN and one.episode.wait_us is not None:
+            one.reached = way.broker
+
+    def accepted(self, about: About, way: Way, sent_us: int, now_us: int) -> None:
+        """What was sent then was answered without an error."""
+        one = self.open.get(about)
+        if one is None:
+            return
+        if sent_us < one.episode.first_us:
+            # Under way before it was refused: by a client that knew more, or another of its name.
+            self.shared += way.broker not in (one.from_broker, *one.named_us)
+            return
+        if one.last_sent_us < sent_us:
+            self.sent(about, way, sent_us)
+            one = self.open[about]
+        one.episode.answered(sent_us)
+        self._found(about, one, way.broker)
+        self._carried[about] = _Carried(way.connection, now_us + _LOOKED_AT_US)
+        del self.open[about]
+
+    def metadata(self, about: About, leader: int, at_us: int) -> None:
+        """Metadata names that leader to the client, at that time."""
+        one = self.open[about]
+        one.named_us.setdefault(leader, at_us)
+        one.episode.metadata_answered()
+
+    def tick(self, now_us: int, is_gone: bool) -> None:
+        """Close what the client has given up; all of it once it is gone."""
+        for about, one in list(self.open.items()):
+            if is_gone or max(one.last_sent_us, one.episode.last_us) < now_us - _ABANDONED_US:
+                self._closed(one)
+                self.given_up += 1
+                del self.open[about]
+        for about in [about for about, one in self._carried.items() if one.until_us < now_us]:
+            del self._carried[about]
+
+    def seen(self, **counts: int) -> Seen:
+        """What is to be judged; `counts` are fields of `Seen`."""
+        open_ones = [one.episode for one in self.open.values()]
+        outcomes = self._outcomes + Counter(one.outcome for one in open_ones)
+        faults = self._faults + Counter(fault for one in open_ones for fault in one.faults)
+        reactions = sorted([*self._reactions, *_reactions(open_ones)])
+        waits = sorted(wait for wait in self._waits.values() if wait is not None)
+        over = self._outcomes.total()
+        doubts = [doubt for doubt, times in self._disturbed.items() if 2 * times > over]
+        # Clients that are sent no hints may well send over any connection of a pool.
+        if self.shared > 1 and counts["hints"]:
+            doubts.insert(0, Doubt.NAMESAKES)
+        return Seen(
+            **counts,
+            outcomes=outcomes,
+            loops=self._loops + sum(one.is_loop for one in open_ones),
+            faults=faults,
+            reaction_p50_us=reactions[(len(reactions) - 1) // 2] if reactions else None,
+            waits=_summed_up(waits),
+            doubts=tuple(doubts),
+        )
+
+    def _found(self, about: About, one: _Open, broker: int) -> None:
+        """It got to the leader that it was looking for."""
+        self._closed(one)
+        partition = about.partition
+        is_same = self.leaders.generation(partition.topic) == one.generation
+        epoch = self.leaders.epoch_of(partition, broker) if is_same else UNKNOWN
+        if broker == one.from_broker and epoch <= one.from_epoch:
+            return  # it had not moved
+        # Metadata before version 7 has no epochs: then each episode is a move of its own.
+        key = partition, one.generation, -one.episode.first_us if epoch < 0 else epoch
+        self.moves += key not in self._waits
+        wait_us = None if one.episode.is_loop else one.episode.wait_us
+        if wait_us is not None and (before := self._waits.get(key)) is not None:
+            wait_us = max(wait_us, before)
+        self._waits[key] = wait_us
+        if len(self._waits) > _REMEMBERED:
+            del self._waits[next(iter(self._waits))]
+
+    def _closed(self, one: _Open) -> None:
+        episode = one.episode
+        self._outcomes[episode.outcome] += 1
+        self._loops += episode.is_loop
+        self._faults.update(episode.faults)
+        self._reactions.extend(_reactions([episode]))
+        self._disturbed.update(self.watch.doubts(episode.reaction_us or 0))
+
+    def _look_who_sends(self, about: About, way: Way, now_us: int) -> None:
+        """Another connection carries the partition than the one that ended the episode: a client
+        sends over one at a time, so back and forth between two is not the same process."""
+        carried = self._carried.get(about)
+        if carried and now_us < carried.until_us and way.connection != carried.connection:
+            carried.connection = way.connection
+            carried.changes += 1
+            self.shared += carried.changes > 1
+
+
+def _summed_up(waits: list[int]) -> Waits:
+    """Of waits in order: how many, p50, p99, the longest."""
+    if not waits:
+        return Waits()
+    last = len(waits) - 1
+    return Waits(len(waits), waits[last // 2], waits[(99 * len(waits) - 1) // 100], waits[last])
+
+
+def _reactions(episodes: list[Episode]) -> list[int]:
+    """Of those that went where the hint said."""
+    told = (Outcome.FOLLOWED, Outcome.BY_METADATA)
+    return [
+        one.reaction_us for one in episodes if one.outcome in told and one.reaction_us is not None
+    ]

@@ -1,0 +1,366 @@
+"""What a client does for a partition after a refusal, whatever it makes of its batches."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from tap_messages import (
+    HOST,
+    NOT_LEADER,
+    PORTS,
+    TOPIC,
+    ask_metadata,
+    metadata,
+    produce,
+    produced,
+    records,
+)
+
+from kipctl.client_behaviour.behaviour import Behaviour, Doubt, judge
+from kipctl.client_behaviour.episode import HintFault, Outcome
+from kipctl.protocol.api import encode_request
+from kipctl.protocol.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kipctl.protocol.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kipctl.protocol.produce import NodeEndpoint
+from kipctl.protocol.share_groups import (
+    AcknowledgedPartition,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+    ShareFetchableTopicResponse,
+    ShareFetchPartition,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareFetchTopic,
+    ShareLeader,
+    SharePartitionData,
+)
+
+DONE, REFUSED = produced((0, 0)), produced((0, NOT_LEADER))
+HINTED = produced((0, NOT_LEADER), hint=(2, 1))
+BACKOFF_US = 100_000
+
+
+def batch(*words: bytes, **of_producer):
+    """Of a client that encodes its records anew each time: no two are alike."""
+    return produce((0, records(1, b" ".join(words), **of_producer)))
+
+
+def seen(wire):
+    return wire.client.seen(wire.observer.spec.drop_hints)
+
+
+def told(wire) -> tuple[Behaviour, HintFault | None]:
+    verdict = judge(seen(wire))
+    return verdict.behaviour, verdict.fault
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("version", [3, 9, 12])
+def test_a_client_that_encodes_anew_has_its_wait(wire, is_recorded, version):
+    wire.observer.directory = wire.folder if is_recorded else None
+    old, new = wire.connect_to(1, 2)
+    old.call(batch(b"first"), REFUSED, took_us=500, version=version)
+    old.call(ask_metadata(), metadata((2, 1)))
+    wire.after(BACKOFF_US)
+    new.call(batch(b"anew"), DONE, took_us=300, version=version)
+    assert (wire.client.episodes.moves, wire.client.episodes.open) == (1, {})
+    assert (seen(wire).waits.episodes, seen(wire).waits.max_us) == (1, BACKOFF_US)
+    assert told(wire) == (Behaviour.NO_HINTS, None)
+
+
+def test_metadata_without_epochs_shows_moves_all_the_same(wire):
+    """As of clients that ask for versions before 7."""
+    old, new = wire.connect(1), wire.connect(2)
+    for peer, leader in ((old, 2), (new, 1), (old, 2)):
+        peer.call(ask_metadata(), metadata((3 - leader, -1)), version=6)
+        peer.call(batch(b"first"), REFUSED)
+        peer.call(ask_metadata(), metadata((leader, -1)), version=6)
+        wire.after(BACKOFF_US)
+        (old if peer is new else new).call(batch(b"anew"), DONE)
+    assert wire.client.episodes.moves == 3
+    assert seen(wire).waits.max_us == BACKOFF_US
+
+
+def loop(wire, refusal, times: int, every_us: int):
+    (peer,) = wire.connect_to(1)
+    for number in range(times):
+        peer.call(batch(b"%d" % number), refusal, took_us=500)
+        wire.after(every_us)
+
+
+def test_a_loop_is_named_and_is_no_wait(wire):
+    itself = produced((0, NOT_LEADER), hint=(1, 0))
+    loop(wire, itself, 1000, 500)
+    assert told(wire) == (Behaviour.LOOPS, HintFault.REFUSER)
+    assert seen(wire).leader_errors == 1000
+    wire.connect(2).call(batch(b"at last"), DONE)
+    assert (told(wire)[0], seen(wire).loops) == (Behaviour.LOOPS, 1)
+    assert seen(wire).waits.episodes == 0
+
+
+def test_a_client_that_goes_back_to_the_refuser_ignores_hints(wire):
+    loop(wire, HINTED, 14, 250_000)
+    assert told(wire) == (Behaviour.IGNORES, None)
+    assert wire.rows("redirects", "decision") == [("ignored",)] * 14
+
+
+def test_a_client_that_goes_where_hints_say_follows_them(wire):
+    old, new = wire.connect_to(1, 2)
+    old.call(batch(b"first"), HINTED)
+    wire.after(1000)
+    new.call(batch(b"anew"), DONE)
+    assert told(wire) == (Behaviour.FOLLOWS, None)
+    assert seen(wire).outcomes == {Outcome.FOLLOWED: 1}
+
+
+@pytest.mark.parametrize(
+    ("shown", "hint", "endpoint", "fault"),
+    [
+        ((1, 0), (2, 1), PORTS[2], None),
+        ((1, 0), (2, 1), None, None),
+        ((1, 0), (9, 1), None, HintFault.NO_ENDPOINT),
+        ((1, 0), (2, 1), PORTS[3], HintFault.OTHER_ENDPOINT),
+        ((1, 0), (2, 1), 9999, HintFault.OTHER_ENDPOINT),
+        ((1, 0), (1, 0), PORTS[1], HintFault.REFUSER),
+        ((3, 5), (2, 1), PORTS[2], HintFault.OLDER),
+        ((1, 1), (2, 1), PORTS[2], HintFault.SAME_EPOCH),
+        # A broker that Metadata has not named yet.
+        ((1, 0), (9, 1), 9009, None),
+    ],
+)
+def test_what_is_wrong_with_a_hint_is_judged_by_what_this_client_was_shown(
+    wire, shown, hint, endpoint, fault
+):
+    """Another was shown a newer leader: that is nothing to this one."""
+    other = wire.connect(1, "other")
+    other.call(ask_metadata(), metadata((3, 9)))
+    peer = wire.connect(1)
+    peer.call(ask_metadata(), metadata(shown))
+    refusal = produced((0, NOT_LEADER), hint=(2, 0))
+    at = (NodeEndpoint(hint[0], HOST, endpoint),) if endpoint else ()
+    (topic,) = refusal.responses
+    (one,) = topic.partition_responses
+    leader = replace(one.current_leader, leader_id=hint[0], leader_epoch=hint[1])
+    one = replace(one, current_leader=leader)
+    topic = replace(topic, partition_responses=(one,))
+    peer.call(batch(b"first"), replace(refusal, responses=(topic,), node_endpoints=at))
+    (client,) = (one for one in wire.observer.clients.values() if one.counts.hints)
+    assert client.seen(False).faults == ({fault: 1} if fault else {})
+    wire.after(1000)
+    wire.connect(hint[0] if hint[0] in PORTS else 2).call(batch(b"anew"), DONE)
+    if fault:
+        verdict = judge(client.seen(False))
+        assert (verdict.behaviour, verdict.fault) == (Behaviour.UNUSABLE, fault)
+
+
+def test_an_endpoint_of_another_node_does_not_rename_that_node(wire):
+    (peer,) = wire.connect_to(1)
+    wrong = replace(HINTED, node_endpoints=(NodeEndpoint(2, HOST, PORTS[1]),))
+    peer.call(batch(b"first"), wrong)
+    assert wire.observer.addresses.broker_at((HOST, PORTS[1])) == 1
+
+
+def test_hints_that_the_tap_drops_were_not_there(make_wire):
+    wire = make_wire(drop_hints=True)
+    loop(wire, HINTED, 3, 250_000)
+    assert told(wire) == (Behaviour.NO_HINTS, None)
+
+
+def test_what_metadata_named_too_may_have_been_followed_for_either(wire):
+    old, new = wire.connect_to(1, 2)
+    old.call(batch(b"first"), HINTED)
+    old.call(ask_metadata(), metadata((2, 1)))
+    new.call(batch(b"anew"), DONE)
+    assert seen(wire).outcomes == {Outcome.BY_METADATA: 1}
+
+
+def test_two_moves_without_a_success_between_are_two_waits(wire):
+    first, second, third = wire.connect_to(1, 2, 3)
+    first.call(batch(b"first"), REFUSED)
+    first.call(ask_metadata(), metadata((2, 1)))
+    wire.after(1000)
+    second.call(batch(b"anew"), REFUSED)
+    first.call(ask_metadata(), metadata((3, 2)))
+    wire.after(4000)
+    third.call(batch(b"and again"), DONE)
+    assert wire.client.episodes.moves == 2
+    assert (seen(wire).waits.p50_us, seen(wire).waits.max_us) == (1000, 4000)
+
+
+def test_producers_of_one_id_are_told_apart_by_their_producer_ids(wire):
+    """One is there already as the other is refused, and waits."""
+    old, new, again = wire.connect_to(1, 2, 2)
+    old.call(batch(b"a", producer_id=1, base_sequence=0), HINTED)
+    new.call(batch(b"b", producer_id=2, base_sequence=0), DONE)
+    wire.after(BACKOFF_US)
+    again.call(batch(b"a", producer_id=1, base_sequence=0), DONE)
+    assert seen(wire).waits.max_us == BACKOFF_US
+    assert Doubt.NAMESAKES not in seen(wire).doubts
+
+
+def test_producers_of_one_id_that_cannot_be_told_apart_are_not_judged(wire):
+    old, new, again = wire.connect_to(1, 2, 2)
+    old.call(batch(b"a"), HINTED)
+    for peer in (new, again, new, again):
+        wire.after(BACKOFF_US)
+        peer.call(batch(b"either"), DONE)
+    assert seen(wire).doubts == (Doubt.NAMESAKES,)
+    assert told(wire) == (Behaviour.UNKNOWN, None)
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_client_that_does_nothing_more_has_given_up(wire, is_gone):
+    (old,) = wire.connect_to(1)
+    old.call(batch(b"first"), REFUSED)
+    if is_gone:
+        old.exchange.lost(wire.now)
+    for _ in range(2):
+        wire.observer.tick(wire.now)
+        wire.after(20_000_000 if is_gone else 130_000_000)
+    wire.observer.tick(wire.now)
+    assert (wire.client.episodes.open, wire.client.episodes.given_up) == ({}, 1)
+    # It comes back: that is no wait.
+    wire.connect(2).call(batch(b"another"), DONE)
+    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (0, 0)
+
+
+def test_a_producer_that_wants_no_answer_is_never_refused(wire):
+    peer = wire.connect(1)
+    peer.send(encode_request(produce((0, records(1)), acks=0), 9, 1, "c"))
+    assert (wire.counts.acks_0, seen(wire).leader_errors) == (1, 0)
+
+
+def test_how_long_batches_took_is_counted_with_and_without_a_record(wire):
+    for is_recorded in (True, False):
+        wire.observer.directory = wire.folder if is_recorded else None
+        wire.connect(1).call(batch(b"first"), DONE, took_us=1 << 15)
+    assert wire.client.took.summary == (2, *(1 << 15,) * 3)
+
+
+# --- those that read ---
+
+
+def fetch(*partitions: int, session: tuple[int, int] = (0, -1)):
+    topic = FetchTopic(TOPIC, partitions=tuple(FetchPartition(one) for one in partitions))
+    topics = (topic,) if partitions else ()
+    return FetchRequest(topics=topics, session_id=session[0], session_epoch=session[1])
+
+
+def fetched(*errors: int):
+    partitions = tuple(PartitionData(n, error) for n, error in enumerate(errors))
+    topics = (FetchableTopicResponse(TOPIC, partitions=partitions),) if partitions else ()
+    return FetchResponse(responses=topics)
+
+
+def test_a_fetch_session_asks_for_what_its_requests_do_not_name(wire):
+    """An answer that does not name a partition has nothing new of it, and no error."""
+    old, new = wire.connect_to(1, 2)
+    old.call(fetch(0, session=(0, 0)), fetched(NOT_LEADER))
+    for epoch in (1, 2):
+        wire.after(50_000)
+        old.call(fetch(session=(7, epoch)), fetched(NOT_LEADER))
+    (one,) = wire.client.episodes.open.values()
+    assert one.episode.refusals == 3
+    new.call(ask_metadata(), metadata((2, 1)))
+    new.call(fetch(0, session=(8, 3)), fetched())
+    assert (wire.client.episodes.moves, seen(wire).waits.max_us) == (1, 100_000)
+
+
+def share_fetch(topic_id):
+    topic = ShareFetchTopic(topic_id, (ShareFetchPartition(0),))
+    return ShareFetchRequest(topics=(topic,))
+
+
+def shared(topic_id, error=0, leader=(0, 0), acknowledged=0):
+    one = SharePartitionData(0, error, None, acknowledged, current_leader=ShareLeader(*leader))
+    at = (NodeEndpoint(leader[0], HOST, PORTS[leader[0]]),) if leader[0] else ()
+    return ShareFetchResponse(
+        responses=(ShareFetchableTopicResponse(topic_id, (one,)),), node_endpoints=at
+    )
+
+
+@pytest.mark.parametrize("errors", [(NOT_LEADER, 0), (0, NOT_LEADER)])
+@pytest.mark.parametrize("drops", [False, True])
+def test_refusals_and_hints_of_share_groups_count_too(make_wire, drops, errors):
+    wire, topic_id = make_wire(drop_hints=drops), UUID(int=9)
+    old, new = wire.connect_to(1, 2)
+    old.call(ask_metadata(), metadata((1, 0), topic_id=topic_id))
+    refused = shared(topic_id, errors[0], (2, 1), errors[1])
+    got = old.call(share_fetch(topic_id), refused, version=1)
+    assert bool(got.node_endpoints) is not drops
+    leader = ShareLeader() if drops else ShareLeader(2, 1)
+    assert got.responses[0].partitions[0].current_leader == leader
+    wire.after(1000)
+    new.call(share_fetch(topic_id), shared(topic_id), version=1)
+    assert (wire.counts.leader_errors, wire.counts.hints) == (1, 1)
+    assert wire.counts.fetch_errors == {NOT_LEADER: 1}
+    assert told(wire)[0] is (Behaviour.NO_HINTS if drops else Behaviour.FOLLOWS)
+
+
+def test_acknowledgements_of_share_groups_are_refused_too(wire):
+    topic_id = UUID(int=9)
+    (peer,) = wire.connect_to(1)
+    one = AcknowledgedPartition(0, NOT_LEADER, None, ShareLeader(2, 1))
+    answer = ShareAcknowledgeResponse(
+        responses=(ShareAcknowledgeTopicResponse(topic_id, (one,)),),
+        node_endpoints=(NodeEndpoint(2, HOST, PORTS[2]),),
+    )
+    topic = AcknowledgeTopic(topic_id, (AcknowledgePartition(0),))
+    peer.call(ShareAcknowledgeRequest(topics=(topic,)), answer, version=1)
+    assert (wire.counts.leader_errors, wire.counts.hints) == (1, 1)
+
+
+# --- who is who ---
+
+NAMED = ApiVersionsRequest(client_software_name="lib", client_software_version="1.2")
+
+
+def test_software_named_on_one_connection_is_that_of_all(wire):
+    first, second, third = wire.connect(1), wire.connect(2), wire.connect(3)
+    first.call(ask_metadata(), metadata((1, 0)))
+    second.call(NAMED, ApiVersionsResponse(), version=3)
+    third.call(ask_metadata(), metadata((1, 0)))
+    (client,) = wire.observer.clients.values()
+    assert client.identity[:3] == ("c", "lib", "1.2")
+    assert (client.counts.connections, client.counts.requests.total()) == (3, 3)
+
+
+def test_a_client_that_names_no_software_is_another_than_one_that_does(wire):
+    wire.connect(1).call(NAMED, ApiVersionsResponse(), version=3)
+    wire.connect(1).call(ApiVersionsRequest(), ApiVersionsResponse(), version=2)
+    names = {client.identity.software_name for client in wire.observer.clients.values()}
+    assert names == {"lib", ""}
+    assert [one.counts.connections for one in wire.observer.clients.values()] == [1, 1]
+
+
+def test_clients_of_one_id_are_told_apart_by_their_host(wire):
+    for host in ("10.0.0.1", "10.0.0.2"):
+        wire.connect(1, host=host).call(ask_metadata(), metadata((1, 0)))
+    assert [one.identity.host for one in wire.observer.clients.values()] == [
+        "10.0.0.1",
+        "10.0.0.2",
+    ]
+    assert wire.rows("rpcs", "client") == [("c",), ("c (10.0.0.2)",)]
+
+
+@pytest.mark.parametrize(("log_start", "appended"), [(-1, False), (0, True)])
+def test_a_refusal_with_an_offset_is_an_append_if_it_says_where_the_log_began(
+    wire, log_start, appended
+):
+    """As brokers do; kfake refuses with base offset 0."""
+    (topic,) = REFUSED.responses
+    (one,) = topic.partition_responses
+    one = replace(one, base_offset=0, log_start_offset=log_start)
+    refused = replace(REFUSED, responses=(replace(topic, partition_responses=(one,)),))
+    wire.connect(1).call(batch(b"first"), refused)
+    assert wire.rows("redirects", "base_offset") == [(0 if appended else None,)]
