@@ -260,7 +260,6 @@ def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder:
     ids = {role: client_id + suffix for role, suffix in ROLES.items()}
     kept = keep_lines(lab, list(ids.values()), logs)
     records, different = numbers_in_log(lab, cluster, topic)
-    seen = {one["client_id"]: one for one in document["clients"]}
     found: Document = {
         "client": library.name,
         "version": counted["version"],
@@ -275,39 +274,54 @@ def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder:
         "logs": str(logs),
     }
     for role, identifier in ids.items():
-        if identifier in seen:
+        if seen := [one for one in document["clients"] if one["client_id"] == identifier]:
             lines = (line for path in kept for line in path.open(errors="replace"))
             plain = refusals(lines, identifier, rotations)
-            found["roles"].append(of_role(role, seen[identifier], plain, printed))
+            found["roles"].append(of_role(role, seen, plain, printed))
     return found
 
 
-def of_role(role: str, seen: Document, plain: Refusals, printed: str) -> Document:
-    """What the tap says of a client id, beside the plain count."""
-    software = software_of(seen)
+def of_role(role: str, seen: Sequence[Document], plain: Refusals, printed: str) -> Document:
+    """What the tap says of a client id, beside the plain count.
+
+    It is one client to the tap for each software that its connections tell; its waits are those of
+    the one that met most moves.
+    """
+    most = max(seen, key=lambda one: one["moves"]["met"])
+    client_id: str = most["client_id"]
     return {
         "role": role,
-        "client_id": seen["client_id"],
-        "software": software,
-        "leader_errors": {"tap": seen["leader_errors"], "plain_count": plain.refused},
-        "hints": {"tap": seen["hints"]["sent"], "plain_count": plain.hinted},
-        "moves_met": {"tap": seen["moves"]["met"], "plain_count": len(plain.moves)},
-        "wait_ms": seen["moves"]["wait_ms"],
-        "verdict": verdict_in(printed, seen["client_id"], software),
-        "tap": seen,
+        "client_id": client_id,
+        "software": software_of(seen),
+        "leader_errors": {
+            "tap": sum(one["leader_errors"] for one in seen),
+            "plain_count": plain.refused,
+        },
+        "hints": {"tap": sum(one["hints"]["sent"] for one in seen), "plain_count": plain.hinted},
+        "moves_met": {
+            "tap": sum(one["moves"]["met"] for one in seen),
+            "plain_count": len(plain.moves),
+        },
+        "wait_ms": most["moves"]["wait_ms"],
+        "verdict": verdict_in(printed, client_id, software_of(seen)),
+        "tap": list(seen),
     }
 
 
-def software_of(seen: Document) -> str | None:
-    return " ".join(filter(None, (seen["software_name"], seen["software_version"]))) or None
+def software_of(seen: Sequence[Document]) -> str | None:
+    """As the client tells it; None where it does not."""
+    told = (filter(None, (one["software_name"], one["software_version"])) for one in seen)
+    return ", ".join(filter(None, map(" ".join, told))) or None
 
 
 def verdict_in(printed: str, client_id: str, software: str | None) -> str | None:
-    """The tap's sentence on a client: the first line that begins with its id, without its name."""
-    for line in printed.splitlines():
-        if found := re.fullmatch(rf"\W*{re.escape(client_id)}(?![\w-])(.*)", line):
-            return found[1].replace(f"({software}) ", "", 1).strip(" :")
-    return None
+    """The tap's sentences on a client: in what stands above its tables, those that begin with its
+    id; without its name.
+    """
+    answer, _, _ = printed.partition("\n\n")
+    begins = re.compile(rf"\W*{re.escape(client_id)}(?![\w-])(.*)")
+    said = (found[1] for line in answer.splitlines() if (found := begins.fullmatch(line)))
+    return " ".join(text.replace(f"({software}) ", "", 1).strip(" :") for text in said) or None
 
 
 def request_log_says(logs: str) -> list[Document] | None:
@@ -335,7 +349,7 @@ def looped(library: Library, options: Any, folder: Path) -> Document:
             time.sleep(EVERY_S)
             counted = driver.end()
         printed, document = tap.end()
-    [seen] = [one for one in document["clients"] if one["client_id"] == client_id]
+    seen = [one for one in document["clients"] if one["client_id"] == client_id]
     asked = {"produce": broker.asked["Produce"], "metadata": broker.asked["Metadata"]}
     return {
         "client": library.name,

@@ -72,6 +72,7 @@ def test_the_verdict_is_the_taps_own_sentence() -> None:
     assert verdict_in(printed, "shop", "x 1") == "follows hints."
     assert verdict_in(printed, "shop-reader", "x 1") == "waits."
     assert verdict_in(printed, "other", None) is None
+    assert verdict_in("Nobody moved.\n\nClients\nshop  x 1  3\n", "shop", "x 1") is None
 
 
 def test_each_program_belongs_to_a_client_of_the_table() -> None:
