@@ -1,5 +1,6 @@
 """What the consumer does when a leader moves: each case of KIP-951 for fetches."""
 
+from collections.abc import Generator
 from itertools import pairwise
 
 import pytest
@@ -316,3 +317,36 @@ def test_a_leader_that_metadata_has_but_not_its_node_is_read_from_when_the_node_
     shown_after(cluster, 3)
     ran = read_fake(cluster, 3, KIP951)
     assert ran.redirects[-1]["to_broker"] == 2
+
+
+@pytest.mark.parametrize("has_read", [False, True], ids=["nothing was read", "it is validated"])
+def test_a_refusal_that_metadata_has_overtaken_still_says_what_is_newer(has_read: bool) -> None:
+    """Metadata shows (2, 6) while the Fetch is under way at 1, which then names (3, 7): Java takes
+    hints before it looks at positions (`AbstractFetch.handleFetchSuccess`)."""
+
+    def script(fetching: Fetching) -> Generator[None, None, ReadReply | None] | None:
+        is_held = fetching.partition == 0 and fetching.broker != 3 and fetching.offset == has_read
+        return refused(fetching) if is_held else None
+
+    def refused(fetching: Fetching) -> Generator[None, None, ReadReply | None]:
+        if fetching.broker == 2:  # it never knows
+            yield from cluster.until(lambda: False)
+        cluster.shown = {0: Leader(2, 6), 1: Leader(3, 5)}
+        asked = len(cluster.metadata_asked)
+        yield from cluster.until(lambda: len(cluster.metadata_asked) > asked)
+        yield from cluster.pause(10_000)  # the answer is there
+        cluster.lead(Leader(3, 7), Leader(3, 5))
+        cluster.write(0)
+        return ReadReply(NOT_LEADER, Leader(3, 7))
+
+    cluster = ReadCluster(brokers=3, partitions=2)
+    cluster.lead(Leader(1, 5), Leader(3, 5))  # who answers Metadata meanwhile
+    cluster.write(0, batches=has_read)
+    cluster.read_script = script
+    waits = {"fetch_max_wait_ms": 20, "metadata_max_age_ms": 100}
+    ran = read_fake(cluster, 1 + has_read, **waits)
+    (row,) = ran.redirects
+    assert (row["from_broker"], row["from_epoch"]) == (1, 5)
+    assert (row["decision"], row["hint_leader"]) == (Decision.FOLLOWED, 3)
+    assert (row["to_broker"], row["to_epoch"]) == (3, 7)
+    assert ran.received.offsets() == [0, 1][: 1 + has_read]

@@ -303,14 +303,13 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 and partition.offset == want.offset
                 and self._metadata.epoch(partition) == want.leader_epoch
             )
-            if fetched.error_code:  # of a broker that it is not read from any more: no news
+            if fetched.error_code:
                 is_current &= self._targets.is_fetched_from(partition, link)
-            if not is_current:
-                self._rows.write(self._rows.row(link, partition, want, fetched, now))
-            elif fetched.error_code:
-                self._refused(link, partition, want, fetched, answer, flight, now)
-            else:
+                self._refused(link, partition, want, fetched, answer, flight, now, is_current)
+            elif is_current:
                 self._read(link, partition, want, fetched, now)
+            else:
+                self._rows.write(self._rows.row(link, partition, want, fetched, now))
         return 0, 1
 
     def _read(
@@ -368,10 +367,28 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         answer: FetchAnswer,
         flight: InFlight,
         now: int,
+        is_current: bool,
     ) -> None:
-        """A partition's error: learn what its hint says, and settle what comes next."""
+        """A partition's error: learn what its hint says, and settle what comes next.
+
+        If it is not current, as its leader or its position is another by now, nothing comes of it
+        but its hint: that may be newer still (Java's `AbstractFetch.handleFetchSuccess`).
+        """
         error = fetched.error_code
         row = self._rows.row(link, partition, want, fetched, now)
+        hint, decision = NO_HINT, Decision.NOT_APPLICABLE
+        if error in LEADER_ERRORS:
+            hint = hint_in_fetch(fetched, answer, flight.api_version)
+            decision = self._metadata.apply_hint(partition, hint, now)
+        if not is_current:
+            self._rows.write(row)
+            if decision is Decision.FOLLOWED:
+                self._metadata.request_update(MetadataCause.LEADER_CHANGE)
+            if error in LEADER_ERRORS and self._waits_for_newer_leader(partition, want):
+                self._fetch_retries.failed(
+                    partition, link, want, flight.sent_us, error, now, decision, hint
+                )
+            return
         was_replica = partition.preferred_replica.clear()
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
             partition.check = Check(row, by_leader=not was_replica)
@@ -382,16 +399,26 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         if error not in RETRIABLE_ERRORS:
             self._fail(partition, error, now)
             return
-        hint, decision = NO_HINT, Decision.NOT_APPLICABLE
-        if error in LEADER_ERRORS:
-            hint = hint_in_fetch(fetched, answer, flight.api_version)
-            decision = self._metadata.apply_hint(partition, hint, now)
         if error in _STALE_METADATA_ERRORS:
             self._metadata.request_update(MetadataCause.LEADER_CHANGE)
         self._fetch_retries.failed(
             partition, link, want, flight.sent_us, error, now, decision, hint
         )
         self._retry(partition, now)
+
+    def _waits_for_newer_leader(self, partition: Partition, want: FetchPosition) -> bool:
+        """It is known to have moved since it was wanted so, and was not asked for there yet."""
+        epoch = self._metadata.epoch(partition)
+        return (
+            partition.state is not State.FAILED
+            and want.leader_epoch < epoch
+            and not any(
+                flight.subject.wanted.get(partition, want).leader_epoch == epoch
+                for link in self._network.links
+                for flight in (link.connection.in_flight if link.connection else ())
+                if isinstance(flight.subject, _FetchCall)
+            )
+        )
 
     def _retry(self, partition: Partition, now: int) -> None:
         """After a failure: at once if a newer leader is known, else after the backoff."""
