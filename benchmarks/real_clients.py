@@ -6,12 +6,13 @@ the brokers' request logs and a plain count of their lines say the same.
 
 One lab of three brokers that log each request. One client after the other, in a process of its own
 with its library's own settings, produces 200 records/s through `kipctl tap` to all partitions of a
-topic in turn, and reads them, while all leaders of the topic move on by one replica, every 3 s.
+topic in turn, and reads them, while all leaders of the topic move on by one replica, again and
+again, with 3 s between.
 
 *Moves met* are by the tap, and by a count of the log's lines that uses nothing but a JSON parser
 (`clients/request_counts.py`): partition and leader epoch of the moves after which the client was
 refused. *Lost* are records that were acknowledged and are not in the log, at least so many;
-*twice* are in it again. The verdict is the tap's sentence.
+*twice* are in it again; *unanswered* were neither acknowledged nor given up 30 s after the last. The verdict is the tap's sentence.
 
 With `--loop` each also meets, through the tap, a broker that refuses its producer for 2 s with
 hints that name itself, in the epoch that the client knows (twmb/franz-go#1412); `--rotations 0`
@@ -202,7 +203,7 @@ def rotated(cluster: Cluster, topic: str, rotations: int) -> list[Rotation]:
         rotate_own_topics(cluster, [topic])
         partitions = take_snapshot(cluster, [topic]).partitions
         done.append(Rotation(at_s, {one.id.partition: one.leader_epoch for one in partitions}))
-        time.sleep(max(0.0, at_s + EVERY_S - time.time()))
+        time.sleep(EVERY_S)
     return done
 
 
@@ -265,6 +266,7 @@ def measured(library: Library, lab: Lab, cluster: Cluster, options: Any, folder:
         "version": counted["version"],
         "records": {
             **{name: counted[name] for name in ("sent", "acknowledged", "failed", "read")},
+            "unanswered": counted["sent"] - counted["acknowledged"] - counted["failed"],
             "in_log": records,
             "twice": records - different,
             "lost": max(0, counted["acknowledged"] - different),
@@ -442,7 +444,15 @@ def report_of(
             "version": "version",
             **{
                 name: f"records.{name}"
-                for name in ("sent", "acknowledged", "failed", "lost", "twice", "read")
+                for name in (
+                    "sent",
+                    "acknowledged",
+                    "failed",
+                    "unanswered",
+                    "lost",
+                    "twice",
+                    "read",
+                )
             },
             "errors": lambda one: (
                 "; ".join(f"{count:,} x {text}" for text, count in one["errors"].items()) or "-"
