@@ -54,6 +54,8 @@ def request_log_tables(document: Document) -> tuple[Table, ...]:
 
 def _of_clusters(tables: Sequence[tuple[str | None, Table]]) -> Table:
     """One table of those of each cluster."""
+    if not tables:  # of no cluster
+        return Table("", (), ())
     if len(tables) == 1:
         return tables[0][1]
     named = [(cluster or "unknown", table) for cluster, table in tables]
@@ -73,6 +75,12 @@ def _lines(document: Document) -> Table:
         f"{line['file']}, line {line['line']} is broken: {line['text']}"
         for line in document["broken_lines"]
     ]
+    if envelopes := document.get("envelopes"):
+        each = ", ".join(f"{name} ({count:,})" for name, count in envelopes.items())
+        notes.insert(0, f"Lines that were not plain, by what they came in: {each}.")
+    if untimed := document.get("untimed"):
+        told = counted(untimed, "request tells", "requests tell")
+        notes.insert(0, f"{told} no time: what clients did after errors is not known of them.")
     periods = [of["period"] for of in document["clusters"] if of["period"]["from"]]
     if periods:
         first = min(period["from"] for period in periods)

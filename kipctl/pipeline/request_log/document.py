@@ -29,6 +29,8 @@ def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
     clusters = sorted({row["cluster"] for row in rows["usage"]}, key=lambda name: name or "")
     return {
         "lines": asdict(log.lines),
+        "envelopes": log.envelopes,
+        "untimed": log.untimed,
         "broken_lines": [line._asdict() for line in log.broken],
         "clusters": [
             _cluster(

@@ -15,6 +15,7 @@ from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import is_zone
 
+_ZSTANDARD = "io.airlift.compress.zstd.ZstdCodec"
 _CLOCK_MARGIN_US = 3600 * 1_000_000
 """A file is written to after its last line is timed; clocks of brokers and storage differ."""
 
@@ -29,7 +30,10 @@ def text_of(spark: SparkSession, paths: Sequence[str], period: Period = ALWAYS) 
     """
     check_period(period)
     roots = [literally(root) for root in _roots(spark, paths)]
-    lines = spark.read.text(roots, recursiveFileLookup=True)
+    # Hadoop's own codec for .zst needs a native library. This one, in Java, comes with Spark.
+    lines = spark.read.option("io.compression.codecs", _ZSTANDARD).text(
+        roots, recursiveFileLookup=True
+    )
     if period.since:
         earliest = datetime.fromtimestamp((period.since.us - _CLOCK_MARGIN_US) / 1e6, UTC)
         lines = lines.filter(F.col("_metadata.file_modification_time") >= F.lit(earliest))

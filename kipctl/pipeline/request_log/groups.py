@@ -9,7 +9,7 @@ from kipctl.pipeline.request_log.line_pieces import PIECES
 from kipctl.pipeline.request_log.places import address_of, host_of
 
 PARSED, BROKEN, OTHER = "parsed", "broken", "other"
-_KEYS = ("file", "is_request", *PIECES, "notes")
+_KEYS = ("file", "is_request", "envelope", *PIECES, "notes")
 
 
 def grouped(cuts: DataFrame, slice_us: int = 0) -> DataFrame:
@@ -31,13 +31,13 @@ def groups_of(cuts: DataFrame, slice_us: int = 0) -> DataFrame:
     """What cut lines (`cuts.CUT`) say, a row for lines that are alike; with `slice_us` a row for
     those of each slice of time of that length.
 
-    Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no
-    whole JSON) or OTHER; `requests`, the number of lines; `first_us` and `last_us`, when the first
-    and the last was answered (microseconds since the epoch); and, null but for PARSED: `api_key`,
-    `api`, `api_version`, `client`, `connection`, `is_forwarded`, `address` (the broker's), `host`
-    (the client's), `software` (`name`, `version`; null where it is not told), `rack` and
-    `read_bytes` of consumers that name their rack, and of `bodies.narrowed` `answers`, `metadata`,
-    `single`.
+    Result: `file`; `kind`, PARSED, BROKEN (it holds the marker, and no whole JSON) or OTHER;
+    `envelope` (of `cuts.CUT`); `requests`, the number of lines; `first_us` and `last_us`, when the
+    first and the last was answered (microseconds since the epoch); and, null but for PARSED:
+    `api_key`, `api`, `api_version`, `client`, `connection`, `is_forwarded`, `address` (the
+    broker's), `host` (the client's), `software` (`name`, `version`; null where it is not told),
+    `rack` and `read_bytes` of consumers that name their rack, and of `bodies.narrowed` `answers`,
+    `metadata`, `single`.
     """
     groups = cuts.transform(narrowed).transform(grouped, slice_us).transform(with_header_of_pieces)
 
@@ -61,6 +61,7 @@ def groups_of(cuts: DataFrame, slice_us: int = 0) -> DataFrame:
         .when(version.isNull(), BROKEN)
         .otherwise(PARSED)
         .alias("kind"),
+        "envelope",
         "requests",
         "first_us",
         "last_us",

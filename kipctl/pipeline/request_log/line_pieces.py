@@ -14,7 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-MARKER = "Completed request:"
+from kipctl.pipeline.request_log.envelope import LAST_EPOCH, OFFSET, TIME, found
+from kipctl.pipeline.request_log.envelope import MARKER as MARKER
+
 HEAD_END = ',"request":'
 FRONT_END = ',"correlationId":'
 CLIENT = ',"clientId":'
@@ -32,14 +34,15 @@ METADATA_FOLLOWER = '"raft-client-'
 SOFTWARE_START = '{"softwareName":"'
 SOFTWARE_ENDS = ('"}}', r'(?s)"\},.*\}')
 """The last field of a line, or one of several: a line cut short lacks the `}` of its end."""
-OFFSET = r"(?: ?[+-]\d\d(?::?\d\d)?|Z)\b"
-TIME = rf"[12]\d{{3}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?:{OFFSET})?"
+LAST_TIME = f"(?s)^.*({TIME})"
+"""An envelope's own time stands before the line's."""
 
 PIECES = ("origin", "client", "connection", "software", "announced", "rack")
 CUT = StructType(
     [
         StructField("file", StringType()),
         StructField("is_request", BooleanType()),
+        StructField("envelope", StringType()),
         *(StructField(name, StringType()) for name in PIECES),
         StructField("whole", StringType()),
         StructField("requests", LongType()),
@@ -50,13 +53,14 @@ CUT = StructType(
 )
 """What lines are cut into, a row for one or for several that are alike.
 
-`is_request`: they hold the marker. Of a line that is like Kafka's, and whose body says nothing that
-is counted, there are JSON pieces: `origin` (whether it was forwarded, API and version), `client`
-(its id, and the API's name), `connection`, `software`; `announced` (what ApiVersions tells of the
-client's software); and of a consumer that names its rack `rack` and `read_bytes`. All other
-requests, with an error, a preferred read replica, or Metadata, have `whole` instead, the line.
-`requests` counts the lines; `first_us` and `last_us` are microseconds since the epoch, null where
-no line tells a time.
+`is_request`: they hold the marker. `envelope`: what was cut off them (`envelope.opened`), or what
+`envelope.found` says of them; null of plain ones. Of a line that is like Kafka's, and whose body
+says nothing that is counted, there are JSON pieces: `origin` (whether it was forwarded, API and
+version), `client` (its id, and the API's name), `connection`, `software`; `announced` (what
+ApiVersions tells of the client's software); and of a consumer that names its rack `rack` and
+`read_bytes`. All other requests, with an error, a preferred read replica, or Metadata, have `whole`
+instead, the line. `requests` counts the lines; `first_us` and `last_us` are microseconds since the
+epoch, null where no line tells a time.
 """
 
 
@@ -72,11 +76,16 @@ def after_last(text: str | Column, mark: str) -> Column:
 
 def answered_us(stamp: str | Column, zone: Column) -> Column:
     """The time that stands before the marker, in microseconds since the epoch (bigint); null if
-    none is recognised there. `zone` is that of times without an offset from UTC."""
-    written = F.replace(F.regexp_extract(stamp, TIME, 0), F.lit(","), F.lit("."))
+    none is recognised there. Of several it is the last. `zone` is that of times without an offset
+    from UTC."""
+    written = F.replace(F.regexp_extract(stamp, LAST_TIME, 1), F.lit(","), F.lit("."))
     moment = written.try_cast("timestamp")  # what has no offset is taken as UTC
     has_offset = written.rlike(f"{OFFSET}$")
-    return F.unix_micros(F.when(has_offset, moment).otherwise(F.to_utc_timestamp(moment, zone)))
+    of_time = F.when(has_offset, moment).otherwise(F.to_utc_timestamp(moment, zone))
+    digits = F.regexp_replace(F.regexp_extract(stamp, LAST_EPOCH, 1), "[.,]", "")
+    second, fraction = F.substring(digits, 1, 10), F.substring(digits, 11, 6)
+    of_epoch = F.concat(second, F.rpad(fraction, 6, "0")).try_cast("bigint")
+    return F.when(written != "", F.unix_micros(of_time)).when(digits != "", of_epoch)
 
 
 def stamp_of(value: str) -> Column:
@@ -107,9 +116,14 @@ def cut_each(lines: DataFrame, zone: Column, *kept: str) -> DataFrame:
         after_last("_front", MARKER + IS_FORWARDED).alias("origin"),
         F.contains("_front", F.lit(MARKER)).alias("is_request"),
     )
+    stamp = before_first("_front", MARKER)
+    envelope = found(F.col("_front"), stamp, F.col("origin"))
+    if "envelope" in lines.columns:
+        envelope = F.coalesce("envelope", envelope)
     wholes = pieces.select(
-        "*",
-        F.when(F.col("is_request"), answered_us(before_first("_front", MARKER), zone)).alias("_us"),
+        *(F.col(name) for name in pieces.columns if name != "envelope"),
+        F.when(F.col("is_request"), envelope).alias("envelope"),
+        F.when(F.col("is_request"), answered_us(stamp, zone)).alias("_us"),
         # In one after the other: Spark looks no further than it must.
         F.when(~F.col("is_request"), None)
         .when(~_like_kafkas() | _body_matters(), F.col("value"))
@@ -127,6 +141,7 @@ def cut_each(lines: DataFrame, zone: Column, *kept: str) -> DataFrame:
     return wholes.select("*", rack.alias("rack"), announced.alias("announced")).select(
         *kept,
         "is_request",
+        "envelope",
         *(F.when(plain, F.col(name)).alias(name) for name in PIECES[:4]),
         F.nullif("announced", F.lit("")).alias("announced"),
         "rack",

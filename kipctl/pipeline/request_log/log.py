@@ -20,9 +20,18 @@ from kipctl.pipeline.preflight import why_not_read
 from kipctl.pipeline.request_log.accepted_produce import votes_for
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
+from kipctl.pipeline.request_log.envelope import OLD_TEXT, Way, found, opened, way_of, ways
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
 from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
-from kipctl.pipeline.request_log.line_pieces import MARKER, answered_us, cut, cut_each, stamp_of
+from kipctl.pipeline.request_log.line_pieces import (
+    IS_FORWARDED,
+    MARKER,
+    after_last,
+    answered_us,
+    cut,
+    cut_each,
+    stamp_of,
+)
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
 from kipctl.protocol.api import ApiKey
 
@@ -68,7 +77,8 @@ class RequestLog:
     disks. What is at `seen` is at the `places` of the same number. `text` are the lines (`value`,
     `file`, `block`), to be read again; `zone` is that of a `file`. `refused_slots`: when clients
     were told of leader errors, in SLOT_US; `refusals`: in how
-    many requests.
+    many requests. `envelopes`: how many lines came in which one, by its name; `untimed`:
+    requests whose lines tell no time.
     """
 
     name: str
@@ -76,6 +86,8 @@ class RequestLog:
     zone: Column
     calls: DataFrame
     lines: LineCounts
+    envelopes: Mapping[str, int]
+    untimed: int
     broken: tuple[BrokenLine, ...]
     nodes: Mapping[str, frozenset[Node]]
     seen: tuple[Seen, ...]
@@ -98,23 +110,34 @@ def read_request_log(
     by_time: bool = False,
 ) -> RequestLog:
     """Read request logs: files, folders and what is in them, wildcards, .gz, on any file system
-    that Spark reads; no file twice, however often it is named.
+    that Spark reads; no file twice, however often it is named. Lines may be in envelopes
+    (`envelope`): files that hold such are read again for it.
 
     `timezones` are the zones of the brokers' clocks, which log4j does not write. Of the log the
     period is taken; lines that tell no time are in no period. `broker_at` names brokers by address,
     see `places_of`. Raises UsageError for a path that is not there, a period that is not one of
-    wall time or in which no request lies, PipelineError when no line is a request's. To be counted
-    `by_time` lines are read once more before, to see how long they last.
+    wall time or in which no request lies, PipelineError when no line is a request's, or none can be
+    read. To be counted `by_time` lines are read once more before, to see how long they last, and of
+    a period, to see what envelopes they are in.
     """
     name = ", ".join(paths)
-    every = text = text_of(spark, paths, period)
+    every = text_of(spark, paths, period)
     zone = zone_of(spark, timezones)
-    if period != ALWAYS:
-        us = answered_us(stamp_of("value"), zone)
-        text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
-    slice_us = bucket(_lasts_us(text, zone)) if by_time else 0
-    groups = groups_of(cut(text, zone), slice_us).transform(checkpointed)
-    summary = _Summary.of(groups)
+    # What is in an envelope may not even show its time.
+    how = _ways_of(every) if by_time or period != ALWAYS else {}
+    while True:
+        text = opened(every, how)
+        if period != ALWAYS:
+            us = answered_us(stamp_of("value"), zone)
+            text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
+        slice_us = bucket(_lasts_us(text, zone)) if by_time else 0
+        groups = groups_of(cut(text, zone), slice_us).transform(checkpointed)
+        summary = _Summary.of(groups)
+        # What was not seen before it was opened: envelopes of mixed kinds, or broken lines in them.
+        further = ways(summary.envelopes, how)
+        if further == how:
+            break
+        how = further
     if not summary.lines[PARSED] + summary.lines[BROKEN]:
         every = text_of(spark, paths)
         is_outside = (
@@ -124,8 +147,16 @@ def read_request_log(
             name, every.inputFiles(), summary.lines[OTHER], is_outside=is_outside
         )
     broken = (
-        _broken_lines(every, zone, period, summary.broken_files) if summary.broken_files else ()
+        _broken_lines(every, zone, period, summary.broken_files, how)
+        if summary.broken_files
+        else ()
     )
+    envelopes = Counter[str]()
+    for (_, envelope, _), count in summary.envelopes.items():
+        if not way_of(envelope):
+            envelopes[envelope] += count
+    if not summary.lines[PARSED]:
+        raise nothing_read(name, broken, summary.lines[BROKEN], envelopes[OLD_TEXT])
     places = places_of(summary.seen, broker_at)
     if not_known := unknown(summary.seen, places):
         votes = votes_for(text, zone, not_known, places)
@@ -140,6 +171,8 @@ def read_request_log(
         lines=LineCounts(
             sum(summary.lines.values()), *(summary.lines[of] for of in (PARSED, BROKEN, OTHER))
         ),
+        envelopes=dict(sorted(envelopes.items())),
+        untimed=summary.untimed,
         broken=broken,
         nodes=nodes,
         seen=tuple(summary.seen),
@@ -150,6 +183,24 @@ def read_request_log(
         refusals=summary.refusals,
         slice_us=slice_us,
     )
+
+
+def _ways_of(text: DataFrame) -> dict[str, Way]:
+    """How the files are to be opened that hold lines in envelopes."""
+    rows = (
+        text.filter(F.contains("value", F.lit(MARKER)))
+        .select(
+            "file",
+            found(
+                F.col("value"), stamp_of("value"), after_last("value", MARKER + IS_FORWARDED)
+            ).alias("envelope"),
+        )
+        .filter("envelope is not null")
+        .groupBy("file", "envelope")
+        .count()
+        .collect()
+    )
+    return ways({(row.file, row.envelope, True): row["count"] for row in rows})
 
 
 def _lasts_us(text: DataFrame, zone: Column) -> int:
@@ -184,11 +235,30 @@ def without_requests(
     )
 
 
+def nothing_read(name: str, broken: Sequence[BrokenLine], lines: int, old: int) -> PipelineError:
+    """That none of so many `lines` with the marker could be read; so many of them are `old`."""
+    first = broken[0] if broken else None
+    shown = f" {first.file}, line {first.line}: {first.text}" if first else ""
+    if old == lines:
+        return PipelineError(
+            f"{name} holds text of Kafka before 2.8 ({lines:,} lines):{shown}",
+            "Kafka writes requests as JSON from 2.8.0 on (KIP-673), and that is read.",
+        )
+    return PipelineError(
+        f"No line of {name} that holds {MARKER!r} could be read, of {lines:,}:{shown}",
+        f'Read is [2026-01-31 12:00:00,000] DEBUG {MARKER}{IS_FORWARDED}false,"requestHeader":'
+        "{...}, plain, or as docker, Kubernetes, JSON layouts and shippers hand it on.",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Summary:
     """What the driver has to know of all lines before they are shared out."""
 
     lines: Counter[str]
+    envelopes: dict[tuple[str, str, bool], int]
+    """Lines by file, envelope, and whether they could be read."""
+    untimed: int
     broken_files: list[str]
     seen: list[Seen]
     spans: dict[str, Span]
@@ -210,6 +280,8 @@ class _Summary:
             groups.groupBy("kind", "file", F.when(is_parsed, F.col("address")).alias("address"))
             .agg(
                 F.sum("requests").alias("requests"),
+                F.max("envelope").alias("envelope"),
+                F.sum(F.when(F.col("first_us").isNull(), F.col("requests"))).alias("untimed"),
                 F.min("first_us").alias("first_us"),
                 F.max("last_us").alias("last_us"),
                 F.sum(F.when(is_served, F.col("requests")).otherwise(0)).alias("served"),
@@ -237,6 +309,8 @@ class _Summary:
         parsed = [row for row in rows if row.kind == PARSED]
         return cls(
             lines,
+            _envelopes(groups) if any(row.envelope for row in rows) else {},
+            sum(row.untimed or 0 for row in parsed),
             sorted(row.file for row in rows if row.kind == BROKEN),
             [
                 Seen(
@@ -252,6 +326,15 @@ class _Summary:
             frozenset(slot for row in parsed for slot in row.slots),
             sum(row.refusals for row in parsed),
         )
+
+
+def _envelopes(groups: DataFrame) -> dict[tuple[str, str, bool], int]:
+    counted = (
+        groups.filter("envelope is not null")
+        .groupBy("file", "envelope", (F.col("kind") != BROKEN).alias("is_read"))
+        .agg(F.sum("requests").alias("lines"))
+    )
+    return {(row.file, row.envelope, row.is_read): row.lines for row in counted.collect()}
 
 
 def _nodes(answers: Sequence[NamedTuple]) -> dict[str, frozenset[Node]]:
@@ -293,9 +376,10 @@ def _calls(groups: DataFrame, places: DataFrame, nodes: Mapping[str, frozenset[N
 
 
 def _broken_lines(
-    text: DataFrame, zone: Column, period: Period, files: Sequence[str]
+    text: DataFrame, zone: Column, period: Period, files: Sequence[str], how: Mapping[str, Way]
 ) -> tuple[BrokenLine, ...]:
-    """The first BROKEN_SHOWN broken lines in the period, by file and number; of all lines `text`.
+    """The first BROKEN_SHOWN broken lines in the period, by file and number; of all lines `text`,
+    of which those of some files are opened (`how`). One of several pieces has the first's number.
 
     Spark reads a file in blocks and does not number its lines, so the first of the files are read
     again: the lines of each block are counted, and those of the blocks before added up. Within a
@@ -306,12 +390,17 @@ def _broken_lines(
     blocks = numbered.groupBy("file", "block").agg(F.count("*").alias("lines"), F.min("id"))
     counted = sorted(tuple(row) for row in blocks.collect())
     found = (
-        cut_each(numbered, zone, "value", "file", "block", "id")
+        cut_each(opened(numbered, how), zone, "value", "file", "block", "id")
         .filter(period.condition("first_us", 0))
         .transform(narrowed)
         .transform(with_header_of_pieces)
         .filter("is_request and header is null and notes.header is null")
-        .select("file", "block", "id", F.substring("value", 1, _SHOWN_LENGTH).alias("text"))
+        .select(
+            "file",
+            "block",
+            "id",
+            F.translate(F.substring("value", 1, _SHOWN_LENGTH), "\r\n", "  ").alias("text"),
+        )
         .orderBy("file", "block", "id")
         .limit(BROKEN_SHOWN)
         .collect()
