@@ -76,10 +76,15 @@ class MetadataPolicy:
         return self.in_flight
 
     def answered(self, now_us: int, news: bool, of_all: bool = True) -> None:
-        """An answer came; `news` says whether it changed any leader, `of_all` if it renews all."""
+        """An answer came; `news` says whether it changed any leader, `of_all` if it renews all.
+
+        Then it serves whatever was asked for before it, also while it was under way (Java's
+        `Metadata.update`): who is refused because it came too early asks again.
+        """
         self.unanswered_since_us = NEVER_US
         if of_all:
             self.refreshed_us = now_us
+            self.requested = None
         self._completed(now_us, news, not news and self.in_flight is not MetadataCause.MAX_AGE)
 
     def failed(self, now_us: int) -> None:

@@ -162,12 +162,14 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
             )
             for t in response.topics
         ]
-        self._apply(response.brokers, topics, None, now_us)
+        _, lacks_leader = self._apply(response.brokers, topics, None, now_us)
         if self._topics_in_use:
             for topic in topics:
                 self._topics_in_use.use(topic.name, now_us)
             self._update_topics_in_use(self._topics_in_use, topics, now_us)
         self._policy.answered(now_us, news=True)
+        if lacks_leader:
+            self._policy.request(MetadataCause.LEADER_CHANGE)
         self._update_due()
 
     def send_due_request(self, now_us: int) -> None:
@@ -226,7 +228,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
         self._network.throttle(call.link, flight, response.throttle_time_ms, now_us)
         self._write(call)
-        news = self._apply(response.brokers, response.topics, call, now_us)
+        news, lacks_leader = self._apply(response.brokers, response.topics, call, now_us)
         of_all = True
         if self._topics_in_use:
             of_all = self._topics_in_use.is_for_all(call.cause)
@@ -238,6 +240,8 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
             self._policy.failed(now_us)
         else:
             self._policy.answered(now_us, news, of_all)
+        if lacks_leader:
+            self._policy.request(MetadataCause.LEADER_CHANGE)
         self._update_due()
 
     def _update_topics_in_use(
@@ -271,14 +275,15 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         topics: Iterable[TopicMetadata],
         call: MetadataCall | None,
         now_us: int,
-    ) -> bool:
-        """Returns whether any leader changed."""
-        leaders = {}
+    ) -> tuple[bool, bool]:
+        """Returns whether any leader changed, and whether one of the topics shown is lacking."""
+        leaders, shown = {}, list[AnyPartition]()
         for topic in topics:
             of_topic = self._partitions.get(topic.name, ())
             if topic.error_code or not of_topic:
                 continue
             self._check_topic_id(of_topic, topic, now_us)
+            shown += of_topic
             for _, index, leader, epoch in topic.partitions:
                 if index < len(of_topic):
                     leaders[of_topic[index]] = Leader(leader, epoch)
@@ -286,9 +291,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         changed = self._leadership.apply_metadata(nodes, leaders)
         self._network.update_addresses(self._leadership.nodes)
         self._leaders_changed(changed, call, now_us)
-        if self._leadership.any_without_leader(leaders):
-            self.request_update(MetadataCause.LEADER_CHANGE)
-        return bool(changed)
+        return bool(changed), self._leadership.any_without_leader(shown)
 
     def _check_topic_id(
         self, of_topic: Sequence[AnyPartition], shown: TopicMetadata, now_us: int

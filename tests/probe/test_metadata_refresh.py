@@ -62,17 +62,33 @@ def test_the_first_cause_is_kept_and_used_once() -> None:
     assert metadata.sent(1500) is MAX_AGE
 
 
-def test_one_request_at_a_time_and_what_is_wanted_meanwhile_comes_after_it() -> None:
+@pytest.mark.parametrize(
+    ("of_all", "due"),
+    [
+        (True, 8000),
+        # Of new topics alone it says nothing of the others: these are asked for after it.
+        (False, 3100),
+    ],
+)
+def test_one_request_at_a_time_serves_what_is_wanted_until_its_answer_comes(
+    of_all: bool, due: int
+) -> None:
     metadata = policy()
     metadata.request(CHANGE)
     metadata.sent(1500)
     assert metadata.due_us() == NEVER_US
-    # This error came after the request went out: its answer may not know of it yet.
-    metadata.request(CHANGE)
+    metadata.request(RETRY)
     assert metadata.due_us() == NEVER_US
-    metadata.answered(3000, news=True)
-    assert metadata.due_us() == 3100
-    assert metadata.sent(1500) is CHANGE
+    metadata.answered(3000, news=True, of_all=of_all)
+    assert metadata.due_us() == due
+
+
+def test_what_is_wanted_while_a_request_fails_is_still_wanted() -> None:
+    metadata = policy()
+    metadata.sent(1500)
+    metadata.request(CHANGE)
+    metadata.failed(3000)
+    assert metadata.sent(3100) is CHANGE
 
 
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))

@@ -420,3 +420,25 @@ def test_a_broker_that_knows_no_flexible_api_versions_is_asked_in_the_newest_tha
         (3, ErrorCode.UNSUPPORTED_VERSION),
         (highest, 0),
     ]
+
+
+def test_refusals_that_come_while_metadata_is_asked_for_are_served_by_its_answer() -> None:
+    """As by Java's, whose full answers clear `Metadata.needFullUpdate`."""
+
+    def script(produced: Produced) -> Waiting | None:
+        if (produced.broker, produced.partition) == (1, 0):
+            cluster.lead(Leader(2, 6), Leader(2, 6), Leader(3, 5))
+        is_first_of_1 = [p.partition for p in cluster.produced].count(1) == 1
+        return cluster.pause(40_000) if produced.partition == 1 and is_first_of_1 else None
+
+    def held(broker: int) -> Waiting | None:
+        return cluster.pause(100_000) if len(cluster.metadata_asked) > 1 else None
+
+    cluster = SimulatedCluster(brokers=3, partitions=3, script=script)
+    cluster.lead(Leader(1, 5), Leader(1, 5), Leader(3, 5))
+    cluster.on_metadata = held
+    ran = run_fake(cluster, 60, throughput=200)
+    assert {row["decision"] for row in ran.redirects} <= {Decision.FOLLOWED, Decision.KNOWN}
+    first, *_, last = (row["error_us"] for row in ran.redirects)
+    (call,) = ran.calls(ApiKey.METADATA)
+    assert first <= call["sent_us"] < last < call["received_us"]
