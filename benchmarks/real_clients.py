@@ -12,7 +12,8 @@ again, with 3 s between.
 *Moves met* are by the tap, and by a count of the log's lines that uses nothing but a JSON parser
 (`clients/request_counts.py`): partition and leader epoch of the moves after which the client was
 refused. *Lost* are records that were acknowledged and are not in the log, at least so many;
-*twice* are in it again; *unanswered* were neither acknowledged nor given up 30 s after the last. The verdict is the tap's sentence.
+*twice* are in it again; *unanswered* were neither acknowledged nor given up 30 s after the last.
+The verdict is the tap's own sentence.
 
 With `--loop` each also meets, through the tap, a broker that refuses its producer for 2 s with
 hints that name itself, in the epoch that the client knows (twmb/franz-go#1412); `--rotations 0`
