@@ -46,6 +46,7 @@ from benchmarks.clients.same_epoch_broker import same_epoch_broker
 from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, await_topic, create_topics, offsets
+from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec
 from kipctl.report.formats import OutputFormat, write
@@ -63,6 +64,8 @@ END_TIMEOUT_S = 60.0
 TAP_TIMEOUT_S = 60.0
 LONGEST_TAP = "20m"
 """Should this process be killed, its tap ends by itself."""
+TROUBLE = (LeftOutError, KipctlError, subprocess.TimeoutExpired)
+"""Of one client; it leaves the others alone."""
 ROLES = {"produces": "", "reads": "-reader"}
 """What is added to the client's id."""
 PAGE_MARK = "<!-- made by benchmarks/real_clients.py, from here on -->"
@@ -330,9 +333,7 @@ def verdict_in(printed: str, client_id: str, software: str | None) -> str | None
 def request_log_says(logs: str) -> list[Document] | None:
     """The rows of `kipctl analyze request-log` on the client, by software; None without Spark."""
     command = [sys.executable, "-m", "kipctl", "analyze", "request-log", logs, "--output", "json"]
-    ran = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
-    )
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if ran.returncode:
         say(f"analyze request-log failed: {ran.stderr.strip()[-300:]}")
         return None
@@ -384,7 +385,7 @@ def measure_all(
                 own.mkdir()
                 try:
                     found.append(measured(library, lab, cluster, options, own))
-                except LeftOutError as why:
+                except TROUBLE as why:
                     say(f"{library.name} is left out: {why}")
                     left_out.append({"client": library.name, "why": str(why)})
     finally:
@@ -404,7 +405,7 @@ def loop_all(
         own.mkdir()
         try:
             found.append(looped(library, options, own))
-        except LeftOutError as why:
+        except TROUBLE as why:
             left_out.append({"client": library.name, "why": f"hints that name the refuser: {why}"})
     return found, left_out
 
