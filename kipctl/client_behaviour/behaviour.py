@@ -77,6 +77,8 @@ class Seen:
     """Episodes in which a hint had that fault."""
     reaction_p50_us: int | None = None
     waits: Waits = Waits()
+    longest_us: int = 0
+    """From a first refusal to the success, or to what was seen last; 0 if that is not told."""
     doubts: tuple[Doubt, ...] = ()
 
 
@@ -92,6 +94,7 @@ class Verdict:
 _NO_SOFTWARE = Software()
 _LOOPS_SHARE = 10
 """A client loops if one episode in so many is a loop: none should be."""
+_LONG_S = 0.1
 _TIMED = (Doubt.BUSY, Doubt.TAP, Doubt.CLOCKS)
 """Doubts about times; what went where is known all the same."""
 
@@ -174,10 +177,11 @@ def _told(verdict: Verdict, seen: Seen) -> str:
         case Behaviour.NOT_MET:
             return "met no leader that had moved."
         case Behaviour.LOOPS:
+            told = _without_success(seen)
             fault = f" The hints are no use: {_FAULTS[verdict.fault]}." if verdict.fault else ""
             return (
                 f"asks again and again without a backoff: {errors} in"
-                f" {counted(seen.loops, 'loop')}.{fault}"
+                f" {counted(seen.loops, 'loop')}{told}.{fault}"
             )
         case Behaviour.NO_HINTS if verdict.why:
             return f"had to do without hints ({verdict.why}) with {errors}{told}."
@@ -186,6 +190,7 @@ def _told(verdict: Verdict, seen: Seen) -> str:
             return f"is sent no hints{draft if seen.draft_hints else ''} with {errors}{told}."
         case Behaviour.UNUSABLE:
             assert verdict.fault is not None
+            told = _without_success(seen) or told
             return f"is sent hints that are no use with {errors}: {_FAULTS[verdict.fault]}{told}."
         case Behaviour.FOLLOWS:
             return f"follows hints{told}."
@@ -197,6 +202,12 @@ def _told(verdict: Verdict, seen: Seen) -> str:
             return (
                 f"gets hints with {errors}; what it does with them cannot be told: {verdict.why}."
             )
+
+
+def _without_success(seen: Seen) -> str:
+    seconds = seen.longest_us / 1e6
+    digits = 0 if seconds >= 10 else 1
+    return f", {seconds:,.{digits}f} s without success" if seconds >= _LONG_S else ""
 
 
 def _waits_in_words(waits: Waits) -> str:

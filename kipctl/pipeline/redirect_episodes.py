@@ -1,11 +1,11 @@
-"""Redirect episodes of clients that tell no phases: built from what a proxy or a broker saw.
+"""Episodes of refused clients as brokers logged them: `client_behaviour.episode` in SQL.
 
-All there is to see is one client's requests for one partition, one after the other. An *episode*
-begins with an answer NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH and ends with the next answer
-without an error; the answers are taken in the order in which they were given.
+A broker logs an answer and how long it took; from that an attempt was sent, and answered. What one
+client asked of one partition, and what Metadata showed it of that partition, are events in the
+order of time. Each rule here is one of `Episode`'s; a test holds the two equal.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     IntegerType,
@@ -15,7 +15,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from kipctl.pipeline.columns import brokers_named, count_if, is_leader_error, sum_of
+from kipctl.client_behaviour.episode import (
+    BACKOFF_US,
+    LOOP_REFUSALS,
+    LOOP_US,
+    PAUSE_US,
+    HintFault,
+    Outcome,
+)
+from kipctl.pipeline.columns import brokers_named, count_if, is_leader_error
+from kipctl.protocol.api import ApiKey
 
 ATTEMPTS = StructType(
     [
@@ -28,181 +37,291 @@ ATTEMPTS = StructType(
         StructField("broker", IntegerType()),  # null if it is not known
         StructField("sent_us", LongType()),
         StructField("received_us", LongType()),  # null if no answer came
+        StructField("free_us", LongType()),  # when the connection's last answer was; null: none was
         StructField("error", IntegerType()),  # of the partition
         StructField("base_offset", LongType()),  # >= 0 with an error: appended, then failed
         StructField("hint_leader", IntegerType()),  # null or -1: the error names no leader
+        StructField("hint_epoch", IntegerType()),
+        StructField("hint_fault", StringType()),  # a HintFault that the answer itself shows
     ]
 )
-"""A row is one partition in one request: what `episodes` is built from."""
-FOLLOWED_WITHIN_US = 10_000
-"""A hint counts as used when the next attempt goes to the leader it names within this time.
+"""A row is one partition in one request. Of a Metadata request `hint_leader` and `hint_epoch` are
+what the answer showed of the partition."""
 
-Java 4.3.1 sends again 0.6 to 3.7 ms after the error (medians); without hints, but with fresh
-Metadata, it takes 18 ms, and clients that wait out `retry.backoff.ms` take 100.
-"""
-
-_PARTITION = ("cluster", "client", "api_key", "topic", "partition")
-_TURN = ("answered_us", "sent_us", "succeeded", "refused")
-"""The order of attempts. Of several at the very same time other errors come first, then the
-refusal, then the success."""
+PARTITION = ("cluster", "client", "api_key", "topic", "partition")
+_EPISODE = (*PARTITION, "episode")
+_ORDER = ("at_us", "kind", "connection", "hint_epoch")
+_REFUSED, _SHOWN, _SENT, _SUCCEEDED = range(4)
+"""Kinds of events; of several at the very same time they come in this order."""
 
 
 def episodes(attempts: DataFrame) -> DataFrame:
     """A row for each episode, from a frame of the schema ATTEMPTS.
 
-    Result: cluster, client, api_key, topic, partition; `first_error_us` and `ended_us` (when they
-    were answered; the end is null if it was not seen); `attempts`, `errors` (leader errors) and
-    `other_errors` (requests without an answer too); `appended_then_failed`; `hints_present`,
-    `hints_unseen` (no attempt after it was seen), `hints_reached` (the next attempt went to the
-    leader that the hint names) and `hints_used` (within FOLLOWED_WITHIN_US); `duration_us` from the
-    first error to the end, of which `wait_us` passed without any attempt for the partition under
-    way and `answer_us` with one or more (one without an answer is over at once; where no end was
-    seen, up to the last one sent); `brokers` (`1->2`: of the first error, and of the last attempt)
-    and how many were `visited`; `looped`.
+    Result: PARTITION; `connection` (of the first refusal), `first_error_us`, `ended_us` (null if
+    the end was not seen) and `last_us` (of what was seen); `errors`, `hints` (errors that name a
+    leader), `appended_then_failed`; `outcome` (an Outcome's value), `faults` (HintFaults' values),
+    `looped`, `reaction_us` and `wait_us` as Episode has them; `was_behind`, whether the
+    reaction stood behind another request of its connection, and was sent sooner than it seems, no
+    one knows when; `refused_us` and `from_broker` (the
+    last refusal before the reaction), `to_broker` (that of the reaction), `hint_leader`, `brokers`
+    (`1->2`: of the first refusal, and of the end or the last attempt). Where a broker is not known,
+    `outcome`, `reaction_us` and `wait_us` are null.
 
-    An episode loops when a broker that refused (a leader error) is asked again after another one,
-    or refuses again. Attempts that were under way when the first error was answered are no reaction
-    to it: they are counted, but they make no loop; neither do unknown brokers.
+    A broker led by then (`leads`) where it is the one that took the request in the end. A refusal
+    that follows another one of its connection without a backoff begins no episode: it was under way
+    with that one, whatever has succeeded elsewhere in between.
     """
     return (
-        attempts.transform(_of_redirected_partitions)
-        .transform(_with_what_follows)
+        attempts.transform(_events)
         .transform(_numbered)
-        .transform(_with_returns)
+        .transform(_with_faults)
+        .transform(_with_state)
+        .transform(_decided)
         .transform(_summed)
     )
 
 
-def _of_redirected_partitions(attempts: DataFrame) -> DataFrame:
-    """The attempts of clients for partitions that refused them at least once, with
-    `answered_us`, `refused` and `succeeded`."""
-    ever_refused = F.max(is_leader_error()).over(Window.partitionBy(*_PARTITION))
-    return (
-        attempts.select("*", ever_refused.alias("_ever_refused"))
-        .filter("_ever_refused")
-        .select(
-            *attempts.columns,
-            F.coalesce("received_us", "sent_us").alias("answered_us"),
-            is_leader_error().alias("refused"),
-            ((F.col("error") == 0) & F.col("received_us").isNotNull()).alias("succeeded"),
-        )
-    )
+def _is(kind: int) -> Column:
+    return F.col("kind") == kind
 
 
-def _with_what_follows(attempts: DataFrame) -> DataFrame:
-    """Add `next`: when and to which broker the first attempt after this one's answer was sent; and
-    `idle_us`: how long none was under way from the answer to then, null if another one was."""
-    moment = F.explode(
-        F.array(
-            F.struct(F.col("sent_us").alias("at_us"), F.lit(True).alias("is_sent")),
-            F.struct(F.col("answered_us").alias("at_us"), F.lit(False).alias("is_sent")),
-        )
+def _events(attempts: DataFrame) -> DataFrame:
+    """What happened to partitions that refused a client, a row for each event (`at_us`, `kind`)."""
+    is_metadata = F.col("api_key") == int(ApiKey.METADATA)
+    asked = attempts.filter(~is_metadata)
+    kind = F.when(is_leader_error(), _REFUSED).when(
+        (F.col("error") == 0) & F.col("received_us").isNotNull(), _SUCCEEDED
     )
-    # Backwards, so that what follows is what was passed already.
-    later = (
-        Window.partitionBy(*_PARTITION)
-        .orderBy(
-            F.col("moment.at_us").desc(),
-            F.col("moment.is_sent"),
-            *(F.col(name).desc() for name in _TURN),
-        )
-        .rowsBetween(Window.unboundedPreceding, -1)
+    moments = F.array(
+        F.struct(F.col("sent_us").alias("at_us"), F.lit(_SENT).alias("kind")),
+        F.struct(F.coalesce("received_us", "sent_us").alias("at_us"), kind.alias("kind")),
     )
-    sent = F.when(F.col("moment.is_sent"), F.struct("sent_us", "broker"))
-    # Answers still to come, but for those to attempts that are still to be sent.
-    under_way = F.sum(F.when(F.col("moment.is_sent"), -1).otherwise(1)).over(later)
-    return (
-        attempts.select("*", moment.alias("moment"))
+    refused = asked.filter(is_leader_error()).select(*PARTITION).distinct()
+    requests = (
+        asked.alias("of").join(refused.alias("ever"), _same(PARTITION), "left_semi")
+    ).select("*", F.explode(moments).alias("moment"))
+    of_any_api = [name for name in PARTITION if name != "api_key"]
+    shown = (
+        attempts.filter(is_metadata & (F.col("hint_leader") >= 0))
+        .alias("of")
+        .join(refused.alias("ever"), _same(of_any_api))
         .select(
-            "*",
-            F.last(sent, ignorenulls=True).over(later).alias("next"),
-            under_way.alias("_under_way"),
-        )
-        .filter("not moment.is_sent")
-        .select(
-            *attempts.columns,
-            "next",
-            F.when(F.col("_under_way") == 0, F.col("next.sent_us") - F.col("answered_us")).alias(
-                "idle_us"
+            *(f"ever.{name}" if name == "api_key" else f"of.{name}" for name in attempts.columns),
+            F.struct(F.col("received_us").alias("at_us"), F.lit(_SHOWN).alias("kind")).alias(
+                "moment"
             ),
         )
     )
+    return requests.unionByName(shown).select("*", "moment.*").filter("kind is not null")
 
 
-def _numbered(attempts: DataFrame) -> DataFrame:
-    """The attempts of episodes alone, with `episode` (a number in the partition) and
-    `first_error_us`.
+def _same(names: list[str] | tuple[str, ...]) -> list[Column]:
+    """The cluster may not be known."""
+    return [F.col(f"of.{name}").eqNullSafe(F.col(f"ever.{name}")) for name in names]
 
-    Between two successes lies at most one episode, which the later one ends.
-    """
-    in_turn = Window.partitionBy(*_PARTITION).orderBy(*_TURN)
-    before = in_turn.rowsBetween(Window.unboundedPreceding, -1)
-    in_episode = Window.partitionBy(*_PARTITION, "episode").orderBy(*_TURN)
-    so_far = in_episode.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+def _before(*keys: str) -> WindowSpec:
+    ordered = Window.partitionBy(*keys).orderBy(*_ORDER)
+    return ordered.rowsBetween(Window.unboundedPreceding, -1)
+
+
+def _newest() -> Column:
+    """What the greatest of a leader has the newest epoch; of several leaders at it the first."""
+    return F.struct("hint_epoch", (-F.col("at_us")).alias("_first"), "hint_leader")
+
+
+def _numbered(events: DataFrame) -> DataFrame:
+    """The events of episodes alone, with `episode` (a number in the partition), `first_error_us`
+    and `_known`, what Metadata showed before. Between two successes lies at most one episode, which
+    the later one ends."""
+    of_connection = F.max(F.when(_is(_REFUSED), F.col("at_us"))).over(
+        _before(*PARTITION, "connection")
+    )
+    begins = _is(_REFUSED) & F.coalesce(F.col("at_us") - of_connection >= BACKOFF_US, F.lit(True))
+    so_far = Window.partitionBy(*_EPISODE).orderBy(*_ORDER)
+    shown = F.max(F.when(_is(_SHOWN), _newest())).over(_before(*PARTITION))
     return (
-        attempts.withColumn("episode", count_if(F.col("succeeded")).over(before))
+        events.withColumns({"_begins": begins, "_known": shown})
+        .withColumn("episode", count_if(_is(_SUCCEEDED)).over(_before(*PARTITION)))
         .withColumn(
-            "first_error_us", F.min(F.when(F.col("refused"), F.col("answered_us"))).over(so_far)
+            "first_error_us",
+            F.min(F.when(F.col("_begins"), F.col("at_us"))).over(
+                so_far.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+            ),
         )
         .filter("first_error_us is not null")
     )
 
 
-def _with_returns(numbered: DataFrame) -> DataFrame:
-    """Add `returned`: whether the attempt went in a circle, as `episodes` says."""
-    of_broker = Window.partitionBy(*_PARTITION, "episode", "broker")
-    reaction = F.col("sent_us") >= F.col("first_error_us")
-    as_sent = Window.partitionBy(*_PARTITION, "episode", reaction).orderBy("sent_us", *_TURN)
-    from_another = F.lag("broker").over(as_sent) != F.col("broker")
-    refused_us = F.col("_refused_us")
-    after_another = refused_us <= F.col("_arrived_us")
-    again = (
-        F.col("refused") & (refused_us <= F.col("sent_us")) & (refused_us < F.col("answered_us"))
+def _with_faults(events: DataFrame) -> DataFrame:
+    """Replace `hint_fault` by what is wrong with the hint by what this client was shown before
+    (by Metadata, and by other hints of the episode), and add `is_hint`."""
+    is_hint = _is(_REFUSED) & (F.col("hint_leader") >= 0)
+    tells = is_hint & F.col("hint_fault").isNull()
+    known = F.greatest("_known", F.max(F.when(tells, _newest())).over(_before(*_EPISODE)))
+    is_other = F.col("hint_leader") != known["hint_leader"]
+    fault = (
+        F.when(F.col("hint_epoch") < known["hint_epoch"], HintFault.OLDER.value)
+        .when((F.col("hint_epoch") == known["hint_epoch"]) & is_other, HintFault.SAME_EPOCH.value)
+        .otherwise(None)
     )
+    return events.withColumns(
+        {
+            "is_hint": F.coalesce(is_hint, F.lit(False)),
+            "hint_fault": F.when(is_hint, F.coalesce("hint_fault", fault)),
+        }
+    )
+
+
+def _with_state(events: DataFrame) -> DataFrame:
+    """Add what holds before each event: `last` refusal, `hint` (the newest usable one), brokers
+    that were `named`; of the event `gap_us` since that refusal, whether it is an attempt
+    `elsewhere` and whether it `decides`; and `looped`."""
+    before = _before(*_EPISODE)
+    usable = F.col("is_hint") & F.col("hint_fault").isNull()
+    refusal = F.struct("at_us", "broker", "connection")
+    is_elsewhere = (
+        _is(_SENT)
+        & (F.col("broker") != F.col("last.broker"))
+        & (F.col("connection") != F.col("last.connection"))
+    )
+    after_pause = _is(_SENT) & (F.col("gap_us") >= BACKOFF_US) & F.col("hint").isNotNull()
+    in_row = Window.partitionBy(*_EPISODE, "_row").orderBy(*_ORDER)
+    in_sight = Window.partitionBy(*_EPISODE, "_row", "_shown").orderBy(*_ORDER)
+    refused_us = F.when(_is(_REFUSED), F.col("at_us"))
     return (
-        numbered.withColumn(
-            "_refused_us", F.min(F.when(F.col("refused"), F.col("answered_us"))).over(of_broker)
+        events.select(
+            "*",
+            F.last(F.when(_is(_REFUSED), refusal), ignorenulls=True).over(before).alias("last"),
+            F.max(F.when(usable, _newest())).over(before).alias("hint"),
+            F.collect_set(F.when(_is(_SHOWN), F.col("hint_leader"))).over(before).alias("named"),
+            count_if(_is(_SHOWN)).over(before).alias("_shown"),
         )
-        .withColumn("_arrived_us", F.when(from_another, F.col("sent_us")))
-        .withColumn("_arrived_us", F.last("_arrived_us", ignorenulls=True).over(as_sent))
+        .withColumn("gap_us", F.col("at_us") - F.col("last.at_us"))
+        .withColumn("elsewhere", F.coalesce(is_elsewhere, F.lit(False)))
+        .withColumn("decides", F.coalesce(F.col("elsewhere") | after_pause, F.lit(False)))
+        # Refusals in a row have no pause between them.
         .withColumn(
-            "returned",
-            F.coalesce(
-                reaction & F.col("broker").isNotNull() & (after_another | again), F.lit(False)
+            "_row",
+            count_if(_is(_REFUSED) & (F.col("gap_us") >= PAUSE_US)).over(
+                Window.partitionBy(*_EPISODE).orderBy(*_ORDER)
             ),
         )
+        .withColumn("_row_us", F.col("at_us") - F.min(refused_us).over(in_row))
+        .withColumn(
+            "looped",
+            _is(_REFUSED)
+            & (count_if(_is(_REFUSED)).over(in_sight) >= LOOP_REFUSALS)
+            & (F.col("_row_us") >= LOOP_US),
+        )
+        .withColumn(
+            "_loops", F.bool_or("looped").over(Window.partitionBy(*_EPISODE).orderBy(*_ORDER))
+        )
     )
 
 
-def _summed(numbered: DataFrame) -> DataFrame:
-    hinted = F.col("refused") & (F.col("hint_leader") >= 0)
-    unseen = hinted & F.col("next.sent_us").isNull()
-    reached = hinted & (F.col("next.broker") == F.col("hint_leader"))
-    used = reached & (F.col("next.sent_us") - F.col("answered_us") <= FOLLOWED_WITHIN_US)
-    order = F.struct(*_TURN)
-    # An idle time begins with an answer: it is of the episode, unless that answer is the end.
-    idle = F.when(~F.col("succeeded"), F.col("idle_us"))
+def _decided(events: DataFrame) -> DataFrame:
+    """Add the episode's `decision` (the event that decides; null if none does) and `taker` (the
+    broker that took the request in the end)."""
+    whole = Window.partitionBy(*_EPISODE)
+    event = F.struct(
+        "at_us", "kind", "connection", "broker", "elsewhere", "hint",
+        F.array_contains("named", F.col("broker")).alias("is_named"),
+    )  # fmt: skip
+    return events.withColumns(
+        {
+            "decision": F.min(F.when(F.col("decides"), event)).over(whole),
+            "taker": F.max(F.when(_is(_SUCCEEDED), F.col("broker"))).over(whole),
+        }
+    )
+
+
+def _summed(events: DataFrame) -> DataFrame:
+    goes_to = F.col("decision.broker")
+    hinted = F.col("decision.hint.hint_leader")
+    is_refused = _is(_REFUSED)
+    undecided = F.col("decision").isNull() | (F.col("at_us") <= F.col("decision.at_us"))
+    fault = F.when(is_refused & undecided, F.col("hint_fault"))
+    # Asked again after a backoff, or in a loop, the hinted leader refuses, and names itself.
+    disowned = (
+        is_refused
+        & ~undecided
+        & (F.col("hint_fault") == HintFault.REFUSER.value)
+        & (F.col("broker") == hinted)
+        & ((F.col("gap_us") >= BACKOFF_US) | F.col("_loops"))
+    )
+    leads = (
+        _is(_SENT) & (F.col("broker") == F.col("taker")) & (F.col("broker") != F.col("last.broker"))
+    )
+    at = F.struct(*_ORDER)
+    usable = F.col("is_hint") & F.col("hint_fault").isNull()
+    tried = is_refused | _is(_SENT)
+    outcome = (
+        F.when(F.col("_unknown_brokers"), None)
+        .when(F.col("_disowned"), Outcome.NOT_HINTED.value)
+        .when(F.col("decision").isNull() & F.col("_usable"), Outcome.UNSEEN.value)
+        .when(F.coalesce(hinted.isNull(), F.lit(True)), Outcome.NOT_HINTED.value)
+        .when(~F.col("decision.elsewhere"), Outcome.SENT_BACK.value)
+        .when(goes_to != hinted, Outcome.ELSEWHERE.value)
+        .when(F.col("decision.is_named"), Outcome.BY_METADATA.value)
+        .otherwise(Outcome.FOLLOWED.value)
+    )
+    known = ~F.col("_unknown_brokers")
+    # A broker reads a connection's requests one after the other.
+    behind = (F.col("_reaction.free_us") > F.col("_reaction.last.at_us")) & (
+        F.col("_reaction.at_us") - F.col("_reaction.free_us") < PAUSE_US
+    )
     return (
-        numbered.groupBy(*_PARTITION, "episode")
+        events.groupBy(*_EPISODE)
         .agg(
+            F.first("decision").alias("decision"),
             F.min("first_error_us").alias("first_error_us"),
-            F.min(F.when(F.col("succeeded"), F.col("answered_us"))).alias("ended_us"),
-            F.count("*").alias("attempts"),
-            count_if(F.col("refused")).alias("errors"),
-            count_if(~F.col("refused") & ~F.col("succeeded")).alias("other_errors"),
-            count_if(F.col("refused") & (F.col("base_offset") >= 0)).alias("appended_then_failed"),
-            count_if(hinted).alias("hints_present"),
-            count_if(unseen).alias("hints_unseen"),
-            count_if(reached).alias("hints_reached"),
-            count_if(used).alias("hints_used"),
-            sum_of(idle).alias("wait_us"),
-            F.min_by("broker", order).alias("_first_broker"),
-            F.max_by("broker", order).alias("_last_broker"),
-            F.size(F.collect_set("broker")).alias("visited"),
-            F.bool_or("returned").alias("looped"),
+            F.min_by("connection", F.when(is_refused, at)).alias("connection"),
+            F.min(F.when(_is(_SUCCEEDED), F.col("at_us"))).alias("ended_us"),
+            F.max("at_us").alias("last_us"),
+            count_if(is_refused).alias("errors"),
+            count_if(F.col("is_hint")).alias("hints"),
+            count_if(is_refused & (F.col("base_offset") >= 0)).alias("appended_then_failed"),
+            F.bool_or("looped").alias("looped"),
+            F.collect_set(fault).alias("faults"),
+            F.bool_or(F.coalesce(disowned, F.lit(False))).alias("_disowned"),
+            F.bool_or(usable).alias("_usable"),
+            F.bool_or(tried & F.col("broker").isNull()).alias("_unknown_brokers"),
+            F.min_by(
+                F.struct("gap_us", "last", "broker", "at_us", "free_us"),
+                F.when(F.col("elsewhere"), at),
+            ).alias("_reaction"),
+            F.min(F.when(leads, F.col("at_us") - F.col("first_error_us"))).alias("wait_us"),
+            F.max_by(F.struct("at_us", "broker"), F.when(is_refused, at)).alias("_last"),
+            F.max_by("hint_leader", F.when(usable, _newest())).alias("hint_leader"),
+            F.min_by("broker", F.when(is_refused, at)).alias("_first_broker"),
+            F.max_by("broker", F.when(tried, at)).alias("_last_broker"),
         )
-        .withColumn("duration_us", F.col("ended_us") - F.col("first_error_us"))
-        .withColumn("answer_us", F.col("duration_us") - F.col("wait_us"))
-        .withColumn("brokers", brokers_named(F.col("_first_broker"), F.col("_last_broker")))
-        .drop("episode", "_first_broker", "_last_broker")
+        .select(
+            *PARTITION,
+            "connection",
+            "first_error_us",
+            "ended_us",
+            "last_us",
+            "errors",
+            "hints",
+            "appended_then_failed",
+            "looped",
+            F.when(
+                F.col("_disowned"),
+                F.array_union("faults", F.array(F.lit(HintFault.REFUSER.value))),
+            )
+            .otherwise(F.col("faults"))
+            .alias("faults"),
+            outcome.alias("outcome"),
+            F.when(known, F.col("_reaction.gap_us")).alias("reaction_us"),
+            F.when(known, F.col("wait_us")).alias("wait_us"),
+            F.coalesce(behind, F.lit(False)).alias("was_behind"),
+            F.coalesce("_reaction.last.at_us", "_last.at_us").alias("refused_us"),
+            F.coalesce("_reaction.last.broker", "_last.broker").alias("from_broker"),
+            F.col("_reaction.broker").alias("to_broker"),
+            F.coalesce(hinted, "hint_leader").alias("hint_leader"),
+            brokers_named(F.col("_first_broker"), F.col("_last_broker")).alias("brokers"),
+        )
     )

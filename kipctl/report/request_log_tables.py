@@ -7,38 +7,36 @@ from functools import partial
 from typing import Any
 
 from kipctl.counts import counted
-from kipctl.report.tables import Column, Table, identifier, table_of
+from kipctl.report.tables import Column, Source, Table, identifier, table_of
 
 Document = Mapping[str, Any]
 Row = Mapping[str, Any]
 
-HINTS = {
-    "uses": "follows them",
-    "waits": "gets them, but waits",
-    "gets": "gets them",
-    "none": "too old for them",
-    "-": "-",
-}
-"""What each use of leader hints is called."""
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _ADDRESSES_SHOWN = 5
 
 
 def request_log_answer(document: Document) -> str:
-    """How many clients use the leader's hints, of all that the log shows."""
+    """What the clients of the log do when leaders move: how many of which kind, and a sentence for
+    each software that met it."""
     clients: Counter[str] = Counter()
+    told = []
     for cluster in document["clusters"]:
         for row in cluster["fleet"]:
-            clients[HINTS[row["hints"]]] += row["clients"]
+            clients[row["hints"]] += row["clients"]
+            if row["leader_errors"]["total"]:
+                verdict = row["verdict"]
+                what = f"{row['software']} {row['version']} {verdict['in_words']}"
+                told.append(f"{what} {verdict['advice'] or ''}".rstrip())
     served = document["lines"]["parsed"]
     if not clients:
         return f"No client is in the {counted(served, 'line')} that could be read."
     shown = "; ".join(f"{how}: {n:,}" for how, n in clients.most_common() if how != "-")
-    return (
+    first = (
         f"{counted(clients.total(), 'client is', 'clients are')} in {counted(served, 'line')}. What"
-        " they do with leader hints"
-        f" (KIP-951): {shown or 'is not known'}."
+        f" they do with leader hints (KIP-951): {shown or 'is not known'}."
     )
+    return "\n".join((first, *told))
 
 
 def request_log_tables(document: Document) -> tuple[Table, ...]:
@@ -46,7 +44,17 @@ def request_log_tables(document: Document) -> tuple[Table, ...]:
 
     Where there are several clusters, the first column of all but the lines says which one.
     """
-    made = (_fleet, _clients, _requests, _leader_errors, _fetch_errors, _metadata, _reads, _clocks)
+    made = (
+        _fleet,
+        _refused,
+        _clients,
+        _requests,
+        _leader_errors,
+        _fetch_errors,
+        _metadata,
+        _reads,
+        _clocks,
+    )
     clusters = document["clusters"]
     tables = (_of_clusters([(of["cluster_id"], make(of)) for of in clusters]) for make in made)
     return tuple(table for table in (_lines(document), *tables) if table.rows)
@@ -95,11 +103,6 @@ def _lines(document: Document) -> Table:
     )
 
 
-def _used(hints: Mapping[str, int | None]) -> int | None:
-    """Hints that were followed at once; None where of none it was seen what came after."""
-    return None if hints["present"] and hints["present"] == hints["unseen"] else hints["used"]
-
-
 def _fleet(document: Document) -> Table:
     return table_of(
         "The fleet: clients by software",
@@ -114,12 +117,8 @@ def _fleet(document: Document) -> Table:
                 )
                 for api in _APIS_SHOWN
             },
-            "leader hints": lambda row: HINTS[row["hints"]],
-            Column("NOT_LEADER errors", detail=True): "leader_errors.total",
-            Column("with hint", detail=True): "leader_errors.hinted",
-            Column("hints followed at once", detail=True): lambda row: _used(row["followed_hints"]),
-            Column("waited after, p50 ms", 1, detail=True): "wait_ms.p50",
-            Column("max ms", 1, detail=True): "wait_ms.max",
+            "leader hints": "hints",
+            **_OF_REFUSED,
             Column("Metadata/min", 1, detail=True): "metadata.per_minute",
             Column("Metadata MB", 3, detail=True): lambda row: (
                 row["metadata"]["response_bytes"] / 1e6
@@ -128,6 +127,33 @@ def _fleet(document: Document) -> Table:
         },
         tuple(_unknown_brokers(document)),
         name="fleet",
+    )
+
+
+_OF_REFUSED: dict[Column | str, Source] = {
+    Column("NOT_LEADER errors", detail=True): "leader_errors.total",
+    Column("with hint", detail=True): "leader_errors.hinted",
+    Column("hints followed", detail=True): "followed_hints.followed",
+    Column("at once", detail=True): "followed_hints.at_once",
+    Column("waited, p50 ms", 1, detail=True): "wait_ms.p50",
+    Column("max ms", 1, detail=True): "wait_ms.max",
+}
+
+
+def _refused(document: Document) -> Table:
+    return table_of(
+        "Clients that met moved leaders",
+        document["refused_clients"],
+        {
+            "client": "client",
+            "software": lambda row: f"{row['software']} {row['version']}",
+            "leader hints": "verdict.behaviour",
+            "NOT_LEADER errors": "leader_errors",
+            **dict(list(_OF_REFUSED.items())[2:]),
+            Column("at most without success, ms", 1, detail=True): "wait_ms.longest",
+            "what it does": "verdict.in_words",
+        },
+        name="refused_clients",
     )
 
 

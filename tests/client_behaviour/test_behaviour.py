@@ -13,7 +13,7 @@ from kipctl.client_behaviour.behaviour import (
     judge,
 )
 from kipctl.client_behaviour.episode import HintFault, Outcome
-from kipctl.client_behaviour.software import HintUse, Software, known_of
+from kipctl.client_behaviour.software import HintUse, Software, expected, known_of
 
 F, M, B, E = Outcome.FOLLOWED, Outcome.BY_METADATA, Outcome.SENT_BACK, Outcome.ELSEWHERE
 NOBODY = Software("somebodys-own", "1.0")
@@ -90,6 +90,13 @@ def test_a_sentence_has_the_waits_where_there_are_any() -> None:
     assert in_words(judge(what), what) == told
 
 
+def test_what_is_no_backoff_of_the_client_is_told_as_time_without_success() -> None:
+    faults = {HintFault.REFUSER: 1}
+    for outcomes, loops in (({Outcome.NOT_HINTED: 1}, 0), ({Outcome.NOT_HINTED: 1}, 1)):
+        what = seen(outcomes=outcomes, loops=loops, faults=faults, longest_us=14_750_000)
+        assert "15 s without success." in in_words(judge(what), what)
+
+
 def test_a_single_loop_of_many_episodes_is_told_besides() -> None:
     what = seen(1, outcomes={F: 99}, loops=1)
     assert "1 time it asked again and again without a backoff" in in_words(judge(what), what)
@@ -112,7 +119,7 @@ def test_advice_names_the_known_bug_and_the_version_that_mends_it() -> None:
         ("apache-kafka-java", "3.6.2", HintUse.NONE, "3.7"),
         ("apache-kafka-java", "4.3.1", HintUse.FOLLOWS, ""),
         ("kgo", "v1.16.1", HintUse.NONE, "1.17"),
-        ("kgo", "v1.20.7", HintUse.FOLLOWS, "1.21"),
+        ("kgo", "v1.20.7", HintUse.FOLLOWS, "1.21.7"),
         ("kgo", "v1.21.6", HintUse.FOLLOWS, "1.21.7"),
         ("kgo", "v1.22.3", HintUse.FOLLOWS, ""),
         ("librdkafka", "2.3.0", HintUse.NONE, "2.4"),
@@ -126,6 +133,30 @@ def test_what_is_known_of_a_software(
     known = known_of(Software(name, version))
     assert known is not None
     assert (known.hints, known.mended_in) == (hints, mended_in)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "produce", "fetch", "words"),
+    [
+        ("apache-kafka-java", "4.3.1", [13], [], "known to follow"),
+        ("apache-kafka-java", "4.3.1", [], [16], "known to follow"),
+        # A new client of old brokers is sent no hints; while brokers are upgraded it meets both.
+        ("apache-kafka-java", "4.3.1", [9], [15], "too old for them"),
+        ("apache-kafka-java", "4.3.1", [9, 10], [], "known to follow"),
+        ("apache-kafka-java", "3.6.0", [10], [], "too old for them"),
+        ("apache-kafka-java", "unknown", [13], [], "not known"),
+        ("confluent-kafka-python", "2.16.1-rdkafka-2.16.0", [10], [], "known to wait"),
+        ("kgo", "v1.20.7", [10], [], "known to loop: update to 1.21.7"),
+        ("kgo", "v1.22.3", [10], [], "known to follow"),
+        ("sarama", "1.61.1", [11], [], "known to ignore"),
+        ("unknown", "unknown", [13], [], "not known"),
+        ("kipctl", "0.1.0", [], [], "-"),
+    ],
+)
+def test_what_a_client_that_met_no_moved_leader_is_expected_to_do(
+    name: str, version: str, produce: list[int], fetch: list[int], words: str
+) -> None:
+    assert expected(Software(name, version), produce, fetch) == words
 
 
 def test_nothing_is_known_of_others() -> None:

@@ -52,6 +52,8 @@ SLOW = " ".join(f"s1@{ms} r1@{ms + 5}:1.5!" for ms in range(100, 2000, 100))
     [
         ("r1@0:2.6 s2@3*", Outcome.FOLLOWED, 3, 3),
         ("r1@0:2.6 s2@103*", Outcome.FOLLOWED, 103, 103),
+        # A busy broker reads late what was under way.
+        ("r1@0:2.6 s1@37 r1@38:2.6 s2@41*", Outcome.FOLLOWED, 3, 41),
         (f"{IN_FLIGHT} s2@6*", Outcome.FOLLOWED, 2, 6),
         # Left before the client has read the refusal.
         ("r1@0:2.6 s1@1 s2@2* r1@3:2.6", Outcome.FOLLOWED, 2, 2),
@@ -105,3 +107,5 @@ def test_what_is_wrong_with_hints_is_kept_once_and_a_usable_one_counts() -> None
     assert (episode.hint, episode.outcome) == (Hint(2, 6), Outcome.FOLLOWED)
     disowned = played("r1@0:2.6 s2@1 r2@2:2.6! s2@103 r2@104:2.6!")
     assert disowned.faults == (HintFault.REFUSER,)
+    looping = played(f"r1@0:2.6 s2@1 r2@2:2.6! {LOOP.replace('1@', '2@').replace('1.5', '2.6')}")
+    assert (looping.is_loop, looping.faults) == (True, (HintFault.REFUSER,))

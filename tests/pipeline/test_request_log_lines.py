@@ -86,31 +86,49 @@ def test_documents_are_json_and_name_brokers(analysed: tuple[str, dict[str, Any]
     assert [row["rack"] for row in document["brokers"]] == ["rack-1", "rack-2", "rack-3"]
 
 
-def test_who_can_use_hints(analysed: tuple[str, dict[str, Any]]) -> None:
+def test_what_clients_do_with_hints(analysed: tuple[str, dict[str, Any]]) -> None:
     name, document = analysed
     hints = {row["software"]: row["hints"] for row in document["fleet"]}
     expected = {
         "kafka-4.3.1": {
-            "apache-kafka-java": "uses",
+            "apache-kafka-java": "known to follow",
             "confluent-kafka-python": "waits",
-            "kafka-python": "none",
-            "kipctl": "uses",
+            "kafka-python": "no hints",
+            "kipctl": "follows",
         },
         # Its brokers speak Produce up to 9 and Fetch up to 15.
         "kafka-3.6.2": dict.fromkeys(
-            ("apache-kafka-java", "confluent-kafka-python", "kafka-python", "kipctl"), "none"
+            ("apache-kafka-java", "confluent-kafka-python", "kafka-python", "kipctl"), "no hints"
         ),
-        "transactions-4.3.1": {"confluent-kafka-python": "waits", "kipctl": "-"},
+        "transactions-4.3.1": {"confluent-kafka-python": "known to wait", "kipctl": "-"},
     }
     assert {software: hints[software] for software in expected[name]} == expected[name]
+
+
+def test_a_client_that_pipelines_follows_its_hints(spark: SparkSession) -> None:
+    """What was under way on the connection of a refusal is no answer to it."""
+    [cluster] = analysed_log(spark, "kafka-4.3.1").document["clusters"]
+    clients = {row["client"].split("@")[0]: row for row in cluster["refused_clients"]}
+    hinted = clients["probe-kip951"]
+    assert hinted["followed_hints"]["present"] == 54
+    assert hinted["followed_hints"]["followed"] >= 50
+    assert hinted["episodes"]["loops"] == 0
+    told = {name: row["verdict"]["behaviour"] for name, row in clients.items()}
+    assert told == {
+        "probe-kip951": "follows",
+        "probe-clicks": "follows",
+        "probe-baseline": "ignores",
+        "click-producer": "waits",
+        "kp-producer": "no hints",
+    }
 
 
 def test_redirected_clients_waited(analysed: tuple[str, dict[str, Any]]) -> None:
     name, document = analysed
     refused = {row["software"]: row["leader_errors"]["total"] for row in document["fleet"]}
-    waited = {row["software"]: row["wait_ms"]["episodes"] for row in document["fleet"]}
+    met = {row["software"]: row["episodes"]["total"] for row in document["fleet"]}
     assert {name for name, total in refused.items() if total} == {
-        name for name, episodes in waited.items() if episodes
+        name for name, episodes in met.items() if episodes
     }
     if name != "transactions-4.3.1":
         assert refused["kafka-python"] > 0

@@ -19,7 +19,7 @@ def fleet_row(software: str, hints: str, clients: int, refused: int) -> dict[str
         "apis": {"PRODUCE": {"9": 10}},
         "leader_errors": {"total": refused, "hinted": max(0, refused - 1)},
         "wait_ms": {"p50": None, "max": None},
-        "followed_hints": {"present": 0, "used": 0},
+        "followed_hints": {"present": 0, "followed": 0, "at_once": 0},
         "metadata": {"per_minute": 0.0, "response_bytes": 0},
         "reads": {"cross_rack_share": None},
     }
@@ -31,6 +31,7 @@ def cluster(cluster_id: str | None, *fleet: dict[str, Any]) -> dict[str, Any]:
         "period": {"from": "2026-11-24T00:00:00.000+00:00", "to": "x", "seconds": 60.0},
         "apis": [{"api": "PRODUCE", "version": 9, "requests": 70}],
         "clients": [],
+        "refused_clients": [],
         "fleet": list(fleet),
         "produce_not_leader": {"total": 5, "hinted": 4, "appended_then_failed": 0},
         "fetch_errors": {},
@@ -71,15 +72,18 @@ def log(*clusters: dict[str, Any], broken: int = 0) -> dict[str, Any]:
     return {"lines": lines, "broken_lines": [], "clusters": list(clusters)}
 
 
-TWO = (fleet_row("apache-kafka-java", "uses", 3, 0), fleet_row("librdkafka", "waits", 4, 5))
+TWO = (
+    fleet_row("apache-kafka-java", "known to follow", 3, 0),
+    fleet_row("librdkafka", "waits", 4, 5),
+)
 
 
 def test_its_sentence_says_who_uses_hints() -> None:
     page = request_log_page(["logs"], log(cluster("c", *TWO)), [in_time("c", "java 4")])
     words = " ".join(Elements(page.html).words)
     assert (
-        "70 requests of 7 clients in 60 s. Leader hints: follows them (3 clients); gets them, but "
-        "waits (4 clients). 5 answers that the leader is another one, 4 of them "
+        "70 requests of 7 clients in 60 s. Leader hints: waits (4 clients); known to follow (3 "
+        "clients). 5 answers that the leader is another one, 4 of them "
         "naming it."
     ) in words
     assert "Requests by API: PRODUCE 70, METADATA 4." in words
@@ -90,7 +94,7 @@ def test_its_sentence_says_who_uses_hints() -> None:
 
 
 def test_each_of_several_clusters_has_its_own_and_names_are_text() -> None:
-    both = log(cluster(HOSTILE, fleet_row(HOSTILE, "gets", 1, 0)), cluster(None, *TWO), broken=2)
+    both = log(cluster(HOSTILE, fleet_row(HOSTILE, "follows", 1, 0)), cluster(None, *TWO), broken=2)
     over_time = [in_time(HOSTILE, HOSTILE), in_time(None, "java")]
     page = request_log_page([HOSTILE], both, over_time, HOSTILE)
     assert "<script" not in page.html

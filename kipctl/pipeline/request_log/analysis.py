@@ -17,11 +17,10 @@ from kipctl.pipeline.clients import (
     error_counts,
     metadata_counts,
     read_counts,
-    waits,
 )
 from kipctl.pipeline.columns import columns_of
 from kipctl.pipeline.redirect_episodes import episodes
-from kipctl.pipeline.request_log.callers import client_key
+from kipctl.pipeline.request_log.behaviours import behaviour_counts, with_namesakes
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import document_of
 from kipctl.pipeline.request_log.log import RequestLog, has_leader_error
@@ -102,13 +101,18 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
     }
     if log.refused_slots:
         tried = attempts(log).transform(checkpointed)
-        tables["waits"] = lambda: waits(episodes(tried), _owners(log))
+        tables["behaviours"] = lambda: _first(
+            behaviour_counts(episodes(tried).transform(with_namesakes, tried), _owners(log)),
+            ROWS_SHOWN,
+            ["cluster", F.col("client").isNull()],
+            [F.col("errors").desc(), *SOFTWARE, "client"],
+        )
         tables["clocks"] = lambda: clock_differences(tried)
     return tables
 
 
 def _first(
-    table: DataFrame, rows: int, of: Sequence[str], order: Sequence[Column | str]
+    table: DataFrame, rows: int, of: Sequence[Column | str], order: Sequence[Column | str]
 ) -> DataFrame:
     """So many rows of each group, by the order. Spark ranks them where they are, before it moves
     any (`WindowGroupLimit`)."""
@@ -117,11 +121,9 @@ def _first(
 
 
 def _owners(log: RequestLog) -> DataFrame:
-    """`cluster`, `client` (a `client_key`) and the software of those that met leader errors."""
+    """`cluster`, `connection` and the software of connections on which clients met leader errors.
+
+    A client id may be of two versions, one after the other: of a connection there is one.
+    """
     refused = log.calls.filter(has_leader_error()).filter(F.col("origin") == "client")
-    # Of two on one host with the same id, one stands for both: they cannot be told apart.
-    return (
-        refused.groupBy("cluster", client_key().alias("client"))
-        .agg(F.max(F.struct(*SOFTWARE)).alias("_software"))
-        .select("cluster", "client", "_software.*")
-    )
+    return refused.select("cluster", "connection", *SOFTWARE).distinct()

@@ -21,6 +21,7 @@ REPLICA = r"^(broker-\d+-fetcher-\d+|raft-client-\d+)$"
 
 _CORRUPT = "_corrupt"
 _LEADER = "currentLeader: struct<leaderId: int, leaderEpoch: int>"
+_ENDPOINTS = "nodeEndpoints: array<struct<nodeId: int, host: string, port: int>>"
 HEADER = f"""
     isForwarded boolean,
     requestHeader struct<requestApiKey: int, requestApiVersion: int, correlationId: int,
@@ -33,14 +34,14 @@ HEADER = f"""
 PRODUCE = f"""
     response struct<responses: array<struct<name: string, topicId: string,
         partitionResponses: array<struct<index: int, errorCode: int, baseOffset: bigint,
-            {_LEADER}>>>>>,
+            {_LEADER}>>>>, {_ENDPOINTS}>,
     {_CORRUPT} string
 """
 FETCH = f"""
     request struct<rackId: string>,
     response struct<errorCode: int, responses: array<struct<topic: string, topicId: string,
         partitions: array<struct<partitionIndex: int, errorCode: int, preferredReadReplica: int,
-            recordsSizeInBytes: bigint, {_LEADER}>>>>>,
+            recordsSizeInBytes: bigint, {_LEADER}>>>>, {_ENDPOINTS}>,
     {_CORRUPT} string
 """
 METADATA = f"""

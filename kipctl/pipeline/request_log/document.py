@@ -6,8 +6,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from kipctl.pipeline.clients import HINT_COUNTS, hint_use
-from kipctl.pipeline.redirect_episodes import FOLLOWED_WITHIN_US
+from kipctl.client_behaviour.behaviour import Behaviour
+from kipctl.client_behaviour.software import Software, expected, known_bug
+from kipctl.pipeline.request_log.behaviours import counts_of, seen_of, told
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.places import unknown
 from kipctl.protocol.api import ApiKey
@@ -19,9 +20,6 @@ Rows = list[dict[str, Any]]
 
 _OF_API = ("cluster", "api", "api_key", "api_version", "requests")
 _SHOWN = {"client": "client_id", "software_name": "software"}
-
-_EPISODES = ("episodes", "unfinished", "loops")
-_TIMES = ("p50", "p99", "max", "sum")
 
 
 def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
@@ -85,7 +83,8 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
             }
             for row in sorted(clients, key=lambda row: -row["requests"])
         ],
-        "fleet": _fleet(rows, period["seconds"], _clocks_agree(clocks)),
+        "fleet": _fleet(rows, period["seconds"]),
+        "refused_clients": _refused_clients(rows.get("behaviours", [])),
         "produce_not_leader": _not_leader(refused),
         "produce_errors": _by_code(produce),
         "fetch_errors": _by_code(fetch),
@@ -159,17 +158,12 @@ def clocks_of(rows: Rows) -> Rows:
     return found
 
 
-def _clocks_agree(clocks: Rows) -> bool:
-    """Whether clocks agree so well that times between requests at different brokers mean something,
-    and a hint that was used can be told from one that was not."""
-    return all(row["differ_at_least_ms"] * 1000 <= FOLLOWED_WITHIN_US for row in clocks)
-
-
 def _partitions(rows: Iterable[Row]) -> int:
     return sum(row["partitions"] for row in rows)
 
 
-def _not_leader(rows: Rows) -> dict[str, int]:
+def _not_leader(rows: Iterable[Row]) -> dict[str, int]:
+    rows = list(rows)
     return {
         "total": _partitions(rows),
         "hinted": _partitions(row for row in rows if row["hinted"]),
@@ -193,11 +187,11 @@ def _by_software(rows: Iterable[dict[str, Any]]) -> Mapping[tuple[str, str], Row
     return found
 
 
-def _fleet(rows: Mapping[str, Rows], seconds: float | None, clocks_agree: bool) -> Rows:
+def _fleet(rows: Mapping[str, Rows], seconds: float | None) -> Rows:
     """A row for each software and version of clients."""
     apis = _by_software(row for row in rows["usage"] if row["origin"] == "client")
     errors = _by_software(row for row in rows["errors"] if row["origin"] == "client")
-    waited = _by_software(rows.get("waits", []))
+    behaved = _by_software(row for row in rows.get("behaviours", []) if row["client"] is None)
     metadata = _by_software(rows["metadata"])
     reads = _by_software(rows["reads"])
     fleet = []
@@ -205,7 +199,7 @@ def _fleet(rows: Mapping[str, Rows], seconds: float | None, clocks_agree: bool) 
         row for row in rows["clients"] if not row["is_client"] and row["origin"] == "client"
     )
     for row in sorted(of_clients, key=lambda r: (r["software_name"], r["software_version"])):
-        software = (row["software_name"], row["software_version"])
+        software = Software(row["software_name"], row["software_version"])
         versions: dict[str, dict[str, int]] = defaultdict(dict)
         for api in sorted(apis[software], key=lambda r: (r["api_key"], r["api_version"])):
             versions[api["api"]][str(api["api_version"])] = api["requests"]
@@ -213,19 +207,24 @@ def _fleet(rows: Mapping[str, Rows], seconds: float | None, clocks_agree: bool) 
             key: [r["api_version"] for r in apis[software] if r["api_key"] == key]
             for key in (ApiKey.PRODUCE, ApiKey.FETCH)
         }
-        refused = [r for r in errors.get(software, ()) if r["is_leader_error"]]
+        refused = _not_leader(r for r in errors.get(software, ()) if r["is_leader_error"])
+        [behaviour] = behaved.get(software, [None])
+        verdict = told(seen_of(behaviour, refused["total"], refused["hinted"]), software)
+        is_met = verdict["behaviour"] != Behaviour.NOT_MET
+        if not is_met:
+            verdict["advice"] = known_bug(software) or None
         fleet.append(
             {
-                "software": software[0],
-                "version": software[1],
+                "software": software.name,
+                "version": software.version,
                 "clients": row["hosts"],
                 "connections": row["connections"],
                 "requests": row["requests"],
-                "hints": hint_use(*software, *spoken.values()).value,
+                "hints": verdict["behaviour"] if is_met else expected(software, *spoken.values()),
+                "verdict": verdict,
                 "apis": dict(versions),
-                "leader_errors": _not_leader(refused),
-                "wait_ms": _wait_ms(waited.get(software, []), clocks_agree),
-                "followed_hints": _followed(waited.get(software, []), clocks_agree),
+                "leader_errors": refused,
+                **counts_of(behaviour),
                 "metadata": _metadata(metadata.get(software, []), seconds),
                 "reads": _racks(reads.get(software, [])),
             }
@@ -233,20 +232,26 @@ def _fleet(rows: Mapping[str, Rows], seconds: float | None, clocks_agree: bool) 
     return fleet
 
 
-def _wait_ms(rows: Rows, clocks_agree: bool) -> dict[str, Any]:
-    """How many episodes, and times of those that were finished (None: not known)."""
-    counts = {name: sum(row[name] for row in rows) for name in _EPISODES}
-    [row] = rows or [dict.fromkeys(f"{name}_us" for name in _TIMES)]
-    known = {name: row[f"{name}_us"] if clocks_agree else None for name in _TIMES}
-    return counts | {name: None if us is None else us / 1000 for name, us in known.items()}
-
-
-def _followed(rows: Rows, are_known: bool) -> dict[str, int | None]:
-    """Of the hints in episodes: how many clients went to, and at once (None: clocks differ)."""
-    counts: dict[str, int | None] = {
-        name: sum(row[f"hints_{name}"] for row in rows) for name in HINT_COUNTS
-    }
-    return counts if are_known else {**counts, "reached": None, "used": None}
+def _refused_clients(rows: Rows) -> Rows:
+    """A row for each client that met a leader error, those of the most errors first."""
+    clients = sorted(
+        (row for row in rows if row["client"] is not None),
+        key=lambda row: (-row["errors"], row["client"]),
+    )
+    return [
+        {
+            "client": row["client"],
+            "software": row["software_name"],
+            "version": row["software_version"],
+            "leader_errors": row["errors"],
+            "verdict": told(
+                seen_of(row, row["errors"], row["hints"]),
+                Software(row["software_name"], row["software_version"]),
+            ),
+            **counts_of(row),
+        }
+        for row in clients
+    ]
 
 
 def _metadata(rows: Rows, seconds: float | None) -> dict[str, Any]:

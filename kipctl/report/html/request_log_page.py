@@ -21,7 +21,7 @@ from kipctl.report.html.spread import Bars, bars_picture, rack_bars
 from kipctl.report.html.svg import SERIES, Picture, picture, plain_axes, short
 from kipctl.report.html.timeline import ROW, by_name, count_rows
 from kipctl.report.html.words import first_few, seconds
-from kipctl.report.request_log_tables import HINTS, request_log_tables
+from kipctl.report.request_log_tables import request_log_tables
 from kipctl.report.tables import Table
 
 Document = Mapping[str, Any]
@@ -132,10 +132,8 @@ def _answer(cluster: Document) -> str:
     by_use = Counter[str]()
     for row in fleet:
         by_use[row["hints"]] += row["clients"]
-    named = (
-        f"{says} ({counted(by_use[use], 'client')})" for use, says in HINTS.items() if by_use[use]
-    )
-    said += f". Leader hints: {first_few(named, len(HINTS), '; ')}."
+    named = [f"{use} ({counted(clients, 'client')})" for use, clients in by_use.most_common()]
+    said += f". Leader hints: {first_few(named, len(named), '; ')}."
     refused, hinted = (sum(row["leader_errors"][of] for row in fleet) for of in ("total", "hinted"))
     if refused:
         answers = counted(refused, "answer")
@@ -200,10 +198,10 @@ def _time_tables(timeline: Document) -> Iterator[Table]:
 
 def _clients_picture(fleet: Rows, number: int) -> Picture:
     """Clients by software, and what that makes of leader hints."""
-    uses = list(HINTS)
+    uses = sorted({row["hints"] for row in fleet})
     bars: Bars = [
         (
-            f"{short(row['software'], 18)} {row['version']}: {_USED[row['hints']]}",
+            f"{short(row['software'], 18)} {row['version']}: {row['hints']}",
             row["clients"],
             SERIES[uses.index(row["hints"]) % len(SERIES)],
         )
@@ -211,7 +209,3 @@ def _clients_picture(fleet: Rows, number: int) -> Picture:
     ]
     said = "Clients by software, with what it makes of leader hints"
     return bars_picture(f"clients{number}", "Clients by software", said, bars, "clients")
-
-
-_USED = {"uses": "uses", "waits": "waits", "gets": "gets", "none": "too old", "-": "-"}
-"""A word for each use of hints, as docs/request-log.md has it."""

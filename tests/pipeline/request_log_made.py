@@ -1,0 +1,167 @@
+"""Request logs made by hand: a few lines of what a broker writes, for what clients may do.
+
+A story is a list of lines (`Line`) of the brokers of one cluster; `logs` writes the file of each.
+"""
+
+import gzip
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from zlib import crc32
+
+START_US = int(datetime(2026, 9, 8, 9, tzinfo=UTC).timestamp()) * 1_000_000
+CLUSTER = "a made cluster"
+BROKERS = (1, 2, 3)
+NO_LEADER = 6
+JAVA = ("apache-kafka-java", "3.9.0")
+RDKAFKA = ("librdkafka", "2.16.0")
+KGO = ("kgo", "v1.20.3")
+PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
+_NAMES = {PRODUCE: "PRODUCE", METADATA: "METADATA", API_VERSIONS: "API_VERSIONS"}
+_VERSIONS = {PRODUCE: 11, METADATA: 12, API_VERSIONS: 4}
+
+
+class Line(NamedTuple):
+    """A request that a broker answered at a time (milliseconds of its own clock)."""
+
+    broker: int
+    at_ms: float
+    client: str
+    api: int
+    request: dict[str, Any]
+    response: dict[str, Any]
+    software: tuple[str, str]
+    port: int
+    host: str
+    took_ms: float
+
+
+def address(broker: int) -> str:
+    return f"10.1.0.{broker}"
+
+
+def endpoint(broker: int) -> dict[str, Any]:
+    return {"nodeId": broker, "host": address(broker), "port": 9092, "rack": f"az-{broker}"}
+
+
+def line(
+    broker: int,
+    at_ms: float,
+    client: str,
+    api: int,
+    request: dict[str, Any],
+    response: dict[str, Any],
+    *,
+    software: tuple[str, str] = JAVA,
+    port: int | None = None,
+    host: str = "10.9.0.7",
+    took_ms: float = 1.0,
+) -> Line:
+    """A client has a connection to each broker, if `port` (of its end) does not say another."""
+    port = 10_000 + 4 * (crc32(client.encode()) % 10_000) + broker if port is None else port
+    return Line(broker, at_ms, client, api, request, response, software, port, host, took_ms)
+
+
+def produced(
+    broker: int,
+    at_ms: float,
+    client: str,
+    error: int = 0,
+    *,
+    leader: int = -1,
+    epoch: int = 5,
+    endpoints: Iterable[int] | None = None,
+    **more: Any,
+) -> Line:
+    """Produce for partition 0 of `orders`; an error may name a leader, with its endpoint."""
+    partition: dict[str, Any] = {"index": 0, "errorCode": error, "baseOffset": -1 if error else 7}
+    response: dict[str, Any] = {}
+    if leader >= 0:
+        partition["currentLeader"] = {"leaderId": leader, "leaderEpoch": epoch}
+        given = (leader,) if endpoints is None else endpoints
+        response = {"nodeEndpoints": [endpoint(of) for of in given]}
+    responses = [{"name": "orders", "partitionResponses": [partition]}]
+    request = {"acks": -1, "topicData": []}
+    return line(
+        broker, at_ms, client, PRODUCE, request, {"responses": responses, **response}, **more
+    )
+
+
+def refused(broker: int, at_ms: float, client: str, leader: int = -1, **more: Any) -> Line:
+    return produced(broker, at_ms, client, NO_LEADER, leader=leader, **more)
+
+
+def shown(
+    broker: int, at_ms: float, client: str, leader: int = 1, epoch: int = 5, **more: Any
+) -> Line:
+    """Metadata of `orders`, which all brokers know by now."""
+    partition = {"errorCode": 0, "partitionIndex": 0, "leaderId": leader, "leaderEpoch": epoch}
+    topic = {"errorCode": 0, "name": "orders", "topicId": "b3JkZXJz", "partitions": [partition]}
+    response = {
+        "brokers": [endpoint(of) for of in BROKERS],
+        "clusterId": CLUSTER,
+        "topics": [topic],
+        "errorCode": 0,
+    }
+    request = {"topics": [{"topicId": "b3JkZXJz", "name": "orders"}]}
+    return line(broker, at_ms, client, METADATA, request, response, **more)
+
+
+def connected(broker: int, at_ms: float, client: str, **more: Any) -> Line:
+    """ApiVersions, with which a connection begins."""
+    return line(broker, at_ms, client, API_VERSIONS, {}, {"errorCode": 0, "apiKeys": []}, **more)
+
+
+def warm(until_ms: float = 0) -> list[Line]:
+    """That all brokers were there, from the start to then: someone asked each for Metadata."""
+    times = {0.0, float(until_ms)}
+    return [
+        shown(broker, at, "warm", host="10.9.9.9", port=4000 + broker)
+        for broker in BROKERS
+        for at in sorted(times)
+    ]
+
+
+def text(of: Line, ahead_ms: float = 0) -> str:
+    """The line as a broker writes it whose clock is ahead by so much."""
+    us = START_US + round(1000 * (of.at_ms + ahead_ms))
+    stamp = datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
+    header = {
+        "requestApiKey": of.api,
+        "requestApiVersion": _VERSIONS[of.api],
+        "correlationId": 1,
+        "clientId": of.client,
+        "requestApiKeyName": _NAMES[of.api],
+    }
+    name, version = of.software
+    request = {
+        "isForwarded": False,
+        "requestHeader": header,
+        "request": of.request,
+        "response": of.response,
+        "connection": f"{address(of.broker)}:9092-{of.host}:{of.port}-0-1",
+        "totalTimeMs": of.took_ms,
+        "clientInformation": {"softwareName": name, "softwareVersion": version},
+    }
+    told = json.dumps(request, separators=(",", ":"))
+    return f"[{stamp}] DEBUG Completed request:{told} (kafka.request.logger)"
+
+
+def logs(
+    folder: Path, lines: Iterable[Line], ahead_ms: dict[int, float] | None = None
+) -> list[str]:
+    """Write the log of each broker, the second one's packed; returns the paths."""
+    by_broker: dict[int, list[Line]] = {}
+    for of in sorted(lines, key=lambda of: of.at_ms):
+        by_broker.setdefault(of.broker, []).append(of)
+    paths = []
+    for broker, own in sorted(by_broker.items()):
+        ahead = (ahead_ms or {}).get(broker, 0)
+        whole = "".join(f"{text(of, ahead)}\n" for of in own).encode()
+        path = folder / f"b{broker}" / ("request.log.gz" if broker == 2 else "request.log")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(whole) if broker == 2 else whole)
+        paths.append(str(path))
+    return paths

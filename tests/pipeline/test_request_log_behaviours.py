@@ -1,0 +1,146 @@
+"""What request logs say of clients that met moved leaders: each situation, and its right answer."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from request_log_made import KGO, RDKAFKA, Line, logs, produced, refused, shown, warm
+
+from kipctl.pipeline.request_log import analyse, read_request_log
+from kipctl.report.request_log_tables import request_log_answer
+
+pytestmark = pytest.mark.spark
+
+UNTIL_MS = 200_000
+
+
+def pipelining(client: str, at: float) -> list[Line]:
+    """Five batches in flight on one connection, all sent again at once to the hinted leader."""
+    return [
+        produced(1, at - 50, client),
+        *(refused(1, at + n, client, 2) for n in range(5)),
+        *(produced(2, at + 8 + n, client) for n in range(5)),
+    ]
+
+
+def looping(client: str) -> list[Line]:
+    """The broker that refuses names itself, and the client does not look, nor wait."""
+    first = [shown(1, 0, client, software=KGO), produced(1, 600, client, software=KGO)]
+    first.append(refused(1, 1050, client, 2, epoch=8, software=KGO))
+    loop = [refused(2, 1060 + 10 * n, client, 2, epoch=8, software=KGO) for n in range(300)]
+    return [*first, *loop, produced(2, 4070, client, software=KGO)]
+
+
+def backing_off(client: str) -> list[Line]:
+    """The same brokers, and a client that waits longer and longer, and looks."""
+    times = (1102, 1207, 1412, 1812, 2612, 3612, 4612, 5612)
+    return [
+        refused(1, 1100, client, 2, epoch=8),
+        *(refused(2, at, client, 2, epoch=8) for at in times),
+        shown(2, 5612, client, 2, 8),
+        produced(2, 6612, client),
+    ]
+
+
+def sent_elsewhere(client: str) -> list[Line]:
+    """Something names leader 2 with the endpoint of node 1."""
+    times = range(250, 15_001, 250)
+    return [
+        shown(1, 0, client, software=KGO),
+        *(refused(3, at, client, 2, epoch=6, endpoints=[1], software=KGO) for at in times),
+    ]
+
+
+def two_of_one_id(number: int) -> list[Line]:
+    """One process waits out its backoff; the other one was at the new leader already."""
+    at = 20_000 * number
+    of: dict[str, Any] = {"software": RDKAFKA, "host": f"10.9.1.{number}"}
+    return [
+        produced(1, at + 950, "rdkafka", port=7001, **of),
+        refused(1, at + 1000, "rdkafka", 2, port=7001, **of),
+        *(produced(2, at + 1003 + 20 * n, "rdkafka", port=7003, **of) for n in range(10)),
+        produced(2, at + 1101, "rdkafka", port=7002, **of),
+    ]
+
+
+def upgraded(number: int) -> list[Line]:
+    """One id on one host: 3.10.0 waits for Metadata, 3.9.0 (put back) follows."""
+    old, new = ("somebodys", "3.10.0"), ("somebodys", "3.9.0")
+    at = 15_000 * number
+    software, wait, port = (old, 100, 5100) if number < 5 else (new, 1, 5200)
+    more: dict[str, Any] = {"software": software, "host": "10.9.2.1"}
+    told = [shown(1, at + 5000.5, "app", 2, 5, port=port, **more)] if wait == 100 else []
+    return [
+        refused(1, at + 5000, "app", 2, port=port, **more),
+        *told,
+        produced(2, at + 5000 + wait + 1, "app", port=port + 1, **more),
+    ]
+
+
+@pytest.fixture(scope="module")
+def clients(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """All of these in one log: its document's only cluster, and `answer`."""
+    stories = [
+        warm(UNTIL_MS),
+        *(pipelining(f"p{number}", 15_000 * number + 2000) for number in range(10)),
+        looping("loader"),
+        backing_off("shop"),
+        sent_elsewhere("etl"),
+        *(two_of_one_id(number) for number in range(5)),
+        *(upgraded(number) for number in range(10)),
+    ]
+    paths = logs(tmp_path_factory.mktemp("stories"), [of for story in stories for of in story])
+    document = analyse(read_request_log(spark, paths))
+    [cluster] = document["clusters"]
+    return {**cluster, "answer": request_log_answer(document)}
+
+
+def by_client(cluster: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["client"]: row for row in cluster["refused_clients"]}
+
+
+def test_what_was_in_flight_is_neither_a_miss_nor_a_loop(clients: dict[str, Any]) -> None:
+    for number in range(10):
+        row = by_client(clients)[f"p{number}@10.9.0.7"]
+        assert (row["episodes"]["followed"], row["episodes"]["loops"]) == (1, 0)
+        assert row["followed_hints"] == {"present": 5, "followed": 5, "at_once": 5}
+        assert row["verdict"]["behaviour"] == "follows"
+
+
+def test_a_loop_on_hints_that_name_the_refuser(clients: dict[str, Any]) -> None:
+    told = by_client(clients)["loader@10.9.0.7"]["verdict"]
+    assert (told["behaviour"], told["fault"]) == ("loops", "the refuser itself")
+    assert "mended in 1.21.7" in told["advice"]
+    assert "3.0 s without success" in told["in_words"]
+    assert told["advice"] in clients["answer"]
+
+
+def test_a_client_that_backs_off_from_such_hints_follows_none(clients: dict[str, Any]) -> None:
+    row = by_client(clients)["shop@10.9.0.7"]
+    assert (row["verdict"]["behaviour"], row["episodes"]["loops"]) == ("unusable", 0)
+    assert row["verdict"]["fault"] == "the refuser itself"
+    assert row["followed_hints"] == {"present": 9, "followed": 0, "at_once": 0}
+
+
+def test_hints_with_the_endpoint_of_another_node(clients: dict[str, Any]) -> None:
+    row = by_client(clients)["etl@10.9.0.7"]
+    assert (row["verdict"]["behaviour"], row["leader_errors"]) == ("unusable", 60)
+    assert row["verdict"]["fault"] == "another node's endpoint"
+    assert "15 s without success" in row["verdict"]["in_words"]
+    assert row["followed_hints"]["followed"] == 0
+
+
+def test_processes_of_one_id_on_one_host_are_counted_as_such(clients: dict[str, Any]) -> None:
+    [row] = [row for row in clients["fleet"] if row["software"] == "librdkafka"]
+    assert (row["episodes"]["total"], row["episodes"]["namesakes"]) == (5, 5)
+    assert (row["followed_hints"]["followed"], row["wait_ms"]["p50"]) == (0, None)
+    assert "several processes share" in row["verdict"]["in_words"]
+
+
+def test_versions_of_one_id_are_told_by_connection(clients: dict[str, Any]) -> None:
+    found = {
+        row["version"]: (row["episodes"]["total"], row["wait_ms"]["p50"])
+        for row in clients["fleet"]
+        if row["software"] == "somebodys"
+    }
+    assert found == {"3.10.0": (5, 100), "3.9.0": (5, 1)}
