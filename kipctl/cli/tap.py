@@ -141,9 +141,14 @@ def tap(
 
 
 def _warn(environment: Environment, spec: "TapSpec") -> None:
-    """Say what it means to listen elsewhere than on this machine."""
-    from kipctl.tap.spec import is_loopback
+    """Say what it means to listen elsewhere than on this machine, and which caps follow."""
+    from kipctl.tap.spec import LAST_BY_NAME, is_loopback
 
+    if spec.tells_no_ids:
+        environment.message(
+            "Metadata before version 10 tells clients no ids of topics: Produce and Fetch, which"
+            f" ask by id from version {LAST_BY_NAME + 1} on, are capped at {LAST_BY_NAME} with it."
+        )
     host, _ = spec.listen_address
     if not is_loopback(host):
         environment.message(

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kipctl.client_behaviour.episode import Hint, HintFault
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.error_codes import LEADER_ERRORS
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.fetch_frames import read_fetch
 from kipctl.protocol.leader_hints import NO_HINT, leader_named
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
@@ -104,7 +105,7 @@ class Route:
         observer, client, partition = self.observer, flight.client, about.partition
         client.leader_error = True
         client.counts.leader_errors += 1
-        known = client.leader_shown(partition)
+        known, shown = client.leader_shown(partition), None
         if refusal.hint_leader >= 0:
             if refusal.is_draft:
                 client.counts.draft_hints += 1
@@ -121,12 +122,16 @@ class Route:
             fault = client.fault_of_hint(
                 partition, self.broker, hint, None if refusal.address is None else bool(is_placed)
             )
+            # A leader fences off who knows an older epoch of it: that is no hint at another broker.
+            is_fenced = refusal.error == ErrorCode.FENCED_LEADER_EPOCH
+            if is_fenced and fault is HintFault.REFUSER:
+                fault, shown = None, None
+            else:
+                shown = Hint(*hint, fault)
             refusal = refusal._replace(fault=fault, is_news=hint != known)
             client.hinted(partition, hint)
         seen_us = now_us + observer.delays.get(flight.api_key, 0)
-        client.episodes.refused(
-            about, self.way, flight.sent_us, seen_us, refusal.hint, known.broker
-        )
+        client.episodes.refused(about, self.way, flight.sent_us, seen_us, shown, known)
         if observer.stale:
             observer.stale.refused(partition, self.broker, now_us)
         return refusal
@@ -165,7 +170,7 @@ class ProduceApi(Api):
     def request(self, flight: Flight, frame: bytes) -> None:
         """Where nothing is recorded a request is read only when something went wrong."""
         client = flight.client
-        is_looked_at = client.is_looked_at or flight.sent_us < client.episodes.look_until_us
+        is_looked_at = client.waiting or flight.sent_us < client.episodes.look_until_us
         if is_looked_at or self._observer.directory:
             acks, flight.subject = self._followed(flight, frame)
         else:
@@ -184,7 +189,7 @@ class ProduceApi(Api):
         batches = self._observer.batches.sent(
             client, sent, route.broker, flight.sent_us, route.connected_us
         )
-        if acks and (client.is_looked_at or flight.sent_us < client.episodes.look_until_us):
+        if acks and flight.sent_us < client.episodes.look_until_us:
             for batch in batches.values():
                 client.episodes.sent(_about(batch), route.way, flight.sent_us)
         return acks, (sent[0].topic if sent else "", batches)
@@ -202,7 +207,10 @@ class ProduceApi(Api):
         if success is not None:
             for partition, base_offset in success:
                 if batch := batches.get((topic, partition)):
-                    self._acknowledged(flight, batch, base_offset, now_us)
+                    self._observer.batches.acknowledged(batch, base_offset, now_us)
+            if client.episodes.open:
+                for batch in batches.values():
+                    self._accepted(flight, batch, now_us)
             return frame
         body = read_answer(PRODUCE, flight.version, frame)
         self._route.named(body.node_endpoints)
@@ -210,7 +218,8 @@ class ProduceApi(Api):
             batch, refusal = batches.get((one.topic, one.partition)), one.refusal
             if refusal is None:
                 if batch:
-                    self._acknowledged(flight, batch, one.base_offset, now_us)
+                    self._observer.batches.acknowledged(batch, one.base_offset, now_us)
+                    self._accepted(flight, batch, now_us)
                 continue
             client.counts.produce_errors[refusal.error] += 1
             if refusal.error in LEADER_ERRORS:
@@ -228,11 +237,9 @@ class ProduceApi(Api):
             return frame
         return with_body(PRODUCE, flight.version, frame, changed)
 
-    def _acknowledged(self, flight: Flight, batch: Batch, base_offset: int, now_us: int) -> None:
-        self._observer.batches.acknowledged(batch, base_offset, now_us)
-        if flight.client.episodes.open:
-            about, way = _about(batch), self._route.way
-            flight.client.episodes.accepted(about, way, flight.sent_us, now_us)
+    def _accepted(self, flight: Flight, batch: Batch, now_us: int) -> None:
+        way = self._route.way
+        flight.client.episodes.accepted(_about(batch), way, flight.sent_us, now_us)
 
     def lost(self, flight: Flight, now_us: int) -> None:
         """See `Api`."""
@@ -378,8 +385,10 @@ class MetadataApi(Api):
         asked: list[str] | None = None
         if body.topics is not None and (body.topics or flight.version > 0):
             asked = [leaders.topic(topic.name or topic.topic_id.bytes) for topic in body.topics]
+        # As long as it looks for a leader that is what it asks for.
+        leader_error = client.leader_error or bool(client.episodes.open)
         cause = client.metadata.cause(
-            asked, client.topics, client.leader_error, client.had_error, flight.sent_us
+            asked, client.topics, leader_error, client.had_error, flight.sent_us
         )
         client.leader_error = client.had_error = False
         client.counts.metadata[cause.name.lower()] += 1

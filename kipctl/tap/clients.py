@@ -130,8 +130,11 @@ class Client:
     def fault_of_hint(
         self, partition: PartitionId, refuser: int, hint: Leader, is_placed: bool | None
     ) -> HintFault | None:
-        """Why that hint is of no use to it; `is_placed` says whether it comes with an endpoint
-        (None: with none) that is the leader's, as far as is known."""
+        """Why that hint is of no use to it, by a broker that says that it does not lead.
+
+        `is_placed` says whether it comes with an endpoint (None: with none) that is the leader's,
+        as far as is known.
+        """
         known = self.leader_shown(partition)
         if hint.broker == refuser:
             return HintFault.REFUSER
@@ -200,13 +203,9 @@ class Client:
             dropped_hints=counts.dropped_hints,
         )
 
-    @property
-    def is_looked_at(self) -> bool:
-        """Something of it was refused and is not over, or not for long."""
-        return bool(self.waiting or self.episodes.open)
-
     def tick(self, now_us: int) -> None:
         """Drop what it knew some minutes after its last connection: it begins anew then."""
+        self.took.count()
         if self.open_connections:
             self._disconnected_us = 0
         elif not self._disconnected_us:

@@ -43,6 +43,7 @@ class _Open:
     episode: Episode
     from_broker: int
     from_epoch: int
+    """The newest that the client was shown."""
     generation: int
     named_us: dict[int, int]
     """When Metadata named a leader to the client first; 0: before the refusal."""
@@ -55,11 +56,11 @@ class _Open:
 
 @dataclass(slots=True)
 class _Carried:
-    """Which connection carries a partition after an episode."""
+    """Which connection carries a partition after an episode, and which did before it."""
 
-    connection: int
+    way: Way
     until_us: int
-    changes: int = 0
+    left: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -70,7 +71,8 @@ class Episodes:
     watch: Watch
     open: dict[About, _Open] = field(default_factory=dict)
     look_until_us: int = 0
-    """Its requests are read until then, also where nothing is recorded."""
+    """Its requests are read until then, also where nothing is recorded: while one is open, and
+    some time after it."""
     moves: int = 0
     """Leaders that had moved, and that it found."""
     given_up: int = 0
@@ -87,10 +89,17 @@ class Episodes:
     _carried: dict[About, _Carried] = field(default_factory=dict)
 
     def refused(
-        self, about: About, way: Way, sent_us: int, now_us: int, hint: Hint | None, known: int
+        self,
+        about: About,
+        way: Way,
+        sent_us: int,
+        now_us: int,
+        hint: Hint | None,
+        known: tuple[int, int],
     ) -> None:
-        """A refusal of what was sent then; `known` is the leader that the client was shown."""
-        self.look_until_us = now_us + _LOOKED_AT_US
+        """A refusal of what was sent then; `known` are the leader and epoch that the client was
+        shown before."""
+        self.look_until_us = now_us + _ABANDONED_US
         partition = about.partition
         if about in self.open and self.open[about].last_sent_us < sent_us:
             self.sent(about, way, sent_us)  # a fetch session asks for what no request names
@@ -99,9 +108,9 @@ class Episodes:
             self.open[about] = _Open(
                 Episode.begin(*way, now_us, hint),
                 way.broker,
-                self.leaders.epoch_of(partition, way.broker),
+                known[1] if known[1] >= 0 else self.leaders.epoch_of(partition, way.broker),
                 self.leaders.generation(partition.topic),
-                {known: 0} if known not in (UNKNOWN, way.broker) else {},
+                {known[0]: 0} if known[0] not in (UNKNOWN, way.broker) else {},
                 sent_us,
             )
             return
@@ -131,6 +140,7 @@ class Episodes:
                 one.named_us,
             )
         one.last_sent_us = now_us
+        self.look_until_us = now_us + _ABANDONED_US
         is_named = one.named_us.get(way.broker, _NOT_NAMED) <= now_us
         for episode in (one.episode, one.again):
             if episode is not None:
@@ -152,8 +162,13 @@ class Episodes:
             one = self.open[about]
         one.episode.answered(sent_us)
         self._found(about, one, way.broker)
-        self._carried[about] = _Carried(way.connection, now_us + _LOOKED_AT_US)
+        self._carried[about] = _Carried(way, now_us + _LOOKED_AT_US)
+        self._end(about, now_us)
+
+    def _end(self, about: About, now_us: int) -> None:
         del self.open[about]
+        if not self.open:
+            self.look_until_us = now_us + _LOOKED_AT_US
 
     def metadata(self, about: About, leader: int, at_us: int) -> None:
         """Metadata names that leader to the client, at that time."""
@@ -167,7 +182,7 @@ class Episodes:
             if is_gone or max(one.last_sent_us, one.episode.last_us) < now_us - _ABANDONED_US:
                 self._closed(one)
                 self.given_up += 1
-                del self.open[about]
+                self._end(about, now_us)
         for about in [about for about, one in self._carried.items() if one.until_us < now_us]:
             del self._carried[about]
 
@@ -220,13 +235,17 @@ class Episodes:
         self._disturbed.update(self.watch.doubts(episode.reaction_us or 0))
 
     def _look_who_sends(self, about: About, way: Way, now_us: int) -> None:
-        """Another connection carries the partition than the one that ended the episode: a client
-        sends over one at a time, so back and forth between two is not the same process."""
+        """A client has a connection to each broker, or makes another one: back and forth between
+        two to the same broker are two processes."""
         carried = self._carried.get(about)
-        if carried and now_us < carried.until_us and way.connection != carried.connection:
-            carried.connection = way.connection
-            carried.changes += 1
-            self.shared += carried.changes > 1
+        if carried is None or now_us >= carried.until_us or way == carried.way:
+            return
+        if way.broker != carried.way.broker:
+            carried.left.clear()
+        else:
+            self.shared += way.connection in carried.left
+            carried.left.add(carried.way.connection)
+        carried.way = way
 
 
 def _summed_up(waits: list[int]) -> Waits:

@@ -4,7 +4,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple
 
-from kipctl.client_behaviour.episode import Hint, HintFault
+from kipctl.client_behaviour.episode import HintFault
 from kipctl.protocol.leader_hints import LeaderHint, hint_in_produce
 from kipctl.protocol.primitives import MalformedFrame, Reader
 from kipctl.protocol.produce import PartitionProduceResponse, ProduceResponse
@@ -186,11 +186,6 @@ class Refusal(NamedTuple):
     def has_hint(self) -> bool:
         """It names a leader, so that clients read it."""
         return self.hint_leader >= 0 and self.hint_epoch >= 0 and not self.is_draft
-
-    @property
-    def hint(self) -> Hint | None:
-        """What clients read."""
-        return Hint(self.hint_leader, self.hint_epoch, self.fault) if self.has_hint else None
 
     @classmethod
     def hinting(cls, error: int, base_offset: int, hint: LeaderHint) -> "Refusal":

@@ -15,6 +15,10 @@ EVERYWHERE = ("0.0.0.0", "::")
 """Hosts that stand for all addresses of this machine: clients are told the one they came to."""
 _NAMES = {"".join(part.title() for part in key.name.split("_")): key for key in ApiKey}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)/(s|m|min|h)", re.ASCII)
+_FIRST_WITH_IDS = 10
+"""Of Metadata: answers tell the ids of topics."""
+LAST_BY_NAME = 12
+"""Of Produce and of Fetch: from the next version on topics are asked for by id."""
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -74,6 +78,11 @@ class TapSpec:
         return parse_address(self.listen, f"--listen {self.listen}", least_port=0)
 
     @property
+    def tells_no_ids(self) -> bool:
+        """Whether the cap of Metadata keeps the ids of topics from clients."""
+        return dict(self.caps).get(int(ApiKey.METADATA), _FIRST_WITH_IDS) < _FIRST_WITH_IDS
+
+    @property
     def advertised(self) -> tuple[str, int] | None:
         """Host, and what is to be added to ports; None where clients are told as it listens.
 
@@ -112,13 +121,19 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_caps(text: str) -> tuple[tuple[int, int], ...]:
-    """`Produce=9,Fetch=15`: the highest version that clients are told of. Raises UsageError."""
-    caps = []
+    """`Produce=9,Fetch=15`: the highest version that clients are told of. Raises UsageError.
+
+    Without ids in Metadata clients cannot ask by id: the others are capped with it.
+    """
+    caps: dict[int, int] = {}
     for name, value in _pairs("--cap", text, "Produce=9,Fetch=15"):
         if not (value.isascii() and value.isdigit()) or int(value) > 0x7FFF:
             raise UsageError(f"--cap {name}={value}: {value!r} is no version.")
-        caps.append((_api(name), int(value)))
-    return tuple(caps)
+        caps[_api(name)] = int(value)
+    if caps.get(ApiKey.METADATA, _FIRST_WITH_IDS) < _FIRST_WITH_IDS:
+        for key in (ApiKey.PRODUCE, ApiKey.FETCH):
+            caps[key] = min(caps.get(key, LAST_BY_NAME), LAST_BY_NAME)
+    return tuple((int(key), highest) for key, highest in caps.items())
 
 
 def parse_delays(text: str) -> tuple[tuple[int, int], ...]:

@@ -7,32 +7,36 @@ _DIGITS = 6
 
 
 class Times:
-    """Counts times in microseconds."""
+    """Counts times in microseconds. `add` notes one; that is all a request pays for it."""
 
-    __slots__ = ("counts", "most_us")
+    __slots__ = ("_counts", "_most_us", "_new", "add")
 
     def __init__(self) -> None:
-        self.counts: Counter[int] = Counter()
-        self.most_us = 0
+        self._counts: Counter[int] = Counter()
+        self._most_us = 0
+        self._new: list[int] = []
+        self.add = self._new.append
 
-    def add(self, us: int) -> None:
-        """Count one; adding is all that a request through the tap pays for it."""
-        shift = us.bit_length() - _DIGITS
-        self.counts[us >> shift << shift if shift > 0 else us] += 1
-        if us > self.most_us:
-            self.most_us = us
-
-    def quantile_us(self, q: float) -> int:
-        """The nearest rank; 0 of none."""
-        missing = q * self.counts.total()
-        for us, times in sorted(self.counts.items()):
-            missing -= times
-            if missing <= 0:
-                return us
-        return 0
+    def count(self) -> Counter[int]:
+        """Count those that were added; call it often, as they are kept until then."""
+        for us in self._new:
+            shift = max(0, us.bit_length() - _DIGITS)
+            self._counts[us >> shift << shift] += 1
+        self._most_us = max(self._most_us, *self._new, 0)
+        self._new.clear()
+        return self._counts
 
     @property
     def summary(self) -> tuple[int, int, int, int]:
-        """How many, p50, p99 and the longest."""
-        p50, p99 = (self.quantile_us(q) for q in (0.5, 0.99))
-        return self.counts.total(), p50, p99, self.most_us
+        """How many, p50 and p99 (nearest ranks, 0 of none) and the longest."""
+        counts = sorted(self.count().items())
+        total = sum(times for _, times in counts)
+        return total, _at(counts, 0.5 * total), _at(counts, 0.99 * total), self._most_us
+
+
+def _at(counts: list[tuple[int, int]], rank: float) -> int:
+    for us, times in counts:
+        rank -= times
+        if rank <= 0:
+            return us
+    return 0

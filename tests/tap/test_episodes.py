@@ -48,6 +48,7 @@ from kipctl.protocol.share_groups import (
 DONE, REFUSED = produced((0, 0)), produced((0, NOT_LEADER))
 HINTED = produced((0, NOT_LEADER), hint=(2, 1))
 BACKOFF_US = 100_000
+FENCED = 74
 
 
 def batch(*words: bytes, **of_producer):
@@ -216,6 +217,40 @@ def test_producers_of_one_id_that_cannot_be_told_apart_are_not_judged(wire):
         peer.call(batch(b"either"), DONE)
     assert seen(wire).doubts == (Doubt.NAMESAKES,)
     assert told(wire) == (Behaviour.UNKNOWN, None)
+
+
+def test_a_client_that_connects_anew_is_one_process(wire):
+    old, *new = wire.connect_to(1, 2, 2, 2)
+    old.call(batch(b"a"), HINTED)
+    for peer in new:
+        wire.after(BACKOFF_US)
+        peer.call(batch(b"again"), DONE)
+    assert Doubt.NAMESAKES not in seen(wire).doubts
+
+
+def test_a_leader_that_fences_off_an_older_epoch_gives_no_hint_at_another_broker(wire):
+    """It leads again, and the client has not heard."""
+    (peer,) = wire.connect_to(1)
+    peer.call(batch(b"a"), produced((0, FENCED), hint=(1, 2)))
+    wire.after(BACKOFF_US)
+    peer.call(batch(b"again"), DONE)
+    assert (seen(wire).faults, seen(wire).outcomes) == ({}, {Outcome.NOT_HINTED: 1})
+    assert (wire.client.episodes.moves, seen(wire).waits.max_us) == (1, BACKOFF_US)
+
+
+def test_as_long_as_it_looks_for_a_leader_it_asks_for_metadata_because_of_that(wire):
+    (peer,) = wire.connect_to(1)
+    peer.call(batch(b"a"), REFUSED)
+    for _ in range(3):
+        peer.call(ask_metadata(), metadata((1, 0)))
+    assert wire.counts.metadata == {"start": 1, "leader_change": 3}
+
+
+def test_what_it_was_just_told_is_counted_where_nothing_explains_that_it_asks(wire):
+    (peer,) = wire.connect_to(1)
+    for leader in (1, 1, 2):
+        peer.call(ask_metadata(), metadata((leader, leader - 1)))
+    assert (wire.counts.metadata["unexplained"], wire.counts.same_again) == (3, 2)
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

@@ -24,6 +24,9 @@ _parse_listen = partial(parse_address, least_port=0)
     [
         (parse_caps, "Produce=9,Fetch=15", ((0, 9), (1, 15))),
         (parse_caps, " metadata = 12 ", ((3, 12),)),
+        # Clients are told no ids of topics then, which newer versions ask by.
+        (parse_caps, "Metadata=9", ((3, 9), (0, 12), (1, 12))),
+        (parse_caps, "Produce=9,Fetch=99,Metadata=8", ((0, 9), (1, 12), (3, 8))),
         (parse_delays, "Metadata=300ms,FindCoordinator=1.5s", ((3, 300_000), (10, 1_500_000))),
         (parse_rate, "2/s", 2.0),
         (parse_rate, "30/min", 0.5),
