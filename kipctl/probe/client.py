@@ -162,7 +162,7 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
             self._metadata.handle_response(flight, frame, now, behind_us)
             return
         assert link.connection is not None
-        number = link.connection.number  # it is given up if a hint moves this very broker
+        number = link.connection.number
         if flight.api_key == ApiKey.API_VERSIONS:
             error, topics = link.finish_handshake(flight, frame, now).error_code, 0
         else:

@@ -110,20 +110,25 @@ class Network(Generic[AnyLink]):
         return list(self._links.values())
 
     def link(self, node: Node) -> AnyLink:
-        """The link to a broker; a broker that has moved to another address is connected anew."""
+        """The link to a broker, which is connected to at this address from now on.
+
+        A connection that is ready is kept, whatever the address is called by now: one broker may
+        be named in more than one way, as where a proxy rewrites Metadata and not hints (Java's
+        `NetworkClient` knows connections by node id alone).
+        """
         link = self._links.get(node.id)
         if link is None:
             link = self._links[node.id] = self._make_link(node)
         elif link.node is not node:
             moved = (link.node.host, link.node.port) != (node.host, node.port)
             link.node = node
-            if moved and link.connection is not None:
+            if moved and link.connection is not None and not link.ready:
                 self.disconnect(link)
         return link
 
     def update_addresses(self, nodes: Mapping[int, Node]) -> None:
-        """Connect the links that there are to these addresses from now on: what waits on one for a
-        broker that has moved would wait for ever.
+        """Connect the links that there are to these addresses from now on: what waits on one that
+        is not connected, for a broker that has moved, would wait for ever.
         """
         for id in self._links.keys() & nodes.keys():
             self.link(nodes[id])
