@@ -3,12 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from benchmarks.clients.libraries import HERE, LIBRARIES
 from benchmarks.clients.request_counts import Refusals, Rotation, refusals
-from benchmarks.real_clients import verdict_in
+from benchmarks.real_clients import PAGE_MARK, verdict_in, write_page
+from kipctl.report.tables import Report, Table
 
 NOON = datetime(2026, 7, 1, 12)
 ROTATIONS = [
@@ -73,6 +75,16 @@ def test_the_verdict_is_the_taps_own_sentence() -> None:
     assert verdict_in(printed, "shop-reader", "x 1") == "waits."
     assert verdict_in(printed, "other", None) is None
     assert verdict_in("Nobody moved.\n\nClients\nshop  x 1  3\n", "shop", "x 1") is None
+
+
+def test_the_pages_tables_are_those_of_the_last_run(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Clients\n\n{PAGE_MARK}\n\n### Before\n")
+    report = Report("x", {}, (Table("Now", ("client",), (("shop",),)),))
+    write_page(report, page)
+    assert page.read_text().split("\n\n")[:3] == ["# Clients", PAGE_MARK, "### Now"]
+    write_page(report, tmp_path / "new.md")
+    assert (tmp_path / "new.md").read_text().startswith("### Now")
 
 
 def test_each_program_belongs_to_a_client_of_the_table() -> None:
