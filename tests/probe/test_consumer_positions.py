@@ -1,15 +1,16 @@
 """Where the consumer reads on when a broker does not have its position: each of KIP-392's cases."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import pairwise
 
 import pytest
 from fake_reads import Received, Row, ranged, read_fake
+from fake_run import NEVER_MS
 from fetching import Fetching, ReadCluster, ReadReply
 from wire import HangUp, Silence
 
 from kipctl.errors import RefusedError, UsageError
-from kipctl.probe.leadership import LeaderDiscovery
+from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import RangeCase, RangeHandling
@@ -387,3 +388,61 @@ def test_a_partition_whose_leader_comes_late_is_read_from_what_was_its_end_when_
     )
     ran = read_fake(cluster, 3, auto_offset_reset="latest", timeout_ms=5000, fetch_max_wait_ms=50)
     assert ran.received.offsets(1) == [2, 3, 4]
+
+
+@pytest.mark.parametrize("old_leader", ["does not know yet", "is silent"])
+@pytest.mark.parametrize("has_read", [False, True], ids=["it begins", "it is validated"])
+def test_a_newer_leader_is_asked_at_once_whatever_was_asked_of_the_one_before(
+    old_leader: str, has_read: bool
+) -> None:
+    """Java's `SubscriptionState.validatePosition` ends the backoff. Broker 2, which was asked
+    first, answers with an error after which nobody comes back to it, or not at all."""
+
+    def ask(
+        question: str, broker: int, partition: int
+    ) -> int | Generator[None, None, int | None] | None:
+        return stuck() if partition == 0 and broker == 2 else None
+
+    def stuck() -> Generator[None, None, int | None]:
+        cluster.lead(Leader(3, 7), Leader(1, 5))
+        asked = len(cluster.metadata_asked)
+        yield from cluster.until(lambda: len(cluster.metadata_asked) > asked)
+        if old_leader == "is silent":
+            yield from cluster.until(lambda: False)
+        return ErrorCode.LEADER_NOT_AVAILABLE
+
+    def move(fetching: Fetching) -> ReadReply | None:
+        if fetching.partition == 0 and fetching.broker == 1 and fetching.offset == 3:
+            cluster.lead(Leader(2, 6), Leader(1, 5))
+            cluster.write(0)
+            return ReadReply(ErrorCode.NOT_LEADER_OR_FOLLOWER, Leader(2, 6))
+        return None
+
+    cluster = ReadCluster(brokers=3, partitions=2)
+    cluster.lead(Leader(1 if has_read else 2, 5), Leader(1, 5))
+    cluster.write(0, batches=3)
+    cluster.position_script, cluster.read_script = ask, move
+    cluster.on_metadata = lambda _: cluster.pause(20_000)
+    waits = {"fetch_max_wait_ms": 5, "retry_backoff_ms": 1_000, "metadata_max_age_ms": 50}
+    ran = read_fake(cluster, 3 + has_read, **waits)
+    assert ran.received.offsets() == [0, 1, 2, 3][: 3 + has_read]
+    (call,) = (row for row in ran.rpcs if row["broker"] == 3 and row["api_key"] in (2, 23))
+    shown = max(
+        row["received_us"]
+        for row in ran.calls(ApiKey.METADATA)
+        if row["received_us"] <= call["sent_us"]
+    )
+    assert call["sent_us"] - shown < 5_000  # a connection is made meanwhile
+
+
+def test_a_question_is_asked_again_when_its_backoff_is_over_to_the_millisecond() -> None:
+    asked: list[int] = []
+
+    def ask(question: str, broker: int, partition: int) -> int | None:
+        asked.append(cluster.world.now_us)
+        return ErrorCode.LEADER_NOT_AVAILABLE if len(asked) < 5 else None
+
+    cluster = written(1)
+    cluster.position_script = ask
+    read_fake(cluster, retry_backoff_ms=2)
+    assert max(b - a for a, b in pairwise(asked)) < 4_000

@@ -107,5 +107,5 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         positioning.send_requests(0)
         assert len(lost) == 1
         assert link.connection is None
-        assert not any(partition.is_request_in_flight for partition in partitions)
+        assert not any(partition.asked for partition in partitions)
         network.close()

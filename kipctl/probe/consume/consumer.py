@@ -150,7 +150,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             for link in self._network.links:
                 if link.fetchable:
                     self._network.ensure_connected(link)
-            self._network.poll(self._now_us() + _POSITIONS_TICK_US)
+            self._network.poll(min(self._now_us() + _POSITIONS_TICK_US, self._offsets.wake_us))
         return []
 
     # --- the run ---
@@ -165,6 +165,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             until = min(
                 self._next_tick_us,
                 self._targets.wake_us,
+                self._offsets.wake_us,
                 self._metadata.wake_us,
                 self._network.wake_us,
             )
@@ -215,6 +216,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
     def _leader_changed(self, partition: Partition) -> None:
         """The position is checked with the leader, then read on."""
         partition.preferred_replica.clear()
+        partition.ask_anew()  # (Java's `SubscriptionState.validatePosition`)
         if partition.check:
             partition.check.answers.clear()  # they were the old leader's
         if partition.state is State.READY and self._offsets.can_validate(partition):

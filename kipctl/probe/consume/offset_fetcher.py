@@ -20,6 +20,7 @@ from kipctl.probe.consume.positions import (
 )
 from kipctl.probe.consume.requests import leader_epoch_request, list_offsets_request
 from kipctl.probe.leadership import NO_EPOCH
+from kipctl.probe.metadata_refresh import NEVER_US
 from kipctl.probe.metadata_updater import NO_ROW, MetadataUpdater
 from kipctl.probe.network import Network
 from kipctl.protocol.api import ApiKey, decode_response
@@ -82,6 +83,8 @@ class OffsetFetcher:
         self._amend = amend
         self._refusals: list[_Refusal] = []
         self._open: dict[Partition, None] = {}
+        self.wake_us = NEVER_US
+        """When the next backoff of a question is over."""
 
     def can_validate(self, partition: Partition) -> bool:
         """Whether there is an epoch to ask for; a position that was just reset has none.
@@ -102,16 +105,14 @@ class OffsetFetcher:
             refusals, self._refusals = self._refusals, []
             for refusal in refusals:
                 self._ask_follower(refusal, now_us)
-        if not self._open:
-            return
+        self.wake_us = NEVER_US
         calls: dict[tuple[ConsumerLink, Question], dict[Partition, FetchPosition]] = {}
         for partition in self._open:
             question = next_question(partition)
-            if (
-                partition.is_request_in_flight
-                or partition.next_request_us > now_us
-                or question is None
-            ):
+            if partition.asked or question is None:
+                continue
+            if partition.next_request_us > now_us:
+                self.wake_us = min(self.wake_us, partition.next_request_us)
                 continue
             link = self._metadata.link(partition)
             if link is None:
@@ -154,7 +155,7 @@ class OffsetFetcher:
         else:
             request, version = self._list_offsets(call), link.list_offsets_version
         for partition in call.wanted:
-            partition.is_request_in_flight = True
+            partition.asked = call
         try:
             link.send_message(request, version, now_us, call)
         except ConnectionLostError:
@@ -177,10 +178,9 @@ class OffsetFetcher:
 
     def handle_disconnect(self, call: PositionCall, now_us: int) -> None:
         """The connection was lost before the answer."""
-        if call.question is Question.FOLLOWER_START:
-            return
         for partition in call.wanted:
-            self._retry_later(partition, now_us)
+            if partition.asked is call:
+                self._retry_later(partition, now_us)
 
     def handle_response(
         self, link: ConsumerLink, flight: InFlight, frame: memoryview, now_us: int
@@ -196,11 +196,13 @@ class OffsetFetcher:
                 if not error and want.offset < offset:
                     self._amend(call.row, RangeCase.FOLLOWER_BEGINS_LATER)
                 continue
+            if partition.asked is not call:  # it has a newer leader, which is asked instead
+                continue
             if error in RETRIABLE_ERRORS:
                 self._metadata.request_update(MetadataCause.LEADER_CHANGE)
                 self._retry_later(partition, now_us)
                 continue
-            partition.is_request_in_flight = False
+            partition.asked = None
             if error and partition in self._open:
                 partition.state, partition.error = State.FAILED, error
                 self._settle(partition, now_us)
@@ -210,7 +212,7 @@ class OffsetFetcher:
                 self._apply(partition, call.question, offset, now_us)
 
     def _retry_later(self, partition: Partition, now_us: int) -> None:
-        partition.is_request_in_flight = False
+        partition.asked = None
         partition.next_request_us = now_us + self._config.retry_backoff_ms * 1000
 
     def _apply(self, partition: Partition, question: Question, offset: int, now_us: int) -> None:

@@ -73,10 +73,10 @@ class Partition(ClientPartition):
     """Begin with what was written at this time (wall clock) or later, else at the end; 0 for
     where `auto.offset.reset` says."""
     preferred_replica: PreferredReadReplica = field(init=False)
-    is_request_in_flight: bool = False
-    """A question about its position is under way."""
+    asked: object = None
+    """The `PositionCall` under way whose answer counts; None for none."""
     next_request_us: int = 0
-    """Not before this is the next one asked."""
+    """Not before this is the next question asked."""
     error: int = 0
     """Why it is FAILED."""
     check: "Check | None" = None
@@ -101,8 +101,12 @@ class Partition(ClientPartition):
         self.topic_id_partition = TopicIdPartition(self.topic, self.index)
         self.offset, self.epoch = NO_OFFSET, NO_EPOCH
         self.state, self.check, self.error = State.RESET, None, 0
-        self.is_request_in_flight = False
+        self.ask_anew()
         self.preferred_replica.clear()
+
+    def ask_anew(self) -> None:
+        """Whatever was asked about its position was asked of a leader that is none any more."""
+        self.asked, self.next_request_us = None, 0
 
 
 class Question(Enum):
