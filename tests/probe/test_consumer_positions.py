@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import pytest
 from fake_reads import Received, Row, ranged, read_fake
-from fake_run import NEVER_MS
 from fetching import Fetching, ReadCluster, ReadReply
 from wire import HangUp, Silence
 

@@ -93,6 +93,13 @@ def test_a_session_that_is_refused_is_opened_anew(error: ErrorCode) -> None:
     asked = [(seen.session_id, seen.session_epoch) for seen in cluster.fetches]
     assert asked == [(0, 0), (100, 1), (number, 0)]
     assert cluster.fetches[-1].told == {0: 1, 1: 1}
+    refused, full = ran.calls(ApiKey.FETCH)[1:]
+    is_evicted = error in (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    )
+    pause_us = full["sent_us"] - refused["received_us"]
+    assert pause_us < 1_000 if is_evicted else pause_us >= 20_000
 
 
 def test_every_fetch_is_refused_for_a_while_and_none_is_sent_before_the_backoff() -> None:

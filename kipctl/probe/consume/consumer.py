@@ -286,8 +286,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
         self._network.throttle(link, flight, answer.throttle_ms, now)
         call: _FetchCall = flight.subject
         link.is_fetching, link.fetched_us = False, now
+        is_evicted = link.session.is_evicted(answer.error_code)
         if not link.session.handle_response(answer.error_code, answer.session_id):
-            link.next_fetch_us = now + self._config.retry_backoff_ms * 1000
+            if not is_evicted:
+                link.next_fetch_us = now + self._config.retry_backoff_ms * 1000
             if answer.error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR:
                 self._metadata.request_update(MetadataCause.LEADER_CHANGE)
             return answer.error_code, 0

@@ -9,6 +9,7 @@ AnyPartition = TypeVar("AnyPartition", bound=Hashable)
 
 _NO_SESSION = 0
 _FIRST_EPOCH = 0
+_SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 class FetchPosition(NamedTuple):
@@ -65,6 +66,13 @@ class FetchSession(Generic[AnyPartition]):
             self._id = session_id
             self._epoch = 1 if self._epoch >= 0x7FFFFFFF else self._epoch + 1
         return not error
+
+    def is_evicted(self, error: int) -> bool:
+        """Whether that error, in answer to the last request, says that the broker has dropped the
+        session, as its cache is full: the next request, which is full, need not wait (Java's
+        `AbstractFetch` has no backoff there). To be asked before `handle_response`.
+        """
+        return self._epoch != _FIRST_EPOCH and error in _SESSION_ERRORS
 
     def reset(self) -> None:
         """No answer came: open a new session, which replaces the old one."""
