@@ -33,7 +33,7 @@ class MetadataPolicy:
     in_flight: MetadataCause | None = None
     last_had_news: bool = True
     unanswered_since_us: int = NEVER_US
-    """When the first request went out after the last good answer; NEVER_US if none has."""
+    """When the first request went out after the last answer with brokers; NEVER_US if none has."""
     _fruitless: int = 0
     """Answers in a row that showed nothing new, or requests that failed."""
     _wait_us: int = 0
@@ -87,8 +87,14 @@ class MetadataPolicy:
             self.requested = None
         self._completed(now_us, news, not news and self.in_flight is not MetadataCause.MAX_AGE)
 
-    def failed(self, now_us: int) -> None:
-        """No usable answer came: another request is wanted, after the backoff."""
+    def failed(self, now_us: int, has_brokers: bool = False) -> None:
+        """No usable answer came: another request is wanted, after the backoff.
+
+        An answer that tells of brokers, and is of no use for a topic's error alone, has come from
+        a cluster that is reached: it is none that is missed (Java's `metadataAttemptStartMs`).
+        """
+        if has_brokers:
+            self.unanswered_since_us = NEVER_US
         self._completed(now_us, news=False, in_vain=True)
         self.request(MetadataCause.ERROR_RETRY)
 

@@ -237,7 +237,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
             self._policy.failed(now_us)
             self._rebootstrap()
         elif call.error or not response.brokers:
-            self._policy.failed(now_us)
+            self._policy.failed(now_us, bool(response.brokers))
         else:
             self._policy.answered(now_us, news, of_all)
         if lacks_leader:

@@ -83,6 +83,16 @@ def test_one_request_at_a_time_serves_what_is_wanted_until_its_answer_comes(
     assert metadata.due_us() == due
 
 
+@pytest.mark.parametrize(("has_brokers", "since"), [(False, 1500), (True, NEVER_US)])
+def test_an_answer_with_brokers_ends_the_wait_for_one_though_it_is_of_no_use(
+    has_brokers: bool, since: int
+) -> None:
+    metadata = policy()
+    metadata.sent(1500)
+    metadata.failed(1600, has_brokers)
+    assert metadata.unanswered_since_us == since
+
+
 def test_what_is_wanted_while_a_request_fails_is_still_wanted() -> None:
     metadata = policy()
     metadata.sent(1500)

@@ -227,6 +227,21 @@ def test_a_topic_error_in_metadata_is_asked_about_again() -> None:
     assert errors == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
 
 
+def test_a_topic_error_that_lasts_cuts_no_connection() -> None:
+    """There are answers, with brokers in them: nobody returns to the bootstrap servers."""
+    cluster = SimulatedCluster(script=at_batch(1, lambda _: erring()))
+
+    def erring() -> None:
+        cluster.topic_error = ErrorCode.LEADER_NOT_AVAILABLE
+
+    trigger = {"metadata_recovery_rebootstrap_trigger_ms": 300}
+    ran = run_fake(cluster, 100, throughput=50, metadata_max_age_ms=50, **trigger)
+    calls = ran.calls(ApiKey.METADATA)
+    assert calls[-1]["sent_us"] - calls[1]["sent_us"] > 1_000_000
+    assert {call["error"] for call in calls[1:]} == {ErrorCode.LEADER_NOT_AVAILABLE}
+    assert {row["connection"] for row in ran.rpcs if row["broker"] == 1} == {1}
+
+
 def test_a_leader_that_appears_late_gets_what_has_waited() -> None:
     def on_metadata(broker: int) -> None:
         if len(cluster.metadata_asked) > 3:
