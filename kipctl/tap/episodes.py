@@ -74,7 +74,7 @@ class Episodes:
     """Its requests are read until then, also where nothing is recorded: while one is open, and
     some time after it."""
     moves: int = 0
-    """Leaders that had moved, and that it found."""
+    """Leaders that had moved, and that it met: it was refused by another broker, or found them."""
     given_up: int = 0
     """Episodes without an end: the client went away, or did nothing more for the partition."""
     shared: int = 0
@@ -85,7 +85,8 @@ class Episodes:
     _disturbed: Counter[Doubt] = field(default_factory=Counter)
     _reactions: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _waits: dict[tuple[PartitionId, int, int], int | None] = field(default_factory=dict)
-    """Of the leaders met last, by partition, generation and epoch; None for a loop."""
+    """Of the leaders met last, by partition, generation and epoch; None for a loop, and for one
+    that it did not find."""
     _carried: dict[About, _Carried] = field(default_factory=dict)
 
     def refused(
@@ -101,6 +102,9 @@ class Episodes:
         shown before."""
         self.look_until_us = now_us + _ABANDONED_US
         partition = about.partition
+        generation = self.leaders.generation(partition.topic)
+        if self.leaders.leader(partition) not in (UNKNOWN, way.broker):
+            self._met(partition, generation, self.leaders.epoch(partition), None)
         if about in self.open and self.open[about].last_sent_us < sent_us:
             self.sent(about, way, sent_us)  # a fetch session asks for what no request names
         one = self.open.get(about)
@@ -109,7 +113,7 @@ class Episodes:
                 Episode.begin(*way, now_us, hint),
                 way.broker,
                 known[1] if known[1] >= 0 else self.leaders.epoch_of(partition, way.broker),
-                self.leaders.generation(partition.topic),
+                generation,
                 {known[0]: 0} if known[0] not in (UNKNOWN, way.broker) else {},
                 sent_us,
             )
@@ -214,15 +218,22 @@ class Episodes:
         partition = about.partition
         is_same = self.leaders.generation(partition.topic) == one.generation
         epoch = self.leaders.epoch_of(partition, broker) if is_same else UNKNOWN
-        if broker == one.from_broker and epoch <= one.from_epoch:
-            return  # it had not moved
+        is_back = broker == one.from_broker and epoch <= one.from_epoch
+        if is_back and not self.leaders.has_moved(partition):
+            return
         # Metadata before version 7 has no epochs: then each episode is a move of its own.
-        key = partition, one.generation, -one.episode.first_us if epoch < 0 else epoch
-        self.moves += key not in self._waits
         wait_us = None if one.episode.is_loop else one.episode.wait_us
-        if wait_us is not None and (before := self._waits.get(key)) is not None:
-            wait_us = max(wait_us, before)
-        self._waits[key] = wait_us
+        epoch = -one.episode.first_us if epoch < 0 else epoch
+        self._met(partition, one.generation, epoch, wait_us)
+
+    def _met(
+        self, partition: PartitionId, generation: int, epoch: int, wait_us: int | None
+    ) -> None:
+        """It met a leader that had moved; of several waits for it the longest counts."""
+        key = partition, generation, epoch
+        before = self._waits.get(key)
+        self.moves += key not in self._waits
+        self._waits[key] = before if wait_us is None else max(wait_us, before or 0)
         if len(self._waits) > _REMEMBERED:
             del self._waits[next(iter(self._waits))]
 

@@ -95,6 +95,10 @@ class Leaders:
         """The newest leader epoch, -1 if none is known."""
         return self._known.get(partition, _NOBODY).epoch
 
+    def has_moved(self, partition: PartitionId) -> bool:
+        """Whether several leaders of it were seen."""
+        return self._known.get(partition, _NOBODY).leader_before != UNKNOWN
+
     def epoch_of(self, partition: PartitionId, broker: int) -> int:
         """The epoch in which that broker led it last; -1 if it is not known to have."""
         known = self._known.get(partition, _NOBODY)
