@@ -193,9 +193,16 @@ class BrokerLink:
     def _choose_versions(self, ranges: ApiRanges) -> None:
         """The broker's API versions are known. Raises RefusedError if they do not do."""
 
-    def common_version(self, request: type[Request[Any]], ranges: ApiRanges) -> int:
-        """The newest version that the broker and kipctl both speak. Raises RefusedError."""
+    def common_version(
+        self, request: type[Request[Any]], ranges: ApiRanges, before: int | None = None
+    ) -> int:
+        """The newest version that the broker and kipctl both speak, which is below `before`.
+
+        Raises RefusedError.
+        """
         low, high = request.api.versions
+        if before is not None:
+            high = min(high, before - 1)
         broker_low, broker_high = ranges.get(request.api.key, (0, -1))
         version = min(high, broker_high)
         if version < max(low, broker_low):

@@ -128,6 +128,14 @@ def test_a_broker_that_keeps_no_sessions_is_told_everything_each_time(version: i
 # --- what is asked for ---
 
 
+def test_a_topic_whose_id_nobody_tells_is_read_by_its_name() -> None:
+    """Metadata before 10 has no ids, Fetch from 13 on nothing else: so it is with some gateways."""
+    cluster = written(partitions=2, versions=READ_VERSIONS | {3: (0, 9)})
+    ran = read_fake(cluster, 2)
+    assert {fetching.version for fetching in cluster.readings} == {12}
+    assert ran.received.count == 2
+
+
 def test_the_limits_are_those_of_the_configuration() -> None:
     cluster = written(versions=READ_VERSIONS | {1: (4, 17)})
     read_fake(

@@ -305,3 +305,11 @@ def test_a_producer_id_is_asked_for_again_while_the_cluster_starts_up() -> None:
     with pytest.raises(KipctlError, match="No producer id") as refused:
         run_fake(cluster, **IDEMPOTENT)
     assert "enable.idempotence=false" in refused.value.next_step
+
+
+def test_a_topic_whose_id_nobody_tells_is_produced_to_by_its_name() -> None:
+    """Metadata before 10 has no ids, Produce from 13 on nothing else."""
+    cluster = SimulatedCluster(versions=VERSIONS | {3: (0, 9)})
+    ran = run_fake(cluster, 2)
+    assert {produced.version for produced in cluster.produced} == {12}
+    assert ran.outcome.acknowledged == 2

@@ -15,8 +15,13 @@ from kipctl.transport.sockets import Sockets
 class ConsumerLink(BrokerLink):
     """`fetchable` are the partitions read from the broker; there is one Fetch at a time."""
 
-    def __init__(self, node: Node, config: ClientConfig, sockets: Sockets) -> None:
+    def __init__(
+        self, node: Node, config: ClientConfig, sockets: Sockets, names_only: bool = False
+    ) -> None:
+        """`names_only`: Metadata has told no topic ids, as before version 10 (gateways have such),
+        so topics are named as they were before Fetch 13."""
         super().__init__(node, config, sockets)
+        self._named_before = FIRST_TOPIC_ID_VERSION if names_only else None
         self.fetchable: dict[Partition, None] = {}
         self.session: FetchSession[Partition | TopicIdPartition] = FetchSession()
         self.is_fetching = False
@@ -39,6 +44,6 @@ class ConsumerLink(BrokerLink):
         )
 
     def _choose_versions(self, ranges: ApiRanges) -> None:
-        self.fetch_version = self.common_version(FetchRequest, ranges)
+        self.fetch_version = self.common_version(FetchRequest, ranges, self._named_before)
         self.list_offsets_version = self.common_version(ListOffsetsRequest, ranges)
         self.leader_epoch_version = self.common_version(OffsetForLeaderEpochRequest, ranges)

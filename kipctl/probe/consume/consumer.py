@@ -30,6 +30,7 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.fetch_frames import FetchAnswer, Fetched, read_fetch
 from kipctl.protocol.leader_hints import NO_HINT, hint_in_fetch
+from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.record_counts import OldFormatError, count_records
 from kipctl.trace.codes import Decision, MetadataCause, RangeHandling
@@ -88,7 +89,7 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
             config,
             discovery,
             {topic.name: partitions},
-            lambda node: ConsumerLink(node, config, sockets),
+            lambda node: ConsumerLink(node, config, sockets, topic.id == ZERO_UUID),
             tracing,
             sockets,
             bootstrap,
@@ -393,7 +394,10 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                     partition, link, want, flight.sent_us, error, now, decision, hint
                 )
             return
-        was_replica = partition.preferred_replica.clear()
+        # A follower that knows the new leader after us is waited for (Java's `FetchCollector` keeps
+        # it, too): the leader would name it again, and again.
+        is_behind = error == ErrorCode.UNKNOWN_LEADER_EPOCH
+        was_replica = not is_behind and partition.preferred_replica.clear()
         if error == ErrorCode.OFFSET_OUT_OF_RANGE:
             partition.check = Check(row, by_leader=not was_replica)
             partition.state = State.CHECK

@@ -10,9 +10,10 @@ class PreferredReadReplica:
 
     The leader names it in an answer without records; it counts for `metadata.max.age.ms`, then the
     leader is asked again. It is given up when it is not among the brokers of Metadata,
-    when it cannot be reached, and after any error of its that another broker may not have
-    (Java's `AbstractFetch.selectReadReplica`, `SubscriptionState.updatePreferredReadReplica`;
-    Java also leaves one that Metadata calls offline, which kipctl reads until it refuses).
+    when it cannot be reached, and after any error of its that another broker may not have, except
+    UNKNOWN_LEADER_EPOCH, which is soon over (Java's `AbstractFetch.selectReadReplica`,
+    `FetchCollector.handleInitializeErrors`, `SubscriptionState.updatePreferredReadReplica`; Java
+    also leaves one that Metadata calls offline, which kipctl reads until it refuses).
     Times are in microseconds.
     """
 

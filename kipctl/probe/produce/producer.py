@@ -33,6 +33,7 @@ from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode, error_name
 from kipctl.protocol.leader_hints import NO_HINT, LeaderHint
+from kipctl.protocol.message import ZERO_UUID
 from kipctl.protocol.produce_frames import PartitionRecords, Topic
 from kipctl.protocol.records import batch_header
 from kipctl.trace.codes import Decision, MetadataCause
@@ -89,13 +90,14 @@ class Producer(ProbeClient[Partition, ProducerLink]):
             topic.name: i for i, topic in enumerate(topics)
         } | {topic.id: i for i, topic in enumerate(topics)}
         self._partitions = [p for of_topic in self._by_topic for p in of_topic]
+        names_only = any(topic.id == ZERO_UUID for topic in topics)
         self._attributes = int(variants[0].compression)
         self._accumulator = Accumulator(config, self._partitions, partitioner, variants)
         super().__init__(
             config,
             discovery,
             {topic.name: of_topic for topic, of_topic in zip(topics, self._by_topic, strict=True)},
-            lambda node: ProducerLink(node, config, sockets),
+            lambda node: ProducerLink(node, config, sockets, names_only),
             tracing,
             sockets,
             bootstrap,
