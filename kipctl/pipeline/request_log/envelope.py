@@ -27,18 +27,20 @@ LAST_EPOCH = rf"(?s)^(?:.*[^\w.-])?{_DIGITS}"
 
 OLD_TEXT = "text of Kafka before 2.8"
 """Kafka writes JSON from 2.8.0 on (KIP-673); `RequestHeader(apiKey=...` before."""
-LINES, PIECES, ENTRIES, DOCUMENTS = range(4)
+LINES, PIECES, ENTRIES, DOCUMENTS, INNER_DOCUMENTS = range(5)
 """How a file is opened: line by line; with pieces put together; with lines joined first to the
-entries of journald's export, or to JSON documents. Each does more than those before it."""
+entries of journald's export, or to JSON documents, or so when a first envelope was cut off. Each
+does more than those before it."""
 
 _IDENT = r"\S+ [^\s\[\]:]+\[\d+\]: "
 _CRI = rf"{TIME} (?:stdout|stderr) [PF](?::\S*)?(?: |$)"
+_LABELS = rf'{TIME} \{{(?!\s*")[^}}]*\}} *'
 _COLOUR = r"\x1b\[[\d;]*m"
 PREFIXES = (
-    ("CRI", rf'^(?:{TIME} \{{[^}}]*\}} *)?[^"{{]{{0,300}}?{_CRI}'),
+    ("CRI", rf'^(?:{_LABELS})?[^"{{]{{0,300}}?{_CRI}'),
     ("kubectl --prefix", rf"^(?:{_COLOUR})*\[(?:pod|container)/[^\]]+\] "),
     ("docker compose", rf"^(?:{_COLOUR})*[\w.-]+ *(?:{_COLOUR})?\| (?:{_COLOUR})?"),
-    ("logcli", rf"^{TIME} \{{[^}}]*\}} *"),
+    ("logcli", rf"^{_LABELS}"),
     ("journald", rf"^(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|{TIME}) {_IDENT}"),
     ("syslog", r"^<\d{1,3}>[^\[]*"),
     ("time before the line", rf"^{TIME}[ \t](?:\S+[ \t])??(?=\[?{TIME})"),
@@ -87,6 +89,11 @@ _NAMES = (
     ("JSON", r""),
 )
 """What a JSON envelope is called, by what else it holds."""
+_STRUCTURE = r'[{}\],"]|\[\s*(?:$|["{\[])|$'
+_SCALAR = r"(?:-?\d[\d.eE+-]*|true|false|null),?\s*$"
+"""How lines of JSON begin, or what they are; of logs that are no JSON lines begin otherwise."""
+_INNER_FIELD = r':\s*"\s*\\"[\w@.]+\\"\s*:|(?:std(?:out|err) [PF]|\|)\s+"[\w@.]+"\s*:'
+"""A field of a document that is printed over several lines, each in an envelope of its own."""
 _DOCKER = _NAMES[0][1]
 _CUT_AT = 16_000
 """Runtimes cut at 16 KiB, journald at 48. A text as long as that goes on if it does not end."""
@@ -117,7 +124,10 @@ def found(front: Column, stamp: Column, origin: Column) -> Column:
     depth = F.regexp_extract(front, _ESCAPED, 1)
     is_piece = stamp.rlike(r'\\*"log\\*"\s*:|std(?:out|err) [PF]') | ~front.contains(_END)
     of_json = (
-        F.when(F.ltrim(stamp).startswith('"'), DOCUMENTS).when(is_piece, PIECES).otherwise(LINES)
+        F.when(stamp.rlike(r'^\s+"') | (stamp.startswith('"') & ~front.endswith('"')), DOCUMENTS)
+        .when(stamp.rlike(_INNER_FIELD), INNER_DOCUMENTS)
+        .when(is_piece, PIECES)
+        .otherwise(LINES)
     )
     return (
         # Most lines of most logs, by the two cheapest tests.
@@ -180,9 +190,7 @@ def _opened(text: DataFrame, way: Way) -> DataFrame:
     lines = text
     if "id" not in text.columns:
         lines = text.select("*", F.monotonically_increasing_id().alias("id"))
-    if way.how == DOCUMENTS:
-        lines = _documents(lines)
-    elif way.how == ENTRIES:
+    if way.how == ENTRIES:
         lines = _entries(lines)
     nothing = F.lit(None).cast("string")
     lines = lines.select(
@@ -197,21 +205,32 @@ def _opened(text: DataFrame, way: Way) -> DataFrame:
         F.array().cast("array<string>").alias("names"),
     )
     in_pieces = way.how != LINES
+    if way.how == DOCUMENTS:
+        lines = lines.transform(_documents)
     for level in range(way.depth + (way.how == ENTRIES) + 1):
         # A runtime cuts what it was given, with all envelopes that are in it.
         lines = lines.transform(_out_of_json) if level else lines
         lines = lines.transform(_without_prefix)
         lines = lines.transform(_put_together) if in_pieces else lines
-    lines = lines.transform(_close_up) if in_pieces else lines
+        if way.how == INNER_DOCUMENTS and level == min(1, way.depth - 1):
+            lines = lines.transform(_documents)
+    lines = lines.transform(_request_joined) if in_pieces else lines
     bare = F.regexp_replace("text", rf"{_COLOUR}|\s+$", "")
+    # Kafka writes no spaces between fields, and lines are cut by its fields.
+    names = rf'(?m)^\s*("{LITERAL}")\s*:\s*'
+    compact = F.regexp_replace(F.regexp_replace(bare, names, "$1:"), r"\s*\n\s*", "")
+    bare = F.when(bare.rlike(MARKER + r"\s*\{\s*\n"), compact).otherwise(bare)
     bare = F.when(
         bare.contains(MARKER + '{""'), F.replace(bare, F.lit('""'), F.lit('"'))
     ).otherwise(bare)
     stamp = F.substring_index("text", MARKER, 1)
+    # An array's brackets on lines of their own are no lines of a log.
+    is_bracket = F.col("text").rlike(r"^\s*[\[\]{},][\s\[\]{},]*$") & F.lit(way.depth > 0)
     has_time = stamp.rlike(TIME) | stamp.rlike(EPOCH)
     is_request = F.contains("text", F.lit(MARKER))
     return (
-        lines.select("*", bare.alias("bare"))
+        lines.filter(~is_bracket)
+        .select("*", bare.alias("bare"))
         .drop("text")
         .withColumnRenamed("bare", "text")
         .select(
@@ -241,7 +260,7 @@ def _without_prefix(lines: DataFrame) -> DataFrame:
         name = name.when(text.rlike(pattern), of)
     tag = F.regexp_extract("_prefix", r"std(?:out|err) ([PF])(?::\S*)? ?$", 1)
     known = F.col("_prefix").isNotNull()
-    without_time = F.regexp_replace("_prefix", rf"{TIME}| [PF](?::\S*)? ?$", "")
+    without_time = F.regexp_replace("_prefix", rf"{TIME}|{_COLOUR}| [PF](?::\S*)? ?$", "")
     told = F.nullif(F.regexp_extract("_prefix", TIME, 0), F.lit(""))
     return lines.select("*", prefix.alias("_prefix"), name.alias("_name")).select(
         "file",
@@ -351,8 +370,9 @@ def _put_together(lines: DataFrame) -> DataFrame:
     """
     text = F.col("text")
     has_marker = F.contains(text, F.lit(MARKER))
-    is_whole_json = _is_json(text) & text.rlike(r"[}\]],?\s*$")
-    goes_on = (F.octet_length(text) >= _CUT_AT) & ~F.contains(text, F.lit(_END)) & ~is_whole_json
+    is_closed = text.rlike(rf'{MARKER}{LITERAL}"') & text.rlike(_ESCAPED)
+    is_json = F.when(has_marker, is_closed).otherwise(text.rlike(_FIELD))
+    goes_on = (F.octet_length(text) >= _CUT_AT) & ~F.contains(text, F.lit(_END)) & ~is_json
     in_order = Window.partitionBy("file", "key").orderBy("block", "id", "place")
     ended = F.coalesce("ended", ~goes_on)
     begins = has_marker | F.lag(ended, 1, True).over(in_order)
@@ -360,8 +380,8 @@ def _put_together(lines: DataFrame) -> DataFrame:
     return whole.withColumn("ended", F.lit(None).cast("boolean"))
 
 
-def _close_up(lines: DataFrame) -> DataFrame:
-    """A request that is printed over several lines in one row, and without spaces."""
+def _request_joined(lines: DataFrame) -> DataFrame:
+    """A request that is printed over several lines in one row."""
     text = F.col("text")
     has_marker = F.contains(text, F.lit(MARKER))
     in_order = Window.partitionBy("file", "key").orderBy("block", "id", "place")
@@ -373,11 +393,7 @@ def _close_up(lines: DataFrame) -> DataFrame:
     )
     closed = F.lag(text.rlike(r"^\}"), 1, False).over(in_order)
     begins = has_marker | ~F.coalesce(spread, F.lit(False)) | closed
-    joined = _joined(lines.select("*", begins.alias("begins")), ("file", "key"), "\n")
-    keys = rf'(?m)^\s*("{LITERAL}")\s*:\s*'
-    compact = F.regexp_replace(F.regexp_replace("text", keys, r"$1:"), r"\s*\n\s*", "")
-    is_spread = F.col("text").rlike(MARKER + r"\s*\{\s*\n")
-    return joined.withColumn("text", F.when(is_spread, compact).otherwise(F.col("text")))
+    return _joined(lines.select("*", begins.alias("begins")), ("file", "key"), "\n")
 
 
 def _joined(lines: DataFrame, of: tuple[str, ...], between: str) -> DataFrame:
@@ -400,27 +416,22 @@ def _joined(lines: DataFrame, of: tuple[str, ...], between: str) -> DataFrame:
     )
 
 
-def _lines_joined(lines: DataFrame, begins: Column) -> DataFrame:
-    """The lines of a file from one that `begins` to the next in one row."""
-    named = lines.select(
+def _entries(text: DataFrame) -> DataFrame:
+    """The entries of journald's export, each in one row: its time, and its message."""
+    in_order = Window.partitionBy("file").orderBy("block", "id")
+    lines = text.select(
         "file",
         "block",
         "id",
         F.array().cast("array<int>").alias("place"),
         F.col("value").alias("text"),
-        begins.alias("begins"),
+        F.coalesce(F.lag("value").over(in_order) == "", F.lit(True)).alias("begins"),
     )
-    return _joined(named, ("file",), "\n").withColumnRenamed("text", "value").drop("place")
-
-
-def _entries(lines: DataFrame) -> DataFrame:
-    """The entries of journald's export, each in one row: its time, and its message."""
-    in_order = Window.partitionBy("file").orderBy("block", "id")
-    joined = _lines_joined(lines, F.coalesce(F.lag("value").over(in_order) == "", F.lit(True)))
+    joined = _joined(lines, ("file",), "\n").withColumnRenamed("text", "value")
     time = F.regexp_extract("value", r"(?m)^__REALTIME_TIMESTAMP=(\d{16})$", 1)
     message = F.regexp_extract("value", r"(?m)^MESSAGE=(.*)$", 1)
-    text = F.regexp_replace(F.to_json(F.struct(message.alias("MESSAGE"))), r"^\{", "")
-    record = F.concat(F.lit('{"__REALTIME_TIMESTAMP":"'), time, F.lit('",'), text)
+    text_of = F.regexp_replace(F.to_json(F.struct(message.alias("MESSAGE"))), r"^\{", "")
+    record = F.concat(F.lit('{"__REALTIME_TIMESTAMP":"'), time, F.lit('",'), text_of)
     return joined.filter(F.trim("value") != "").withColumn(
         "value", F.when(time != "", record).otherwise(F.col("value"))
     )
@@ -431,31 +442,33 @@ def _documents(lines: DataFrame) -> DataFrame:
 
     Between two that hold the marker, the lines that are indented least are those between records.
     """
-    in_file = Window.partitionBy("file")
-    in_order = in_file.orderBy("block", "id")
-    has_marker = F.contains("value", F.lit(MARKER))
-    indent = F.length(F.regexp_extract("value", r"^\s*", 0))
+    text = F.col("text")
+    together = Window.partitionBy("file", "key")
+    in_order = together.orderBy("block", "id", "place")
+    has_marker = F.contains(text, F.lit(MARKER))
+    indent = F.length(F.regexp_extract(text, r"^\s*", 0))
     lines = lines.select(
         "*",
         indent.alias("_indent"),
         F.sum(F.when(has_marker, 1).otherwise(0)).over(in_order).alias("_gap"),
     ).select(
         "*",
-        F.min(F.when(~has_marker & (F.trim("value") != ""), F.col("_indent")))
-        .over(Window.partitionBy("file", "_gap"))
+        F.min(F.when(~has_marker & (F.trim(text) != ""), F.col("_indent")))
+        .over(Window.partitionBy("file", "key", "_gap"))
         .alias("_least"),
-        F.max("_gap").over(in_file).alias("_gaps"),
+        F.max("_gap").over(together).alias("_gaps"),
     )
     is_between = (F.col("_gap") > 0) & (F.col("_gap") < F.col("_gaps"))
     lines = lines.select(
-        "*", F.max(F.when(is_between, F.col("_least"))).over(in_file).alias("_separate")
+        "*", F.max(F.when(is_between, F.col("_least"))).over(together).alias("_separate")
     )
-    value = F.col("value")
-    is_json = value.rlike(
-        r'^\s*(?:[{}\],"]|\[\s*(?:$|["{\[])|-?\d[\d.eE+-]*,?\s*$|(?:true|false|null),?\s*$|$)'
+    begins = text.rlike(r"^\s*[\[{}\]]") & (F.col("_indent") <= F.col("_separate"))
+    begins = F.coalesce(begins, F.lit(False)) | ~text.rlike(rf"^\s*(?:{_STRUCTURE}|{_SCALAR})")
+    kept = lines.select("*", begins.alias("begins")).drop(
+        "_indent", "_gap", "_least", "_gaps", "_separate"
     )
-    begins = value.rlike(r"^\s*[\[{}\]]") & (F.col("_indent") <= F.col("_separate"))
-    joined = _lines_joined(lines, F.coalesce(begins, F.lit(False)) | ~is_json)
     # What is left of JSON is what stands around records.
-    is_structure = value.rlike(r'^\s*(?:[{}\],"]|\[\s*(?:$|["{\[])|$)')
-    return joined.filter(has_marker | value.rlike(_FIELD) | ~is_structure)
+    is_structure = text.rlike(rf"^\s*(?:{_STRUCTURE})")
+    return _joined(kept, ("file", "key"), "\n").filter(
+        has_marker | text.rlike(_FIELD) | ~is_structure
+    )
