@@ -271,8 +271,9 @@ def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dic
     """What `runs compare --output json` prints of two sides, but for its gates."""
     from dataclasses import asdict
 
-    from kipctl.measure.doubts import few_moves_doubts
+    from kipctl.measure.doubts import FEW_MOVES, few_moves_doubts
     from kipctl.pipeline.compare import SIDES
+    from kipctl.report.tap_tables import verdicts
     from kipctl.trace.settings import differences
 
     by_name = {compared.measure.name: compared for compared in comparison.measures}
@@ -288,7 +289,22 @@ def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dic
                 if any(by_name[name].by_run.values())
                 for side in SIDES
             }
-        ),
+        )
+        + [
+            f"{run.name}: {doubt}"
+            for run in (*a.runs, *b.runs)
+            for doubt in run.summary.get("doubts") or ()
+            if not doubt.endswith(FEW_MOVES)  # said of both sides
+        ],
+        "clients": {
+            name: [
+                f"{run.name}: {said}"
+                for run in side.runs
+                if run.is_of_tap
+                for said in verdicts(run.summary)
+            ]
+            for name, side in zip(SIDES, (a, b), strict=True)
+        },
         "lengths_differ": comparison.lengths_differ,
         "measures": [compared.as_document() for compared in comparison.measures],
     }

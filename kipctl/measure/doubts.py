@@ -11,6 +11,7 @@ MIN_MOVES = 20
 _MORE_MOVES = (
     "their waits say little; let more leaders move in each run, or send to more partitions."
 )
+FEW_MOVES = "few-moves"
 _LEAST_LAG_MS = 1.0
 _LAG_SHARE = 0.1
 _COLD_RATIO = 2.0
@@ -80,7 +81,7 @@ def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
         )
     elif of.moves is not None and of.moves < MIN_MOVES:
         yield (
-            "few-moves",
+            FEW_MOVES,
             f"Only {of.moves} moved leaders were met, {MIN_MOVES} are wanted: let more of them "
             "move, or send to more partitions.",
         )
@@ -104,7 +105,7 @@ def few_moves_doubts(met: Mapping[str, Sequence[int]], remedy: str = _MORE_MOVES
     """`few_moves` as the doubts of runs that stand beside each other, with what lets clients meet
     more of them; without any doubt none."""
     few = few_moves(met)
-    return [f"{few}: {remedy} {_more('few-moves')}"] if few else []
+    return [f"{few}: {remedy} {_more(FEW_MOVES)}"] if few else []
 
 
 def is_late(loop_lag_ms: float | None, measured_p99_ms: float) -> bool:

@@ -106,6 +106,11 @@ class RecordedRun:
         """What was printed when the run ended; empty when it did not end."""
         return dict(self.description.get("summary") or {})
 
+    @property
+    def is_of_tap(self) -> bool:
+        """Whether its summary is what a tap says of clients."""
+        return self.summary.keys() >= {"clients", "conditions"}
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:

@@ -121,6 +121,7 @@ def _described(run: RecordedRun, span: tuple[int, int] | None) -> dict[str, Any]
         "started": description.get("started"),
         "command": description.get("command"),
         "doubts": list(run.summary.get("doubts") or ()),
+        "clients": run.summary["clients"] if run.is_of_tap else [],
         "failed": description.get("failed"),
         "stopped": bool(description.get("stopped")),
         "end_of": end_of(description),

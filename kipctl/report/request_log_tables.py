@@ -14,6 +14,7 @@ Row = Mapping[str, Any]
 
 _APIS_SHOWN = ("PRODUCE", "FETCH", "METADATA")
 _ADDRESSES_SHOWN = 5
+_AGAIN_AND_AGAIN = 20
 
 
 def request_log_answer(document: Document) -> str:
@@ -28,6 +29,7 @@ def request_log_answer(document: Document) -> str:
                 verdict = row["verdict"]
                 what = f"{row['software']} {row['version']} {verdict['in_words']}"
                 told.append(f"{what} {verdict['advice'] or ''}".rstrip())
+        told += list(_asking_again(cluster))
     served = document["lines"]["parsed"]
     if not clients:
         return f"No client is in the {counted(served, 'line')} that could be read."
@@ -37,6 +39,18 @@ def request_log_answer(document: Document) -> str:
         f" they do with leader hints (KIP-951): {shown or 'is not known'}."
     )
     return "\n".join((first, *told))
+
+
+def _asking_again(cluster: Document) -> Iterator[str]:
+    """The client that asks for Metadata most without a cause, if it does so again and again."""
+    for row in cluster["metadata_clients"][:1]:
+        if row["unexplained"] >= _AGAIN_AND_AGAIN:
+            yield (
+                f"{row['client']} ({row['software']} {row['version']}) asked for Metadata"
+                f" {row['unexplained']:,} times without a cause that shows, of {row['requests']:,};"
+                f" {row['answered_the_same']:,} times it was told what it had just been told."
+                f" {row['known_bug'] or ''}"
+            ).rstrip()
 
 
 def request_log_tables(document: Document) -> tuple[Table, ...]:
@@ -254,6 +268,25 @@ def _metadata(document: Document) -> Table:
             + f"; {metadata['response_bytes'] / 1e6:,.3f} MB of answers.",
         ),
         name="metadata",
+    )
+
+
+def _metadata_clients(document: Document) -> Table:
+    rows = document["metadata_clients"]
+    bugs = dict.fromkeys(row["known_bug"] for row in rows if row["known_bug"])
+    return table_of(
+        "Clients that ask for Metadata without a cause that shows",
+        rows,
+        {
+            "client": "client",
+            "software": lambda row: f"{row['software']} {row['version']}",
+            "requests": "requests",
+            "unexplained": "unexplained",
+            "told the same": "answered_the_same",
+            Column("asked for", detail=True): lambda row: row["asked"] or "all topics",
+        },
+        tuple(bugs),
+        name="metadata_clients",
     )
 
 

@@ -79,9 +79,10 @@ def compare_answer(document: Document) -> tuple[str, ...]:
         first = f"B does not differ from A in any of {decided} measures by more than runs vary."
     else:
         first = "Whether B differs from A cannot be told: give three or more runs of each side."
+    told = [said for side in document.get("clients", {}).values() for said in side]
     if made_otherwise := [row["setting"] for row in document["settings"]]:
-        return first, f"They were made with other settings: {', '.join(made_otherwise)}."
-    return (first,)
+        told.insert(0, f"They were made with other settings: {', '.join(made_otherwise)}.")
+    return first, *told
 
 
 def compare_tables(document: Document) -> tuple[Table, ...]:

@@ -20,26 +20,21 @@ _MANY_UNEXPLAINED = 10
 
 def tap_answer(document: Document) -> Paragraph:
     """Whether clients follow hints: each that met leader errors, the busiest first, then others."""
-    clients = sorted(document["clients"], key=lambda one: -one["requests"]["total"])
+    clients = document["clients"]
     if not clients:
         # A run that was repaired does not say where.
         address = document.get("clients_connect_to", "HOST:PORT of the tap")
         none = f"No client has connected. Give clients bootstrap.servers={address}"
         return Paragraph(none, tone=Tone.WARNING)
     met = [one for one in clients if one["leader_errors"]]
-    others = [
-        one
-        for one in clients
-        if one not in met and any(one["requests"]["by_api"].get(api) for api in _DATA)
-    ]
     doubts = document.get("doubts", [])
-    if not met and not others:
+    if not met and not any(map(_has_data, clients)):
         return Paragraph(
             "No client has produced or fetched anything: whether clients follow hints cannot be"
             " said. Is their topic there? kipctl inspect leaders --topic T",
             tone=Tone.WARNING,
         )
-    said = [f"{_name(one, clients)} {_sentences(one)}" for one in (*met, *others)]
+    said = list(verdicts(document))
     if not met:
         said.insert(
             0,
@@ -47,6 +42,20 @@ def tap_answer(document: Document) -> Paragraph:
             " Move some: kipctl reassign --rotate --topic T",
         )
     return Paragraph(said[0], (*said[1:], *doubts))
+
+
+def verdicts(document: Document) -> Iterator[str]:
+    """Of each client that produced or fetched, in the order of `tap_answer`."""
+    clients = sorted(
+        document["clients"], key=lambda one: (not one["leader_errors"], -one["requests"]["total"])
+    )
+    for one in clients:
+        if one["leader_errors"] or _has_data(one):
+            yield f"{_name(one, clients)} {_sentences(one)}"
+
+
+def _has_data(client: Document) -> bool:
+    return any(client["requests"]["by_api"].get(api) for api in _DATA)
 
 
 def _name(client: Document, clients: Sequence[Document]) -> str:

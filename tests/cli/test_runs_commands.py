@@ -143,23 +143,25 @@ def test_show_has_the_settings_and_the_tables_told_at_the_end(store: Store) -> N
 def test_show_of_a_tap_has_its_answer_and_its_clients(store: Store) -> None:
     of_client = {
         "client_id": "shop",
+        "verdict": {"sentence": "follows hints.", "advice": None},
+        "records_took_ms": None,
         "software_name": None,
         "software_version": None,
         "connections": {"open": 0, "made": 1, "lost": 0},
-        "requests": {"total": 9, "per_second": 1.0, "not_decoded": 0},
+        "requests": {"total": 9, "per_second": 1.0, "not_decoded": 0, "acks_0": 0},
         "produce_errors": {},
         "fetch_errors": {},
         "leader_errors": 20,
         "redirects": 20,
         "hints": {"sent": 20, "draft": 0, "dropped": 0},
         "refused_by_hint": {"followed": 20},
-        "moves": {"met": 20, "wait_ms": {"p50": 0.5, "p99": 1.0, "max": 1.0}},
+        "moves": {"met": 20, "given_up": 0, "wait_ms": {"p50": 0.5, "p99": 1.0, "max": 1.0}},
         "metadata_rpcs": {"total": 0, "by_cause": {}},
     }
     seen = {"conditions": {}, "clients": [of_client], "listeners": [], "dropped": []}
     store.record("noon", command="tap", summary=seen)
     out = store.kipctl("show noon").out
-    assert out.splitlines()[0] == "shop follows hints: waits p50 0.5 ms for 20 moved leaders."
+    assert out.splitlines()[0] == "shop follows hints."
     assert "Clients through the tap" in out
 
 

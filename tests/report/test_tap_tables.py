@@ -6,7 +6,9 @@ import pytest
 from test_formats import text
 
 from kipctl.report.formats import OutputFormat
+from kipctl.report.html.answer import answer
 from kipctl.report.layout import laid_out
+from kipctl.report.run_tables import compare_answer
 from kipctl.report.tables import Report
 from kipctl.report.tap_tables import clients_table, tap_answer, tap_tables
 
@@ -93,6 +95,15 @@ def test_clients_of_one_id_are_told_apart_by_their_host() -> None:
         "shop at 10.0.0.1",
         "shop at 10.0.0.2",
     ]
+
+
+def test_a_report_and_a_comparison_of_its_runs_say_what_it_said() -> None:
+    seen = document(client())
+    run = {"run": "noon", "failed": None, "stopped": False, "end_of": None, "doubts": []}
+    page = {"runs": [run | seen], "arms": {"records": []}}
+    assert answer(page).startswith(tap_answer(seen).first)
+    compared = {"measures": [], "settings": [], "clients": {"a": ["noon: shop"], "b": []}}
+    assert compare_answer(compared)[1:] == ("noon: shop",)
 
 
 def test_a_run_of_an_older_kipctl_was_not_judged() -> None:

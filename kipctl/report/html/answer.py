@@ -5,6 +5,7 @@ from typing import Any
 
 from kipctl.counts import counted
 from kipctl.report.html.words import first_few, milliseconds
+from kipctl.report.tap_tables import verdicts
 
 Document = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -14,10 +15,11 @@ _CLIENTS = {"produce": "producer", "fetch": "consumer"}
 
 
 def answer(document: Document) -> str:
-    """What moved, what a client waited for each moved leader, whether hints were used, what was
-    lost: from the tables by arm."""
+    """What a tap says of each client, or what moved, what a client waited for each moved leader,
+    whether hints were used; what was lost: from the tables by arm."""
     arms = document["arms"]
-    parts = [_moved(document), _waited(arms["moves"]), _hints(arms["redirects"])]
+    parts = [said for run in document["runs"] for said in verdicts({"clients": [], **run})]
+    parts = parts or [_moved(document), _waited(arms["moves"]), _hints(arms["redirects"])]
     parts.append(_settled(arms["records"]))
     return " ".join(part for part in parts if part)
 
