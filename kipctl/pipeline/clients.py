@@ -4,6 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.columns import is_leader_error, sum_of
+from kipctl.trace.codes import MetadataCause
 
 SOFTWARE = ("software_name", "software_version")
 
@@ -54,11 +55,33 @@ def error_counts(calls: DataFrame) -> DataFrame:
 
 
 def metadata_counts(metadata: DataFrame) -> DataFrame:
-    """Metadata requests by `cluster`, the software and `cause`: `requests`, `bytes` of the
-    answers."""
-    return metadata.groupBy("cluster", *SOFTWARE, "cause").agg(
-        F.sum("requests").alias("requests"),
-        sum_of(F.col("response_bytes") * F.col("requests")).alias("bytes"),
+    """Metadata requests by `cluster`, the software and `cause`; and (`is_client`) by `client` (an
+    id) and `host` instead of the cause: `requests`, `bytes` of the answers; of those `unexplained`,
+    and of these `answered_the_same`, those that were told just what they had been told before; and
+    `asked`, the topics of most."""
+    of_software = ["cluster", *SOFTWARE]
+    unexplained = F.col("cause") == MetadataCause.UNEXPLAINED.name.lower()
+    return (
+        metadata.withColumns(
+            {"client": F.coalesce("client", F.lit("")), "is_unexplained": unexplained}
+        )
+        .groupingSets(
+            [[*of_software, "cause"], [*of_software, "client", "host"]],
+            *of_software,
+            "cause",
+            "client",
+            "host",
+        )
+        .agg(
+            (F.grouping("client") == 0).alias("is_client"),
+            F.sum("requests").alias("requests"),
+            sum_of(F.col("response_bytes") * F.col("requests")).alias("bytes"),
+            sum_of(F.when(F.col("is_unexplained"), F.col("requests"))).alias("unexplained"),
+            sum_of(F.when(F.col("is_unexplained") & F.col("same"), F.col("requests"))).alias(
+                "answered_the_same"
+            ),
+            F.mode("asked").alias("asked"),
+        )
     )
 
 

@@ -165,7 +165,6 @@ def _refused(document: Document) -> Table:
             "NOT_LEADER errors": "leader_errors",
             **dict(list(_OF_REFUSED.items())[2:]),
             Column("at most without success, ms", 1, detail=True): "wait_ms.longest",
-            "what it does": "verdict.in_words",
         },
         name="refused_clients",
     )

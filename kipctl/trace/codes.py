@@ -37,6 +37,8 @@ class MetadataCause(IntEnum):
     """A connection was lost, a request timed out, or the last Metadata answer was an error."""
     UNEXPLAINED = 6
     """None of these, as far as the wire shows it; in older runs it is MAX_AGE."""
+    FIRST_SEEN = 7
+    """The first that a log shows of a client that was there before: why it asks is not known."""
 
 
 class RangeCase(IntEnum):

@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from request_log_made import KGO, RDKAFKA, Line, logs, produced, refused, shown, warm
+from request_log_made import (
+    KGO,
+    RDKAFKA,
+    Line,
+    connected,
+    logs,
+    produced,
+    refused,
+    shown,
+    warm,
+)
 
 from kipctl.pipeline.request_log import analyse, read_request_log
 from kipctl.report.request_log_tables import request_log_answer
@@ -69,11 +79,40 @@ def upgraded(number: int) -> list[Line]:
     at = 15_000 * number
     software, wait, port = (old, 100, 5100) if number < 5 else (new, 1, 5200)
     more: dict[str, Any] = {"software": software, "host": "10.9.2.1"}
-    told = [shown(1, at + 5000.5, "app", 2, 5, port=port, **more)] if wait == 100 else []
+    told = [shown(1, at + 5002, "app", 2, 5, port=port, **more)] if wait == 100 else []
     return [
         refused(1, at + 5000, "app", 2, port=port, **more),
         *told,
         produced(2, at + 5000 + wait + 1, "app", port=port + 1, **more),
+    ]
+
+
+def asking_again(client: str) -> list[Line]:
+    """librdkafka 2.3.0: after 100, 200, 400 ms and then each second, for what it was just told."""
+    of: dict[str, Any] = {"software": ("librdkafka", "2.3.0")}
+    return [
+        shown(2, 10_000 * burst + at, client, 2, 8, **of)
+        for burst in range(8)
+        for at in (100, 300, 700, *range(1500, 9501, 1000))
+    ]
+
+
+def starting(client: str) -> list[Line]:
+    return [
+        connected(1, 30_000, client),
+        shown(1, 30_002, client),
+        produced(1, 30_005, client),
+        shown(1, 160_000, client),
+    ]
+
+
+def long_lived(client: str, at: float) -> list[Line]:
+    """It was there before the log; refused, it asks at once."""
+    return [
+        produced(1, at, client),
+        refused(1, at + 1000, client),
+        shown(1, at + 1002, client, 2),
+        produced(2, at + 1004, client),
     ]
 
 
@@ -88,6 +127,10 @@ def clients(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         sent_elsewhere("etl"),
         *(two_of_one_id(number) for number in range(5)),
         *(upgraded(number) for number in range(10)),
+        asking_again("producer.host"),
+        [shown(1, 60_000 * n, "quiet.host", 2, 8, software=RDKAFKA) for n in range(4)],
+        starting("new"),
+        *(long_lived(f"old{number}", 1000 * number + 5000) for number in range(5)),
     ]
     paths = logs(tmp_path_factory.mktemp("stories"), [of for story in stories for of in story])
     document = analyse(read_request_log(spark, paths))
@@ -131,7 +174,7 @@ def test_hints_with_the_endpoint_of_another_node(clients: dict[str, Any]) -> Non
 
 
 def test_processes_of_one_id_on_one_host_are_counted_as_such(clients: dict[str, Any]) -> None:
-    [row] = [row for row in clients["fleet"] if row["software"] == "librdkafka"]
+    [row] = [row for row in clients["fleet"] if row["version"] == RDKAFKA[1]]
     assert (row["episodes"]["total"], row["episodes"]["namesakes"]) == (5, 5)
     assert (row["followed_hints"]["followed"], row["wait_ms"]["p50"]) == (0, None)
     assert "several processes share" in row["verdict"]["in_words"]
@@ -144,3 +187,20 @@ def test_versions_of_one_id_are_told_by_connection(clients: dict[str, Any]) -> N
         if row["software"] == "somebodys"
     }
     assert found == {"3.10.0": (5, 100), "3.9.0": (5, 1)}
+
+
+def test_metadata_again_and_again_has_no_cause(clients: dict[str, Any]) -> None:
+    asking, *others = clients["metadata_clients"]
+    assert asking["client"] == "producer.host@10.9.0.7"
+    assert (asking["requests"], asking["unexplained"], asking["answered_the_same"]) == (96, 95, 95)
+    assert "mended in 2.4" in asking["known_bug"]
+    assert asking["known_bug"] in clients["answer"]
+    assert "quiet.host@10.9.0.7" not in {row["client"] for row in others}
+
+
+def test_causes_of_clients_that_were_there_before_the_log(clients: dict[str, Any]) -> None:
+    """A leader change is one before anything is called a start; a start is a connection's first."""
+    causes = clients["metadata"]["by_cause"]
+    assert causes["start"] == 1
+    assert causes["leader_change"] == 5 + 5 + 1  # old ones, those of `somebodys`, and of shop
+    assert causes["max_age"] == 3  # of quiet.host

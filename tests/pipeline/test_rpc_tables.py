@@ -126,16 +126,24 @@ def test_metadata_by_cause_is_that_of_the_live_summary(spark: SparkSession) -> N
     assert sum(row["bytes"] for row in found.values()) == live["bytes"]
 
 
+S = 1_000_000
+UNCAUSED = ["unexplained"]
 SEQUENCES: dict[str, tuple[list[Row], list[int], list[str]]] = {
     "the first, then by age": (
-        [sent(1), sent(300), sent(600)],
+        [sent(1), sent(300 * S), sent(600 * S)],
         [],
         ["start", "max_age", "max_age"],
     ),
+    "as often as before": (
+        [sent(10 * S), sent(20 * S), sent(30 * S), sent(50 * S), sent(55 * S)],
+        [],
+        ["start", "max_age", "max_age", "unexplained", "unexplained"],
+    ),
+    "too often for a renewal": ([sent(at * S) for at in range(3)], [], ["start"] + 2 * UNCAUSED),
     "told of another leader": (
-        [sent(10), sent(20), sent(30)],
-        [5, 20],
-        ["start", "leader_change", "max_age"],
+        [sent(10 * S), sent(20 * S), sent(30 * S)],
+        [5 * S, 20 * S],
+        ["leader_change", "leader_change", "max_age"],
     ),
     "told while the one before was under way": (
         [sent(10, received_us=100), sent(110)],
@@ -144,8 +152,8 @@ SEQUENCES: dict[str, tuple[list[Row], list[int], list[str]]] = {
     ),
     "the one before failed": (
         [sent(10, error=5), sent(20), sent(30)],
-        [15],
-        ["start", "error_retry", "max_age"],
+        [],
+        ["start", "error_retry", *UNCAUSED],
     ),
     "the one before was never answered": (
         [sent(10, received_us=None, error=13), sent(20)],
@@ -155,17 +163,17 @@ SEQUENCES: dict[str, tuple[list[Row], list[int], list[str]]] = {
     "a connection was lost": (
         [sent(10), sent(15, api_key=0, received_us=None, error=13), sent(20), sent(30)],
         [],
-        ["start", "error_retry", "max_age"],
+        ["start", "error_retry", *UNCAUSED],
     ),
     "acks=0 has no answer, and is not lost": (
         [sent(10), sent(15, api_key=0, received_us=None, error=0), sent(20)],
         [],
-        ["start", "max_age"],
+        ["start", *UNCAUSED],
     ),
     "more topics than ever": (
         [sent(at, topics=of) for at, of in ((10, 2), (20, 3), (30, 1), (40, 3), (50, None))],
         [],
-        ["start", "new_topic", "max_age", "max_age", "max_age"],
+        ["start", "new_topic", *(3 * UNCAUSED)],
     ),
     "the source's own word is kept": (
         [sent(10, cause="max_age"), sent(20, cause="idle_eviction")],
@@ -209,7 +217,22 @@ def test_new_topics_are_taken_from_a_source_that_tells_them(spark: SparkSession)
         "new_topics", F.expr("if(sent_us = 20, 1, 0)")
     )
     caused = with_inferred_causes(rpcs, of_schema(spark, TOLD, []))
-    assert in_turn(caused) == {"c": ["start", "new_topic", "max_age"]}
+    assert in_turn(caused) == {"c": ["start", "new_topic", "unexplained"]}
+
+
+def test_a_client_that_was_there_before_the_log_is_no_start(spark: SparkSession) -> None:
+    """What it asks for first need not be new to it; a leader error is a cause all the same."""
+    rows = [
+        {"client": client, **sent(at, topics=of)}
+        for client in ("known", "refused")
+        for at, of in ((20, 1), (30, 2))
+    ]
+    rpcs = frame(spark, "rpcs", rows, **ANSWERED).withColumn("is_start", F.lit(False))
+    told = of_schema(spark, TOLD, [{"client": "refused", "time_us": 15}])
+    assert in_turn(with_inferred_causes(rpcs, told)) == {
+        "known": ["first_seen", "first_seen"],
+        "refused": ["leader_change", "first_seen"],
+    }
 
 
 def test_clients_may_be_told_apart_by_more_than_their_name(spark: SparkSession) -> None:

@@ -94,7 +94,12 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
             [by_most, *of_software, "client"],
         ),
         "errors": lambda: error_counts(log.calls),
-        "metadata": lambda: metadata_counts(metadata_requests(log.calls)),
+        "metadata": lambda: _first(
+            metadata_counts(metadata_requests(log.calls)),
+            ROWS_SHOWN,
+            ["cluster", "is_client"],
+            [F.col("unexplained").desc(), by_most, *SOFTWARE, "cause", "client", "host"],
+        ),
         "reads": lambda: read_counts(
             log.calls.filter((F.col("origin") == "client") & F.col("rack").isNotNull())
         ),

@@ -252,6 +252,7 @@ def _metadata() -> Column:
         metadata_response_bytes(answer, "header.requestHeader.requestApiVersion").alias("bytes"),
         F.col(f"{answer}.clusterId").alias("cluster"),
         F.col(f"{answer}.brokers").alias("brokers"),
+        F.xxhash64(f"{answer}.topics").alias("answer"),
         F.transform(
             named, lambda t: F.struct(t["topicId"].alias("id"), t["name"].alias("name"))
         ).alias("topics"),

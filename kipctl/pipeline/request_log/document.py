@@ -96,7 +96,10 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
             str(code): error_name(code) for code in sorted({row["error"] for row in errors} - {0})
         },
         "preferred_read_replica": {"named": _partitions(row for row in fetch if row["named"])},
-        "metadata": _metadata(rows["metadata"], period["seconds"]),
+        "metadata": _metadata(
+            (row for row in rows["metadata"] if not row["is_client"]), period["seconds"]
+        ),
+        "metadata_clients": _metadata_clients(rows["metadata"]),
         "reads": _reads(rows["reads"]),
         "brokers": [
             {
@@ -192,7 +195,7 @@ def _fleet(rows: Mapping[str, Rows], seconds: float | None) -> Rows:
     apis = _by_software(row for row in rows["usage"] if row["origin"] == "client")
     errors = _by_software(row for row in rows["errors"] if row["origin"] == "client")
     behaved = _by_software(row for row in rows.get("behaviours", []) if row["client"] is None)
-    metadata = _by_software(rows["metadata"])
+    metadata = _by_software(row for row in rows["metadata"] if not row["is_client"])
     reads = _by_software(rows["reads"])
     fleet = []
     of_clients = (
@@ -254,7 +257,8 @@ def _refused_clients(rows: Rows) -> Rows:
     ]
 
 
-def _metadata(rows: Rows, seconds: float | None) -> dict[str, Any]:
+def _metadata(rows: Iterable[Row], seconds: float | None) -> dict[str, Any]:
+    rows = list(rows)
     total = sum(row["requests"] for row in rows)
     causes: Counter[str] = Counter()
     for row in rows:
@@ -268,7 +272,27 @@ def _metadata(rows: Rows, seconds: float | None) -> dict[str, Any]:
             for cause in MetadataCause
             if causes[cause.name.lower()]
         },
+        "answered_the_same": sum(row["answered_the_same"] for row in rows),
     }
+
+
+def _metadata_clients(rows: Rows) -> Rows:
+    """A row for each client that asks without a cause that shows, the most frequent first; where it
+    is a known bug of its software, with that."""
+    clients = [row for row in rows if row["is_client"] and row["unexplained"]]
+    return [
+        {
+            "client": f"{row['client']}@{row['host']}",
+            "software": row["software_name"],
+            "version": row["software_version"],
+            **{name: row[name] for name in ("requests", "unexplained", "answered_the_same")},
+            "asked": row["asked"],
+            "known_bug": (
+                known_bug(Software(row["software_name"], row["software_version"])) or None
+            ),
+        }
+        for row in sorted(clients, key=lambda row: (-row["unexplained"], row["client"]))
+    ]
 
 
 def _racks(rows: Rows) -> dict[str, Any]:
