@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection as Pipe
 
 import uvloop
 
-from kipctl.protocol.api import encode_request
+from kipctl.protocol.api import ApiKey, encode_request
+from kipctl.protocol.api_versions import ApiVersionsResponse
 from kipctl.protocol.message import encode
 from kipctl.protocol.produce import (
     PartitionProduceData,
@@ -33,7 +34,7 @@ HOST = "127.0.0.1"
 CONNECTIONS = 3
 _TOPIC = "bench"
 _VERSION = 9
-_INT32 = struct.Struct(">i")
+_HEAD, _INT32 = struct.Struct(">hh"), struct.Struct(">i")
 _RECEIVED = 1 << 16
 
 
@@ -130,7 +131,12 @@ def answering() -> Iterator[int]:
                 while len(waiting) >= 4 and len(waiting) >= (
                     end := 4 + _INT32.unpack_from(waiting)[0]
                 ):
-                    answers += [length, waiting[8:12], body]
+                    api_key, version = _HEAD.unpack_from(waiting, 4)
+                    if api_key == ApiKey.API_VERSIONS:  # as the tap starts
+                        versions = encode(ApiVersionsResponse(), version)
+                        answers += [_INT32.pack(len(versions) + 4), waiting[8:12], versions]
+                    else:
+                        answers += [length, waiting[8:12], body]
                     waiting = waiting[end:]
                 connection.sendall(b"".join(answers))
 
