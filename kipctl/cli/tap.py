@@ -106,7 +106,8 @@ def tap(
 
     To test your own client: start `kipctl tap --listen 127.0.0.1:9192`, give the client
     bootstrap.servers=127.0.0.1:9192, and move leaders elsewhere with `kipctl reassign --rotate
-    --topic T` until 20 have moved. Ctrl-C then shows what the client did.
+    --topic T` until it has met 20. Ctrl-C then says of every client what it makes of leader hints,
+    how long its records took, and what to do about it.
     """
     from kipctl.report.tap_tables import tap_answer, tap_tables
     from kipctl.runs.tap import TapPlan

@@ -81,7 +81,7 @@ def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
         )
     elif of.moves is not None and of.moves < MIN_MOVES:
         yield (
-            FEW_MOVES,
+            "few-moves",
             f"Only {of.moves} moved leaders were met, {MIN_MOVES} are wanted: let more of them "
             "move, or send to more partitions.",
         )
