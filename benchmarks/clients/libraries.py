@@ -126,8 +126,9 @@ def java(version: str) -> Library:
     return Library(f"java-{version}", program)
 
 
-def go(name: str, folder: str, module_file: str = "go.mod") -> Library:
-    """A module; another `module_file` has the same program with another version."""
+def go(name: str, folder: str, module_file: str = "go.mod", *variables: str) -> Library:
+    """A module; another `module_file` has the same program with another version, and `variables`
+    (NAME=VALUE) tell it to do something else."""
 
     def program(say: Say) -> Sequence[str]:
         compiler = tool("go")
@@ -139,7 +140,8 @@ def go(name: str, folder: str, module_file: str = "go.mod") -> Library:
             options = ["-trimpath", "-mod=readonly", f"-modfile={module_file}"]
             run([compiler, "build", *options, "-o", str(into / "client"), "."], source)
 
-        return [str(in_cache(name, sources, build, say) / "client")]
+        client = str(in_cache(name, sources, build, say) / "client")
+        return ["env", *variables, client] if variables else [client]
 
     return Library(name, program)
 
@@ -203,6 +205,8 @@ LIBRARIES = (
     go("franz-go-1.21.6", "franz_go", "1.21.6.mod"),
     go("franz-go-1.22.3", "franz_go"),
     go("sarama", "sarama"),
+    # It speaks the versions of Kafka 2.8 unless told otherwise: those before hints.
+    go("sarama-as-4.3.1", "sarama", "go.mod", "SARAMA_VERSION=4.3.1.0"),
     go("kafka-go", "kafka_go"),
     python("kafka-python", "with_kafka_python.py", "kafka_python.txt"),
     python("aiokafka", "with_aiokafka.py", "aiokafka.txt"),

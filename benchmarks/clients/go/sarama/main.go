@@ -1,7 +1,9 @@
-// sarama at work; its own settings but for acks.
+// sarama at work; its own settings but for acks, and for the release of Kafka that it is told to
+// speak as (SARAMA_VERSION).
 package main
 
 import (
+	"os"
 	"sync"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 
 func main() {
 	d := driver.New()
-	settings := sarama.NewConfig()
+	settings := newConfig()
 	settings.ClientID = d.ClientID
 	settings.Producer.Partitioner = sarama.NewManualPartitioner
 	settings.Producer.Return.Successes = true
@@ -54,8 +56,18 @@ func main() {
 	d.Tell("github.com/IBM/sarama")
 }
 
+func newConfig() *sarama.Config {
+	settings := sarama.NewConfig()
+	if version := os.Getenv("SARAMA_VERSION"); version != "" {
+		parsed, err := sarama.ParseKafkaVersion(version)
+		driver.Must(err)
+		settings.Version = parsed
+	}
+	return settings
+}
+
 func read(d *driver.Driver) {
-	reading := sarama.NewConfig()
+	reading := newConfig()
 	reading.ClientID = d.ReaderID
 	reading.Consumer.Return.Errors = true
 	consumer, err := sarama.NewConsumer(d.Bootstrap, reading)
