@@ -401,12 +401,12 @@ class MetadataApi(Api):
         body: MetadataResponse = read_answer(METADATA, flight.version, frame)
         self._route.named(body.brokers, is_metadata=True)
         observer.cluster_id = body.cluster_id or observer.cluster_id
-        are_other = observer.leaders.apply_metadata(body)
+        observer.leaders.apply_metadata(body)
         if observer.stale:
             body = observer.stale.with_stale_leaders(body, now_us)
         client.had_error |= any(topic.error_code for topic in body.topics)
         seen_us = now_us + observer.delays.get(METADATA, 0)
-        is_same = client.shown(body, observer.shown, are_other, seen_us)
+        is_same = client.shown(body, observer.shown, seen_us)
         client.counts.same_again += is_same and flight.cause == MetadataCause.UNEXPLAINED
         if flight.topics < 0:
             flight.topics = len(body.topics)

@@ -4,6 +4,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from uuid import UUID
 
 from kipctl.client_behaviour.behaviour import Seen
 from kipctl.client_behaviour.episode import HintFault
@@ -46,9 +47,14 @@ class MetadataAnswer(NamedTuple):
     leaders: Mapping[PartitionId, int]
 
 
+class Shown(NamedTuple):
+    """A topic's leaders by partition. Clients that were shown the same share one."""
+
+    topic_id: UUID
+    leaders: Mapping[int, Leader]
+
+
 _NOBODY = Leader()
-Shown = Mapping[int, Leader]
-"""A topic's leaders by partition. Clients that were shown the same have the same one."""
 
 
 @dataclass(slots=True)
@@ -123,7 +129,8 @@ class Client:
 
     def leader_shown(self, partition: PartitionId) -> Leader:
         """The leader of the newest epoch that it was shown, by Metadata or by hints."""
-        shown = self.topics.get(partition.topic, {}).get(partition.partition, _NOBODY)
+        topic = self.topics.get(partition.topic)
+        shown = topic.leaders.get(partition.partition, _NOBODY) if topic else _NOBODY
         newer = self.newer.get(partition, _NOBODY)
         return newer if newer.epoch > shown.epoch else shown
 
@@ -151,46 +158,46 @@ class Client:
         if hint.epoch > self.leader_shown(partition).epoch:
             self.newer[partition] = hint
 
-    def shown(
-        self, body: MetadataResponse, before: dict[str, Shown], is_other: set[str], at_us: int
-    ) -> bool:
+    def shown(self, body: MetadataResponse, before: dict[str, Shown], at_us: int) -> bool:
         """It was shown Metadata; whether it was shown just that before.
 
-        `before` is what any client was shown last, by topic; `is_other` are topics that were made
-        anew: what was known of their leaders holds no more.
+        `before` is what any client was shown last, by topic.
         """
         nodes = frozenset(broker.node_id for broker in body.brokers)
         is_same = nodes == self.nodes
         self.nodes = nodes
+        answered = set()
         for topic in body.topics:
             if topic.name is None:
                 continue
-            leaders: Shown = {
+            leaders = {
                 one.partition_index: Leader(one.leader_id, one.leader_epoch)
                 for one in topic.partitions
             }
-            if before.get(topic.name) == leaders:
-                leaders = before[topic.name]
-            else:
-                before[topic.name] = leaders
-            if self.topics.get(topic.name) != leaders:
+            now = Shown(topic.topic_id, leaders)
+            if before.setdefault(topic.name, now) != now:
+                before[topic.name] = now
+            answered.add(topic.name)
+            if self.topics.get(topic.name) != now:
                 is_same = False
-                self._replace(topic.name, leaders, topic.name in is_other)
-            for about in self.episodes.open:
-                if about.partition.topic == topic.name:
-                    leader = leaders.get(about.partition.partition, _NOBODY)
-                    self.episodes.metadata(about, leader.broker, at_us)
+                self._replace(topic.name, before[topic.name])
+        for about in self.episodes.open:
+            topic_name, number = about.partition
+            if topic_name in answered:
+                leader = self.topics[topic_name].leaders.get(number, _NOBODY)
+                self.episodes.metadata(about, leader.broker, at_us)
         return is_same
 
-    def _replace(self, topic: str, leaders: Shown, is_other: bool) -> None:
-        old = self.topics.get(topic, {})
-        self.topics[topic] = leaders
-        if is_other:
+    def _replace(self, topic: str, now: Shown) -> None:
+        """What it was shown of newer epochs counts on, unless the topic was made anew."""
+        old = self.topics.get(topic, now)
+        self.topics[topic] = now
+        if old.topic_id != now.topic_id:
             for partition in [one for one in self.newer if one.topic == topic]:
                 del self.newer[partition]
             return
-        for number, known in old.items():
-            if known.epoch > leaders.get(number, _NOBODY).epoch:
+        for number, known in old.leaders.items():
+            if known.epoch > now.leaders.get(number, _NOBODY).epoch:
                 self.hinted(PartitionId(topic, number), known)
 
     def seen(self, drops_hints: bool) -> Seen:
@@ -205,13 +212,15 @@ class Client:
 
     def tick(self, now_us: int) -> None:
         """Drop what it knew some minutes after its last connection: it begins anew then."""
-        self.took.count()
+        if self.took.new:
+            self.took.count()
         if self.open_connections:
             self._disconnected_us = 0
         elif not self._disconnected_us:
             self._disconnected_us = now_us
         gone_us = now_us - (self._disconnected_us or now_us)
-        self.episodes.tick(now_us, gone_us > _GONE_US)
+        if self.episodes.open or self.episodes.carried:
+            self.episodes.tick(now_us, gone_us > _GONE_US)
         if gone_us > _FORGOTTEN_US and self.metadata.have_begun:
             self.metadata, self.nodes = MetadataRequests(), frozenset()
             self.topics, self.newer = {}, {}

@@ -87,7 +87,7 @@ class Episodes:
     _waits: dict[tuple[PartitionId, int, int], int | None] = field(default_factory=dict)
     """Of the leaders met last, by partition, generation and epoch; None for a loop, and for one
     that it did not find."""
-    _carried: dict[About, _Carried] = field(default_factory=dict)
+    carried: dict[About, _Carried] = field(default_factory=dict)
 
     def refused(
         self,
@@ -166,7 +166,7 @@ class Episodes:
             one = self.open[about]
         one.episode.answered(sent_us)
         self._found(about, one, way.broker)
-        self._carried[about] = _Carried(way, now_us + _LOOKED_AT_US)
+        self.carried[about] = _Carried(way, now_us + _LOOKED_AT_US)
         self._end(about, now_us)
 
     def _end(self, about: About, now_us: int) -> None:
@@ -187,8 +187,8 @@ class Episodes:
                 self._closed(one)
                 self.given_up += 1
                 self._end(about, now_us)
-        for about in [about for about, one in self._carried.items() if one.until_us < now_us]:
-            del self._carried[about]
+        for about in [about for about, one in self.carried.items() if one.until_us < now_us]:
+            del self.carried[about]
 
     def seen(self, **counts: int) -> Seen:
         """What is to be judged; `counts` are fields of `Seen`."""
@@ -248,7 +248,7 @@ class Episodes:
     def _look_who_sends(self, about: About, way: Way, now_us: int) -> None:
         """A client has a connection to each broker, or makes another one: back and forth between
         two to the same broker are two processes."""
-        carried = self._carried.get(about)
+        carried = self.carried.get(about)
         if carried is None or now_us >= carried.until_us or way == carried.way:
             return
         if way.broker != carried.way.broker:

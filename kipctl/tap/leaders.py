@@ -44,33 +44,28 @@ class Leaders:
             return said
         return self._topics.get(said) or str(UUID(bytes=said))
 
-    def apply_metadata(self, answer: MetadataResponse) -> set[str]:
-        """Learn from an answer of the cluster's; returns the topics that are others than before."""
-        are_other = set()
+    def apply_metadata(self, answer: MetadataResponse) -> None:
+        """Learn from an answer of the cluster's."""
         for topic in answer.topics:
             if topic.error_code or topic.name is None:
                 continue
             if topic.topic_id.int:
                 self._topics[topic.topic_id.bytes] = topic.name
-                if self._take_id(topic.name, topic.topic_id.bytes):
-                    are_other.add(topic.name)
+                self._take_id(topic.name, topic.topic_id.bytes)
             for one in topic.partitions:
                 self.learn(
                     PartitionId(topic.name, one.partition_index), one.leader_id, one.leader_epoch
                 )
-        return are_other
 
-    def _take_id(self, name: str, topic_id: bytes) -> bool:
+    def _take_id(self, name: str, topic_id: bytes) -> None:
         """With another id it is another topic of that name, and its epochs start again. Brokers
         that hear late show the old one for a while: the last that is shown counts."""
         generations = self._generations.setdefault(name, {})
         generation = generations.setdefault(topic_id, len(generations))
-        is_other = generation != self._generation.get(name, 0)
-        if is_other:
+        if generation != self._generation.get(name, 0):
             for partition in [one for one in self._known if one.topic == name]:
                 self.leading[self._known.pop(partition).leader] -= 1
         self._generation[name] = generation
-        return is_other
 
     def generation(self, topic: str) -> int:
         """Which of the topics of that name is there, numbered in the order in which their ids came

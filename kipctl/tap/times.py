@@ -9,21 +9,21 @@ _DIGITS = 6
 class Times:
     """Counts times in microseconds. `add` notes one; that is all a request pays for it."""
 
-    __slots__ = ("_counts", "_most_us", "_new", "add")
+    __slots__ = ("_counts", "_most_us", "add", "new")
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
         self._most_us = 0
-        self._new: list[int] = []
-        self.add = self._new.append
+        self.new: list[int] = []
+        self.add = self.new.append
 
     def count(self) -> Counter[int]:
         """Count those that were added; call it often, as they are kept until then."""
-        for us in self._new:
+        for us in self.new:
             shift = max(0, us.bit_length() - _DIGITS)
             self._counts[us >> shift << shift] += 1
-        self._most_us = max(self._most_us, *self._new, 0)
-        self._new.clear()
+        self._most_us = max(self._most_us, *self.new, 0)
+        self.new.clear()
         return self._counts
 
     @property

@@ -164,6 +164,17 @@ def test_what_is_wrong_with_a_hint_is_judged_by_what_this_client_was_shown(
         assert (verdict.behaviour, verdict.fault) == (Behaviour.UNUSABLE, fault)
 
 
+def test_what_was_known_of_a_topic_holds_no_more_when_it_is_made_anew(wire):
+    """Also if another client was shown that before."""
+    other, peer = wire.connect(1, "other"), wire.connect(1)
+    peer.call(ask_metadata(), metadata((1, 9), topic_id=UUID(int=1)))
+    for one in (other, peer):
+        one.call(ask_metadata(), metadata((1, 0), topic_id=UUID(int=2)))
+    peer.call(batch(b"first"), HINTED)
+    (client,) = (one for one in wire.observer.clients.values() if one.counts.hints)
+    assert client.seen(False).faults == {}
+
+
 def test_an_endpoint_of_another_node_does_not_rename_that_node(wire):
     (peer,) = wire.connect_to(1)
     wrong = replace(HINTED, node_endpoints=(NodeEndpoint(2, HOST, PORTS[1]),))
