@@ -87,6 +87,8 @@ class Episodes:
     _waits: dict[tuple[PartitionId, int, int], int | None] = field(default_factory=dict)
     """Of the leaders met last, by partition, generation and epoch; None for a loop, and for one
     that it did not find."""
+    _without_epochs: dict[PartitionId, tuple[int, int]] = field(default_factory=dict)
+    """Where leaders of no known epoch were found last, and how often elsewhere than before."""
     carried: dict[About, _Carried] = field(default_factory=dict)
 
     def refused(
@@ -103,8 +105,9 @@ class Episodes:
         self.look_until_us = now_us + _ABANDONED_US
         partition = about.partition
         generation = self.leaders.generation(partition.topic)
-        if self.leaders.leader(partition) not in (UNKNOWN, way.broker):
-            self._met(partition, generation, self.leaders.epoch(partition), None)
+        epoch = self.leaders.epoch(partition)
+        if epoch >= 0 and self.leaders.leader(partition) not in (UNKNOWN, way.broker):
+            self._met(partition, generation, epoch, None)
         if about in self.open and self.open[about].last_sent_us < sent_us:
             self.sent(about, way, sent_us)  # a fetch session asks for what no request names
         one = self.open.get(about)
@@ -221,9 +224,12 @@ class Episodes:
         is_back = broker == one.from_broker and epoch <= one.from_epoch
         if is_back and not self.leaders.has_moved(partition):
             return
-        # Metadata before version 7 has no epochs: then each episode is a move of its own.
+        if epoch < 0:  # Metadata before version 7 has none
+            last, moves = self._without_epochs.get(partition, (UNKNOWN, 0))
+            moves += broker != last
+            self._without_epochs[partition] = broker, moves
+            epoch = UNKNOWN - moves
         wait_us = None if one.episode.is_loop else one.episode.wait_us
-        epoch = -one.episode.first_us if epoch < 0 else epoch
         self._met(partition, one.generation, epoch, wait_us)
 
     def _met(
