@@ -8,7 +8,7 @@ from kipctl.trace.codes import MetadataCause
 AGE_US = 240_000_000
 """Who renews what is so old does it by age: `metadata.max.age.ms` and its like are 5 minutes, and
 clients take some of it off at random. Less may be set: then it shows by being regular."""
-LEAST_PERIOD_US = 2_000_000
+LEAST_PERIOD_US = 1_500_000
 """What comes more often is no renewal by age: backoffs grow to a second, and some more at random
 (`retry.backoff.max.ms`)."""
 _LIKE = 0.1
