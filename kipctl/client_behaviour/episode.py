@@ -107,11 +107,21 @@ class Episode:
         episode._take(hint)
         return episode
 
-    def refused(self, broker: int, connection: Hashable, now_us: int, hint: Hint | None) -> None:
-        """Another refusal was answered."""
+    def refused(
+        self,
+        broker: int,
+        connection: Hashable,
+        now_us: int,
+        hint: Hint | None,
+        has_paused: bool = False,
+    ) -> None:
+        """Another refusal was answered. `has_paused`: of a batch that was sent for the first time,
+        or after a backoff of its own, as where it is seen which batch is which."""
         self.refusals += 1
         pause_us = now_us - self.last_us
-        if pause_us < PAUSE_US:
+        if has_paused:
+            pass
+        elif pause_us < PAUSE_US:
             self._in_a_row += 1
             is_long = now_us - self._row_began_us >= LOOP_US
             self.is_loop = self.is_loop or (self._in_a_row >= LOOP_REFUSALS and is_long)

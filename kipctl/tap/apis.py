@@ -97,7 +97,14 @@ class Route:
         changed = translated(body, self.translate)
         return with_body(flight.api_key, flight.version, frame, changed)
 
-    def leader_error(self, flight: Flight, about: About, refusal: Refusal, now_us: int) -> Refusal:
+    def leader_error(
+        self,
+        flight: Flight,
+        about: About,
+        refusal: Refusal,
+        now_us: int,
+        has_paused: bool | None = False,
+    ) -> Refusal:
         """A partition's leader is another: learn from it what the tap needs to know.
 
         Returns what the client gets to see of it, with what that is to it.
@@ -131,7 +138,7 @@ class Route:
             refusal = refusal._replace(fault=fault, is_news=hint != known)
             client.hinted(partition, hint)
         seen_us = now_us + observer.delays.get(flight.api_key, 0)
-        client.episodes.refused(about, self.way, flight.sent_us, seen_us, shown, known)
+        client.episodes.refused(about, self.way, flight.sent_us, seen_us, shown, known, has_paused)
         if observer.stale:
             observer.stale.refused(partition, self.broker, now_us)
         return refusal
@@ -225,7 +232,8 @@ class ProduceApi(Api):
             if refusal.error in LEADER_ERRORS:
                 about = self._route.about(PRODUCE, one.topic, one.partition)
                 about = _about(batch) if batch else about
-                refusal = self._route.leader_error(flight, about, refusal, now_us)
+                paused = batch.has_paused if batch else None
+                refusal = self._route.leader_error(flight, about, refusal, now_us, paused)
             if batch:
                 self._observer.batches.refused(batch, refusal, now_us)
         changed = body

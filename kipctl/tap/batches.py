@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from kipctl.client_behaviour.episode import PAUSE_US
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.tap.clients import Client
 from kipctl.tap.leaders import Leaders, PartitionId
@@ -46,6 +47,15 @@ class Batch:
     is_rest: bool = False
     """What was left when the client sent a part of it again by itself."""
 
+    @property
+    def has_paused(self) -> bool | None:
+        """It was sent after a pause of its own, or for the first time by a client whose batches are
+        known again: many that back off by themselves look like one that does not. None if no batch
+        of the client's was known again yet."""
+        if self.failures:
+            return self.last_sent_us - self.failures[-1].error_us >= PAUSE_US
+        return self.client.repeats_batches or None
+
 
 class Batches:
     """Follows the batches of all clients. Times are monotonic microseconds.
@@ -78,6 +88,7 @@ class Batches:
                 batch = self._new(client, partition, sent, broker, now_us)
             else:
                 client.waiting -= 1
+                client.repeats_batches = True
                 retried(
                     batch.failures[-1],
                     client,

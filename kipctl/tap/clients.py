@@ -118,6 +118,8 @@ class Client:
         self.had_error = False
         self.waiting = 0
         """Batches and fetches that met an error, and have not been sent again."""
+        self.repeats_batches = False
+        """A batch of its was known again."""
         self.answers: deque[MetadataAnswer] = deque(maxlen=_REMEMBERED_ANSWERS)
         """Metadata answers while something was waiting."""
         self.episodes = episodes

@@ -17,6 +17,9 @@ _REMEMBERED = 250
 """Waits and reactions: a summary of them is made once a second, for every client."""
 _ABANDONED_US = 120_000_000
 """`delivery.timeout.ms` of Java's producer: a client that did nothing for so long has given up."""
+_BACKED_OFF_US = 1_500_000
+"""By then a client that backs off has sent a batch again, and it is seen whether as it was: most
+do within a second. Only then refusals of batches of which none is known again are a loop."""
 _LOOKED_AT_US = 10_000_000
 """So long after an episode it is looked at who else sends for the partition."""
 _NOT_NAMED = 1 << 62
@@ -99,9 +102,10 @@ class Episodes:
         now_us: int,
         hint: Hint | None,
         known: tuple[int, int],
+        has_paused: bool | None = False,
     ) -> None:
         """A refusal of what was sent then; `known` are the leader and epoch that the client was
-        shown before."""
+        shown before, `has_paused` is that of `Episode.refused`; None if it is not seen."""
         self.look_until_us = now_us + _ABANDONED_US
         partition = about.partition
         generation = self.leaders.generation(partition.topic)
@@ -121,12 +125,14 @@ class Episodes:
                 sent_us,
             )
             return
-        one.episode.refused(*way, now_us, hint)
+        if has_paused is None:
+            has_paused = now_us - one.episode.first_us < _BACKED_OFF_US
+        one.episode.refused(*way, now_us, hint, has_paused)
         if one.reached == way.broker:
             if one.again is None:
                 one.again = Episode.begin(*way, now_us, hint)
             else:
-                one.again.refused(*way, now_us, hint)
+                one.again.refused(*way, now_us, hint, has_paused)
 
     def sent(self, about: About, way: Way, now_us: int) -> None:
         """An attempt goes out."""

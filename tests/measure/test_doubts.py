@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from rows import rows_of
 
+from kipctl.machine import CpuTimes, busy_share, cpu_times
 from kipctl.measure.distribution import Distribution, distribution_of
 from kipctl.measure.doubts import MIN_MOVES, Observed, doubts, few_moves
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import service_times_at_ends
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
-from kipctl.machine import CpuTimes, busy_share, cpu_times
 from kipctl.trace.columns import raw_path
 from kipctl.transport.access import Access
 

@@ -19,10 +19,10 @@ from kipctl.cluster.topics import (
     topics_named,
 )
 from kipctl.lab.cluster import Lab
+from kipctl.machine import CpuTimes
 from kipctl.own_topic_names import own_host
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs import execute
-from kipctl.machine import CpuTimes
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.runs.start import OnThisMachine

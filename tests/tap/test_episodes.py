@@ -1,9 +1,11 @@
 """What a client does for a partition after a refusal, whatever it makes of its batches."""
 
+import itertools
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from record_batches import Record, encode_batch
 from tap_messages import (
     HOST,
     NOT_LEADER,
@@ -48,12 +50,14 @@ from kipctl.protocol.share_groups import (
 DONE, REFUSED = produced((0, 0)), produced((0, NOT_LEADER))
 HINTED = produced((0, NOT_LEADER), hint=(2, 1))
 BACKOFF_US = 100_000
+MOMENTS = itertools.count(1)
 FENCED = 74
 
 
 def batch(*words: bytes, **of_producer):
     """Of a client that encodes its records anew each time: no two are alike."""
-    return produce((0, records(1, b" ".join(words), **of_producer)))
+    record = Record(value=b" ".join(words), timestamp_ms=next(MOMENTS))
+    return produce((0, encode_batch([record], **of_producer)))
 
 
 def seen(wire):
@@ -105,12 +109,32 @@ def loop(wire, refusal, times: int, every_us: int):
 
 def test_a_loop_is_named_and_is_no_wait(wire):
     itself = produced((0, NOT_LEADER), hint=(1, 0))
-    loop(wire, itself, 1000, 500)
+    loop(wire, itself, 2000, 500)
     assert told(wire) == (Behaviour.LOOPS, HintFault.REFUSER)
-    assert seen(wire).leader_errors == 1000
+    assert seen(wire).leader_errors == 2000
     wire.connect(2).call(batch(b"at last"), DONE)
     assert (told(wire)[0], seen(wire).loops) == (Behaviour.LOOPS, 1)
     assert seen(wire).waits.episodes == 0
+
+
+def test_many_batches_that_back_off_by_themselves_are_no_loop(wire):
+    """As of clients that send each record by itself, and any number at once."""
+    (peer,) = wire.connect_to(1)
+    batches = [batch(b"%d" % number) for number in range(50)]
+    for _ in range(5):
+        for one in batches:
+            peer.call(one, REFUSED, took_us=1000)
+            wire.after(5000)
+    assert (seen(wire).leader_errors, seen(wire).loops) == (250, 0)
+
+
+def test_a_batch_that_is_sent_again_and_again_is_a_loop_among_others(wire):
+    (peer,) = wire.connect_to(1)
+    again = batch(b"again")
+    for number in range(100):
+        for one in (again, batch(b"%d" % number)):
+            peer.call(one, REFUSED, took_us=1000)
+    assert seen(wire).loops == 1
 
 
 def test_a_client_that_goes_back_to_the_refuser_ignores_hints(wire):
