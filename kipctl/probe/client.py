@@ -84,9 +84,9 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
         self._should_stop = should_stop
         self._next_tick_us = 0
 
-    def apply_first_metadata(self, response: MetadataResponse) -> None:
-        """Take the Metadata answer that the run starts with."""
-        self._metadata.apply_first(response, self._now_us())
+    def apply_first_metadata(self, response: MetadataResponse, version: int) -> None:
+        """Take the Metadata answer, of that version, that the run starts with."""
+        self._metadata.apply_first(response, version, self._now_us())
 
     @property
     def endpoints(self) -> Iterable[str]:

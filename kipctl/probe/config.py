@@ -59,6 +59,11 @@ class ClientConfig:
 
     client: ClassVar[str]
     """What kind of client it is for."""
+    fixed: ClassVar[Mapping[str, str]] = {
+        "client.dns.lookup": "use_all_dns_ips",
+        "metadata.recovery.strategy": "rebootstrap",
+    }
+    """Kafka's properties for which there is no choice, and what kipctl does."""
 
     client_id: str
     metadata_max_age_ms: int = setting(300_000, whole(0))
@@ -82,7 +87,7 @@ def parse_values(properties: Mapping[str, str], kind: type[ClientConfig]) -> dic
     """The values of the settings that the properties name; how to connect is none of them.
 
     Raises UsageError for a property that the client of this kind does not have (it would be
-    silently without effect), or a wrong value.
+    silently without effect), or a value that is wrong, or that it does not do.
     """
     from kipctl.security.settings import is_about_security
 
@@ -90,6 +95,13 @@ def parse_values(properties: Mapping[str, str], kind: type[ClientConfig]) -> dic
     values: dict[str, Any] = {}
     for name, text in properties.items():
         if name == "bootstrap.servers" or is_about_security(name):
+            continue
+        if name in kind.fixed:
+            if text.lower() != kind.fixed[name]:
+                raise UsageError(
+                    f"What {name}={text} says kipctl's {kind.client} does not do.",
+                    f"It does what {name}={kind.fixed[name]} says.",
+                )
             continue
         field_name = name.replace(".", "_")
         if field_name not in parsers or "_" in name:

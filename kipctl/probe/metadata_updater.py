@@ -9,7 +9,14 @@ from kipctl.probe.backoff import retry_backoff
 from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
 from kipctl.probe.idle_eviction import TopicsInUse
-from kipctl.probe.leadership import ClientPartition, Leader, LeaderDiscovery, Leadership, Node
+from kipctl.probe.leadership import (
+    NO_EPOCH,
+    ClientPartition,
+    Leader,
+    LeaderDiscovery,
+    Leadership,
+    Node,
+)
 from kipctl.probe.metadata_refresh import NEVER_US, MetadataPolicy
 from kipctl.probe.network import AnyLink, Network
 from kipctl.probe.tracing import Tracing
@@ -24,6 +31,9 @@ from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 
 NO_ROW = -1
+_FIRST_WITH_EPOCHS_TO_TRUST = 9
+"""Brokers that speak no newer Metadata may show epochs that are not those of the leaders shown
+(KAFKA-9212; Java's `MetadataResponse.hasReliableLeaderEpochs`)."""
 
 
 @dataclass(slots=True)
@@ -148,8 +158,8 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
             self._update_due()
         return is_known
 
-    def apply_first(self, response: MetadataResponse, now_us: int) -> None:
-        """Take the Metadata answer that the run starts with."""
+    def apply_first(self, response: MetadataResponse, version: int, now_us: int) -> None:
+        """Take the Metadata answer, of that version, that the run starts with."""
         topics = [
             TopicMetadata(
                 t.error_code,
@@ -162,7 +172,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
             )
             for t in response.topics
         ]
-        _, lacks_leader = self._apply(response.brokers, topics, None, now_us)
+        _, lacks_leader = self._apply(response.brokers, topics, version, None, now_us)
         if self._topics_in_use:
             for topic in topics:
                 self._topics_in_use.use(topic.name, now_us)
@@ -228,7 +238,9 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         call.error = next((t.error_code for t in response.topics if t.error_code), 0)
         self._network.throttle(call.link, flight, response.throttle_time_ms, now_us)
         self._write(call)
-        news, lacks_leader = self._apply(response.brokers, response.topics, call, now_us)
+        news, lacks_leader = self._apply(
+            response.brokers, response.topics, flight.api_version, call, now_us
+        )
         of_all = True
         if self._topics_in_use:
             of_all = self._topics_in_use.is_for_all(call.cause)
@@ -273,6 +285,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         self,
         brokers: Iterable[MetadataResponseBroker],
         topics: Iterable[TopicMetadata],
+        version: int,
         call: MetadataCall | None,
         now_us: int,
     ) -> tuple[bool, bool]:
@@ -286,7 +299,8 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
             shown += of_topic
             for _, index, leader, epoch in topic.partitions:
                 if index < len(of_topic):
-                    leaders[of_topic[index]] = Leader(leader, epoch)
+                    is_trusted = version >= _FIRST_WITH_EPOCHS_TO_TRUST
+                    leaders[of_topic[index]] = Leader(leader, epoch if is_trusted else NO_EPOCH)
         nodes = [Node(b.node_id, b.host, b.port, b.rack) for b in brokers]
         changed = self._leadership.apply_metadata(nodes, leaders)
         self._network.update_addresses(self._leadership.nodes)

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Generic, TypeVar
 
@@ -258,6 +258,12 @@ class Network(Generic[AnyLink]):
                     self.disconnect(link)
                 if link.is_logging_in:
                     logging_in.add(link.node.id)
+
+    def finish(self, links: Collection[AnyLink], until_us: int) -> None:
+        """Wait, until then at most, for what is in flight on these links; nobody hears of it."""
+        self._on_answer, self._on_lost = lambda *_: None, lambda *_: None
+        while self._clock() < until_us and any(link.load for link in links):
+            self.poll(until_us)
 
     def close(self) -> None:
         for link in self._links.values():

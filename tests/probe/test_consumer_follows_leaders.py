@@ -342,3 +342,15 @@ def test_a_refusal_that_metadata_has_overtaken_still_says_what_is_newer(has_read
     assert (row["decision"], row["hint_leader"]) == (Decision.FOLLOWED, 3)
     assert (row["to_broker"], row["to_epoch"]) == (3, 7)
     assert ran.received.offsets() == [0, 1][: 1 + has_read]
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(7, -1), (8, -1), (9, 5), (13, 5)])
+def test_epochs_that_metadata_shows_are_believed_from_version_9_on(
+    version: int, epoch: int
+) -> None:
+    """Before it they may be older than the leader's, which then refuses them for ever
+    (KAFKA-9212)."""
+    cluster = ReadCluster(versions=READ_VERSIONS | {1: (4, 12), 3: (1, version)})
+    cluster.write(0)
+    read_fake(cluster)
+    assert {fetching.epoch for fetching in cluster.readings} == {epoch}

@@ -128,6 +128,17 @@ def test_a_broker_that_keeps_no_sessions_is_told_everything_each_time(version: i
 # --- what is asked for ---
 
 
+@pytest.mark.parametrize("version", [6, 7, 18])
+def test_sessions_are_closed_at_the_end(version: int) -> None:
+    """That of each broker, also where a Fetch waits; brokers before Fetch 7 have none."""
+    cluster = written(partitions=3, versions=READ_VERSIONS | {1: (4, version)})
+    ran = read_fake(cluster, 3)
+    assert cluster.sessions == {}
+    assert len(cluster.closed) == (0 if version < 7 else len(cluster.brokers))
+    last = max(row["received_us"] for row in ran.rpcs)
+    assert last <= ran.outcome.end_us  # it is no part of the run
+
+
 def test_a_topic_whose_id_nobody_tells_is_read_by_its_name() -> None:
     """Metadata before 10 has no ids, Fetch from 13 on nothing else: so it is with some gateways."""
     cluster = written(partitions=2, versions=READ_VERSIONS | {3: (0, 9)})

@@ -102,3 +102,8 @@ def test_the_epoch_begins_again_at_1_after_its_greatest_value() -> None:
     assert session.next_request(BOTH).session_epoch == 0x7FFFFFFF
     session.handle_response(0, 77)
     assert session.next_request(BOTH).session_epoch == 1
+
+
+def test_the_last_request_closes_the_session_that_the_broker_keeps() -> None:
+    assert FetchSession[str]().closing_request() is None
+    assert opened().closing_request() == SessionRequest(77, -1, {}, ())

@@ -91,6 +91,7 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
                     ),
                 ),
             ),
+            13,
             0,
         )
         for partition in partitions:

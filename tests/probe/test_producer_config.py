@@ -119,6 +119,23 @@ def test_what_kafkas_tools_are_given_and_has_no_meaning_here_is_accepted() -> No
 
 
 @pytest.mark.parametrize(
+    ("name", "done", "not_done"),
+    [
+        ("client.dns.lookup", "use_all_dns_ips", "default"),
+        ("partitioner.adaptive.partitioning.enable", "false", "true"),
+        ("partitioner.availability.timeout.ms", "0", "100"),
+    ],
+)
+def test_what_there_is_no_choice_of_is_accepted_if_it_is_done(
+    name: str, done: str, not_done: str
+) -> None:
+    assert parse_properties({name: done}) == parse_properties({})
+    with pytest.raises(UsageError, match=f"{name}={not_done} says .* does not do") as refused:
+        parse_properties({name: not_done})
+    assert f"{name}={done}" in refused.value.next_step
+
+
+@pytest.mark.parametrize(
     ("properties", "idempotent"),
     [
         ({}, True),

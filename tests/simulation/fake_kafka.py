@@ -112,6 +112,8 @@ class SimulatedCluster:
         self.versions = {18: VERSIONS[18], **versions}
         self.hints = self.endpoints = True
         """Whether who does not lead says who does, and where that is."""
+        self.own_host = HOST
+        """What brokers call themselves in hints; Metadata has HOST, as a proxy may have it."""
         self.draft = False
         """Hints on Produce 9 and Fetch 13 to 15 too, as in the KIP's early draft."""
         self.shown: Mapping[int, Leader] | None = None
@@ -414,7 +416,7 @@ class Broker:
                 cluster.metadata_asked.append(self.id)
                 cluster.topics_asked.append(tuple(names))
                 yield from said(cluster.on_metadata(self.id))
-                return self.metadata(names)
+                return self.metadata(names, call.version)
             case ProduceRequest():
                 return (yield from self._produce(call))
         return (yield from cluster.answer_reader(self, call))
@@ -427,8 +429,9 @@ class Broker:
         is_known = version <= cluster.versions[18][1]
         return ApiVersionsResponse(0 if is_known else ErrorCode.UNSUPPORTED_VERSION, keys)
 
-    def metadata(self, names: Sequence[str]) -> MetadataResponse:
+    def metadata(self, names: Sequence[str], version: int = 13) -> MetadataResponse:
         view, cluster = self.view, self.cluster
+        epochs_behind = int(version < 9 and cluster.world.chance.random() < 0.3)  # (KAFKA-9212)
         if self.is_empty:
             return MetadataResponse(cluster_id="fake")
         topics = []
@@ -445,13 +448,14 @@ class Broker:
                     error_code=0 if leader.id in view.nodes else ErrorCode.LEADER_NOT_AVAILABLE,
                     partition_index=index,
                     leader_id=leader.id if leader.id in view.nodes else -1,
-                    leader_epoch=leader.epoch,
+                    leader_epoch=max(0, leader.epoch - epochs_behind),
                     replica_nodes=tuple(cluster.brokers),
                     isr_nodes=tuple(cluster.brokers),
                 )
                 for index, leader in leaders.items()
             )
-            topics.append(MetadataResponseTopic(0, name, state.id, partitions=partitions))
+            id = state.id if version >= 10 else NO_ID
+            topics.append(MetadataResponseTopic(0, name, id, partitions=partitions))
         nodes = tuple(
             MetadataResponseBroker(id, HOST, port, cluster.racks.get(id))
             for id, port in view.nodes.items()
@@ -492,7 +496,9 @@ class Broker:
             self.cluster.world.chance.shuffle(partitions)
         return ProduceResponse(
             tuple(TopicProduceResponse(*topic, tuple(p)) for topic, p in topics.items()),
-            node_endpoints=tuple(NodeEndpoint(id, HOST, port) for id, port in endpoints.items()),
+            node_endpoints=tuple(
+                NodeEndpoint(id, self.cluster.own_host, port) for id, port in endpoints.items()
+            ),
         )
 
     def _produced(self, call: Call, topic: Any, data: Any) -> Produced:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from fake_kafka import HOST, NO_ID, TOPIC, VERSIONS, Broker, SimulatedCluster
+from fake_kafka import NO_ID, TOPIC, VERSIONS, Broker, SimulatedCluster
 from logs import Branch, Log, read
 from wire import Answer, Call, Versions, said
 from world import EPOCH_US
@@ -47,6 +47,7 @@ from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
 READ_VERSIONS: Versions = VERSIONS | {1: (4, 18), 2: (1, 11), 23: (2, 4)}
 _BY_ID, _FROM_FOLLOWERS, _HINTED = 13, 11, 12
 """Versions of Fetch from which on there is this."""
+_FINAL_EPOCH = -1
 _QUESTIONS = {EARLIEST_TIMESTAMP: "start", LATEST_TIMESTAMP: "end"}
 
 Place = tuple[str, UUID, int]
@@ -117,6 +118,7 @@ class Replica(NamedTuple):
 class _Session:
     """What a broker reads for a client (KIP-227), with the last high watermark that it has told."""
 
+    broker: int
     number: int = 0
     """0 for none that is kept."""
     epoch: int = 1
@@ -167,7 +169,10 @@ class ReadCluster(SimulatedCluster):
         self.resets_to = EARLIEST_TIMESTAMP
         """What readers that ask for this are told counts for `answered_us`."""
         self._changes = 0
-        self._sessions: dict[int, dict[int, _Session]] = {}
+        self.sessions: dict[int, _Session] = {}
+        """Those that brokers keep, by number."""
+        self.closed: list[int] = []
+        """Sessions that readers have closed."""
         self._numbers = itertools.count(100)
         super().__init__(brokers, partitions, versions=versions, **given)
         self.racks = {id: f"rack-{id}" for id in self.brokers}
@@ -208,7 +213,8 @@ class ReadCluster(SimulatedCluster):
             self.world.tell(lambda: f"partition {partition} begins at {start} now")
 
     def forget_sessions(self, broker: int) -> None:
-        self._sessions.pop(broker, None)
+        for number in [n for n, session in self.sessions.items() if session.broker == broker]:
+            del self.sessions[number]
 
     def _replica(self, broker: Broker, log: Log, leader: Leader) -> Replica:
         """What the broker has, by what it has heard."""
@@ -276,6 +282,11 @@ class ReadCluster(SimulatedCluster):
         }
         for name, id, _ in asked.keys() | gone:
             assert (name == "", id == NO_ID) == (version >= _BY_ID, version < _BY_ID)
+        if version >= 7 and request.session_epoch == _FINAL_EPOCH:
+            assert not asked.keys() | gone
+            self.closed.append(request.session_id)
+            self.sessions.pop(request.session_id, None)
+            return FetchResponse()
         self.fetches.append(
             FetchSeen(
                 broker.id,
@@ -319,17 +330,17 @@ class ReadCluster(SimulatedCluster):
         gone: set[Place],
     ) -> _Session | None:
         """The session as it is now, a new one if need be; None for one that is not known."""
-        sessions = self._sessions.setdefault(broker.id, {})
         if version < 7 or request.session_epoch <= 0:
             assert not gone
-            sessions.pop(request.session_id, None)
-            session = _Session(partitions=asked)
+            self.sessions.pop(request.session_id, None)
+            session = _Session(broker.id, partitions=asked)
             if version >= 7 and request.session_epoch == 0 and self.keeps_session():
                 session.number = next(self._numbers)
-                sessions[session.number] = session
+                self.sessions[session.number] = session
             return session
-        session = sessions.get(request.session_id)
+        session = self.sessions.get(request.session_id)
         if session is not None:
+            assert session.broker == broker.id
             assert session.epoch == request.session_epoch, (
                 f"epoch {request.session_epoch} of a session that is at {session.epoch}"
             )
@@ -427,7 +438,9 @@ class ReadCluster(SimulatedCluster):
                 FetchableTopicResponse(name, id, tuple(partitions))
                 for (name, id), partitions in topics.items()
             ),
-            node_endpoints=tuple(NodeEndpoint(id, HOST, port) for id, port in endpoints.items()),
+            node_endpoints=tuple(
+                NodeEndpoint(id, self.own_host, port) for id, port in endpoints.items()
+            ),
         )
 
     # --- positions ---

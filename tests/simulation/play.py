@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from fake_kafka import PRODUCER_ID, TOPIC, SimulatedCluster
+from handed import Handed
 from stage import BOOTSTRAP, Seen, Stage, played
 from story import FAULTS, Story, topic_names
 
@@ -62,7 +63,7 @@ class _Play(Stage):
         choose: random.Random,
     ) -> Seen:
         story, world = self.story, self.world
-        metadata = self.cluster.brokers[1].metadata([TOPIC])
+        metadata = self.cluster.brokers[1].metadata([TOPIC], story.metadata_version)
         topic, partitions = find_topic(TOPIC, metadata, Access(""))
         idle_ms = story.config.metadata_max_idle_ms
         if story.has_idle_topic:
@@ -82,7 +83,8 @@ class _Play(Stage):
                 topics_in_use=TopicsInUse(TopicPolicy.KIP526, idle_ms * 1000),
             )
         ) as self.producer:
-            self.producer.apply_first_metadata(metadata)
+            self.producer.apply_first_metadata(metadata, story.metadata_version)
+            Handed(self.producer, story, self.sockets)
             self.producer.connect_all(10_000_000)
             self.let_happen()
             self.producer.run(Schedule(world.now_us, story.num_records, story.throughput))
@@ -94,7 +96,10 @@ class _Play(Stage):
         self, payloads: list[Variant], producer_id: tuple[int, int], tracing: Tracing
     ) -> Seen:
         """All topics come into use, then only one, until the others are idle; then all again."""
-        story, metadata = self.story, self.cluster.brokers[1].metadata(topic_names(self.story))
+        story, metadata = (
+            self.story,
+            self.cluster.brokers[1].metadata(topic_names(self.story), self.story.metadata_version),
+        )
         topics = [find_topic(name, metadata, Access(""))[0] for name in topic_names(story)]
         every, rate = range(story.topics), max(story.throughput, 100)
         with closing(
@@ -110,6 +115,7 @@ class _Play(Stage):
                 [BOOTSTRAP],
             )
         ) as self.producer:
+            Handed(self.producer, story, self.sockets)
             self.producer.bootstrap(BOOTSTRAP)
             self.producer.set_metadata_ages(1_000, _IDLE_MS)
             self.let_happen()

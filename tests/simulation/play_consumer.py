@@ -7,15 +7,19 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 from fake_kafka import TOPIC
 from fetching import ReadCluster
+from handed import Handed
 from logs import Batch, Log
 from stage import BOOTSTRAP, Seen, Stage, named, played
 from story_of_reading import READING_FAULTS, ReadingStory
 
 from kipctl.probe.bootstrap import find_topic
+from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.consumer import Consumer
+from kipctl.probe.consume.offset_fetcher import PositionCall
 from kipctl.probe.consume.positions import NO_OFFSET, Partition, State
 from kipctl.probe.leadership import ClientPartition
 from kipctl.probe.tracing import Tracing
@@ -103,10 +107,17 @@ class _Play(Stage):
         self._readers: dict[Partition, _Reader] = {}
         self._records = 0
         self._grows_until_us = 0
+        self._is_reading = False
+        self._idle: set[ConsumerLink] = set()
+        """Brokers that could have been asked for records at the last turn, and were not."""
+        self._asked: dict[Partition, tuple[UUID, int, int]] = {}
+        """The topic's id, the leader and its epoch that a position was last asked of."""
+        self._unasked: set[Partition] = set()
+        """Positions whose leader could have been asked at the last turn, and was not yet."""
 
     def run(self) -> Seen:
         story, world = self.story, self.world
-        metadata = self.cluster.brokers[1].metadata([TOPIC])
+        metadata = self.cluster.brokers[1].metadata([TOPIC], story.metadata_version)
         topic, count = find_topic(TOPIC, metadata, Access(""))
         self.partitions = [Partition(topic, 0, index, story.offset) for index in range(count)]
         with (
@@ -123,15 +134,23 @@ class _Play(Stage):
                     self._is_all_read,
                     self._read,
                 )
-            ) as self.consumer,
+            ) as consumer,
         ):
-            self.consumer.apply_first_metadata(metadata)
+            self.consumer = consumer
+            consumer.apply_first_metadata(metadata, story.metadata_version)
             self.let_happen()
             self._grows_until_us = world.now_us + story.over_us
             world.after(story.append_every_us, self._grow)
-            self.consumer.find_positions(10_000_000, 2_000_000)
-            self.consumer.run(world.now_us, _FOREVER_US, _FOREVER_US)
-        self._look_back(self.consumer, tracing)
+            Handed(consumer, story, self.sockets)
+            try:
+                consumer.find_positions(10_000_000, 2_000_000)
+                self._is_reading = True
+                consumer.run(world.now_us, _FOREVER_US, _FOREVER_US)
+            finally:
+                self.consumer = None  # what it does while it is closed is not looked at
+            told = {link.session._id for link in consumer._network.links if link.may_send}
+        assert not told & self.cluster.sessions.keys(), "fetch sessions are left behind"
+        self._look_back(consumer, tracing)
         return self._reached()
 
     def _grow(self) -> None:
@@ -150,6 +169,8 @@ class _Play(Stage):
         self.leaders_have_led(consumer._metadata, self.partitions)
         asks = {ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH}
         self.metadata_goes_first(consumer._metadata, asks)
+        self._brokers_are_read(consumer)
+        self._leaders_are_asked(consumer)
         fetches = Counter(
             link.node.id
             for link in consumer._network.links
@@ -163,6 +184,34 @@ class _Play(Stage):
         assert self.world.now_us <= self.settle_until_us, (
             f"not all is read long after the last fault: {[*map(_shown, self.partitions)]}"
         )
+
+    def _brokers_are_read(self, consumer: Consumer) -> None:
+        """Whoever leads, or is near, and can be asked is asked for records at once."""
+        idle = {
+            link
+            for link in consumer._network.links
+            if self._is_reading and link.fetchable and link.may_send and not link.is_fetching
+        }
+        assert not idle & self._idle, "a broker is not read from, though nothing is in the way"
+        self._idle = idle
+
+    def _leaders_are_asked(self, consumer: Consumer) -> None:
+        """A position is asked about as soon as a leader is known, whatever was asked of others."""
+        metadata, unasked = consumer._metadata, set()
+        for partition in consumer._offsets._open:
+            link = metadata.link(partition)
+            if partition.retry_us or link is None or not link.may_send:
+                continue
+            asked = partition.topic.id, link.node.id, metadata.epoch(partition)
+            if any(
+                isinstance(flight.subject, PositionCall) and partition in flight.subject.wanted
+                for flight in (link.connection.in_flight if link.connection else ())
+            ):
+                self._asked[partition] = asked
+            elif self._asked.get(partition) != asked:
+                unasked.add(partition)
+        assert not unasked & self._unasked, "a leader is known, and not asked about a position"
+        self._unasked = unasked
 
     def _reader(self, partition: Partition) -> _Reader:
         reader, place = self._readers.get(partition), (partition.topic.id, partition.index)
@@ -237,7 +286,7 @@ class _Play(Stage):
     def _look_back(self, consumer: Consumer, tracing: _Tracing) -> None:
         kinds = {fault.kind for fault in self.story.faults}
         # Without epochs an old view leads back to a leader that is deposed, and has less.
-        has_epochs = self.story.fetch_version >= 9 and self.story.metadata_version >= 7
+        has_epochs = self.story.fetch_version >= 9 and self.story.metadata_version >= 9
         may_fail = "refuse" in kinds or (
             self.story.config.auto_offset_reset == "none"
             and (not has_epochs or kinds & {"lose", "delete"})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from fake_kafka import SimulatedCluster
+from fake_kafka import HOST, NO_ID, SimulatedCluster
 from story import AnyStory, Faults, perform
 from wire import Versions
 from world import SimulatedSockets, World
@@ -68,6 +68,7 @@ class Stage:
             lag_us=lambda: chance.choice((0, 0.1, 1)) * story.lag_us,
         )
         self.cluster.hints, self.cluster.endpoints = story.hints, story.endpoints
+        self.cluster.own_host = "localhost" if story.proxied else HOST
         self.cluster.draft = True
         for name in topics:
             for partition in range(story.partitions):
@@ -131,16 +132,17 @@ class Stage:
                     self._epochs.pop(partition, None)
                 continue
             known_id, known = self._epochs.get(partition, (None, -1))
-            has_epochs = self.story.metadata_version >= 7  # else each answer counts, as in Java
+            has_epochs = self.story.metadata_version >= 9  # else each answer counts, as in Java
             if known_id == partition.topic.id and has_epochs:
                 assert leader.epoch >= known or leader.epoch < 0, (
                     f"epoch of {partition.index} fell from {known} to {leader.epoch}"
                 )
             self._epochs[partition] = partition.topic.id, leader.epoch
             if leader.id >= 0 and leader.epoch >= 0:
+                id = partition.topic.id
                 reigns = {
                     self.cluster.reigns.get((id, partition.index, leader.epoch))
-                    for id in (partition.topic.id, *others)
+                    for id in (self.cluster.names if id == NO_ID else (id, *others))
                 }
                 assert leader.id in reigns, (
                     f"{leader.id} is believed to lead {partition.index} in epoch {leader.epoch}:"

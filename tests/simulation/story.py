@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from fake_kafka import TOPIC, Broker, SimulatedCluster
 
@@ -43,6 +43,8 @@ class AnyStory:
     hints: bool
     endpoints: bool
     """Whether hints say where the leader listens."""
+    proxied: bool
+    """Whether brokers call themselves otherwise in hints than in Metadata."""
     delay_us: int
     lag_us: int
     discovery: LeaderDiscovery
@@ -111,7 +113,8 @@ def draw(choose: random.Random) -> Story:
     idempotent = pick((True, True, False))
     acks = -1 if idempotent else pick((-1, 1, 1))
     produce_version = pick((13, 13, 12, 10, 10, 9, 7))
-    metadata_version = 13 if produce_version == 13 else pick((13, 9, 7, 4))
+    # A gateway may tell no topic ids, and speak versions that name topics by them.
+    metadata_version = pick((13, 13, 13, 9) if produce_version == 13 else (13, 9, 7, 4))
     kinds = [*FAULTS, *("move", "move all") * 4, *("hide", "regret", "hide new leader") * 3]
     if metadata_version < 10:  # without topic ids nobody sees that a topic was made anew
         kinds.remove("recreate")
@@ -141,6 +144,7 @@ def draw(choose: random.Random) -> Story:
         socket_connection_setup_timeout_ms=pick((200, 1_000)),
         socket_connection_setup_timeout_max_ms=2_000,
         metadata_max_age_ms=pick((50, 50, 1_000, 300_000)),
+        metadata_recovery_rebootstrap_trigger_ms=pick((400, 300_000)),
     )
     return Story(
         seed=pick(range(1 << 16)),
@@ -150,6 +154,7 @@ def draw(choose: random.Random) -> Story:
         metadata_version=metadata_version,
         hints=pick((True, True, True, False)),
         endpoints=pick((True, False)),
+        proxied=pick((True, False)),
         delay_us=pick((100, 1_000, 10_000)),
         lag_us=pick((0, 5_000, 100_000, 500_000)),
         discovery=pick((*LeaderDiscovery, *[LeaderDiscovery.KIP951] * 3)),
@@ -196,6 +201,22 @@ def _move_all(fault: Fault, cluster: SimulatedCluster) -> End:
     for partition in range(8):
         cluster.move(partition, fault.broker)
     return None
+
+
+def _move_on(fault: Fault, cluster: SimulatedCluster) -> End:
+    """Leaders move, and once more before all have heard of it."""
+    _move_all(fault, cluster)
+    cluster.world.after(
+        max(fault.for_us // 8, 5 * MS),
+        lambda: _move_all(replace(fault, broker=0), cluster) and None,
+    )
+    return None
+
+
+def _topic_error(fault: Fault, cluster: SimulatedCluster) -> End:
+    """Metadata tells of brokers, and of no topic."""
+    cluster.topic_error = ErrorCode.LEADER_NOT_AVAILABLE
+    return lambda: setattr(cluster, "topic_error", 0)
 
 
 def _stop(fault: Fault, cluster: SimulatedCluster) -> End:
@@ -321,6 +342,8 @@ def _stand_still(fault: Fault, cluster: SimulatedCluster) -> End:
 FAULTS: Faults = {
     "move": _move,
     "move all": _move_all,
+    "move on": _move_on,
+    "topic error": _topic_error,
     "stop": _stop,
     "kill": _kill,
     "pause": _pause,

@@ -45,16 +45,16 @@ def draw(choose: random.Random) -> ReadingStory:
     pick = choose.choice
     brokers = pick((1, 2, 3, 3, 3, 4))
     fetch_version = pick((18, 18, 18, 18, 17, 17, 16, 16, 16, 13, 12, 11, 8, 4))
-    metadata_version = 13 if fetch_version >= 13 else pick((9, 9, 7, 4))
+    metadata_version = pick((13, 13, 13, 13, 13, 9) if fetch_version >= 13 else (9, 9, 7, 4))
     kinds = [
         *READING_FAULTS,
-        *("move", "move all", "lose") * 3,
+        *("move", "move all", "move on", "lose") * 3,
         *("fall behind", "delete", "refuse") * 2,
         *("hide new leader", "lead unheard") * 4,
     ]
-    if fetch_version < 13:  # without topic ids nobody sees that a topic was made anew
+    if metadata_version < 13:  # without topic ids nobody sees that a topic was made anew
         kinds.remove("recreate")
-    if fetch_version < 9 or metadata_version < 7:
+    if fetch_version < 9 or metadata_version < 9:
         kinds = [kind for kind in kinds if kind != "lose"]
     faults = tuple(
         Fault(
@@ -80,6 +80,7 @@ def draw(choose: random.Random) -> ReadingStory:
         socket_connection_setup_timeout_ms=pick((200, 1_000)),
         socket_connection_setup_timeout_max_ms=2_000,
         metadata_max_age_ms=pick((50, 1_000, 300_000)),
+        metadata_recovery_rebootstrap_trigger_ms=pick((400, 300_000)),
     )
     needs_offset = config.auto_offset_reset == "none"
     return ReadingStory(
@@ -92,6 +93,7 @@ def draw(choose: random.Random) -> ReadingStory:
         metadata_version=metadata_version,
         hints=pick((True, True, True, True, False)),
         endpoints=pick((True, False, False)),
+        proxied=pick((True, False)),
         delay_us=pick((100, 1_000, 10_000)),
         lag_us=pick((0, 5_000, 100_000, 500_000, 500_000)),
         discovery=pick((*LeaderDiscovery, *[LeaderDiscovery.KIP951] * 4)),

@@ -23,6 +23,7 @@ CALM = ReadingStory(
     leader_epoch_version=4,
     hints=True,
     endpoints=True,
+    proxied=False,
     delay_us=1_000,
     lag_us=0,
     discovery=LeaderDiscovery.KIP951,

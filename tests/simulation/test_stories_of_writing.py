@@ -19,6 +19,7 @@ SLOW = Story(
     metadata_version=13,
     hints=True,
     endpoints=True,
+    proxied=False,
     delay_us=1_000,
     lag_us=0,
     discovery=LeaderDiscovery.KIP951,

@@ -11,6 +11,7 @@ Java; with its position's check it is that redirect's phase `queued`.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kipctl.probe.client import STALE_METADATA_ERRORS, ProbeClient
@@ -42,6 +43,8 @@ _STALE_METADATA_ERRORS = STALE_METADATA_ERRORS | {
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
 _POSITIONS_TICK_US = 20_000
+_CLOSE_US = 1_000_000
+"""How long the end waits for brokers to close their sessions."""
 
 OnRecords = Callable[[Partition, memoryview, int], None]
 """Called with a partition, the batches fetched for it, of which the last may be cut off or wrong,
@@ -176,6 +179,23 @@ class Consumer(ProbeClient[Partition, ConsumerLink]):
                 self._fetch_from_all()
             self._network.poll(until)
         self._end(self._now_us())
+
+    def close(self) -> None:
+        """Close the fetch sessions that brokers keep for us, then every connection.
+
+        Else they keep them until others need the room (KIP-227; Java's
+        `AbstractFetch.prepareCloseFetchSessionRequests`). A Fetch that waits at a broker is waited
+        for: brokers read a connection's next request after they have answered.
+        """
+        now, told = self._now_us(), []
+        for link in self._network.links:
+            asked = link.session.closing_request()
+            if asked is not None and link.may_send:
+                with suppress(ConnectionLostError):  # then it is closed with the connection
+                    link.send_message(fetch_request(self._config, asked), link.fetch_version, now)
+                    told.append(link)
+        self._network.finish(told, now + _CLOSE_US)
+        super().close()
 
     def stop(self) -> None:
         """Read nothing more."""

@@ -9,6 +9,7 @@ AnyPartition = TypeVar("AnyPartition", bound=Hashable)
 
 _NO_SESSION = 0
 _FIRST_EPOCH = 0
+_FINAL_EPOCH = -1
 _SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
@@ -73,6 +74,10 @@ class FetchSession(Generic[AnyPartition]):
         `AbstractFetch` has no backoff there). To be asked before `handle_response`.
         """
         return self._epoch != _FIRST_EPOCH and error in _SESSION_ERRORS
+
+    def closing_request(self) -> SessionRequest[AnyPartition] | None:
+        """The request after which the broker keeps no session for us; None if it keeps none."""
+        return SessionRequest(self._id, _FINAL_EPOCH, {}, ()) if self._id != _NO_SESSION else None
 
     def reset(self) -> None:
         """No answer came: open a new session, which replaces the old one."""

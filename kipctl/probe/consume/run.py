@@ -82,7 +82,7 @@ class ConsumeSpec(Spec["ConsumeOutcome"]):
             ) as consumer,
         ):
             tracing.rows["rpcs"](first_row)
-            consumer.apply_first_metadata(metadata)
+            consumer.apply_first_metadata(metadata, first_row.api_version)
             unsettled = consumer.find_positions(_POSITIONS_TIMEOUT_US, _PATIENCE_US)
             if unsettled and len(unsettled) == len(assigned):
                 raise TimedOutError(

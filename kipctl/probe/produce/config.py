@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from kipctl.errors import UsageError
 from kipctl.probe.config import (
@@ -37,11 +38,17 @@ class ProducerConfig(ClientConfig):
     """Settings of the probe's producer; names and defaults are those of Kafka's producer.
 
     Differences from Java: `linger.ms` is 0 (5 since Kafka 4.0), `buffer.memory` bounds only an
-    unthrottled run (late records of a schedule hold no memory), and `acks=all` is -1. A topic is
+    unthrottled run (late records of a schedule hold no memory), `acks=all` is -1, and no partition
+    gets fewer records because its broker is slow (KIP-794's `partitioner.adaptive`). A topic is
     idle for `metadata.max.idle.ms` (KIP-526) only where there are many: in `perf metadata`.
     """
 
     client = "producer"
+    fixed: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.fixed,
+        "partitioner.adaptive.partitioning.enable": "false",
+        "partitioner.availability.timeout.ms": "0",
+    }
 
     client_id: str = setting("kipctl-perf", str)
     acks: int = setting(-1, _acks)

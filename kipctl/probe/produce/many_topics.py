@@ -176,7 +176,9 @@ class ManyTopicsProducer(Producer):
         """
         self._wall_offset_us = time.time_ns() // 1000 - self._now_us()
         first = MetadataResponseBroker(_BOOTSTRAP_NODE, server.host, server.port)
-        self.apply_first_metadata(MetadataResponse(brokers=(first,)))
+        self.apply_first_metadata(
+            MetadataResponse(brokers=(first,)), MetadataResponse.api.versions[1]
+        )
         for name in self._preloaded:
             self._metadata.use_topic(name, self._now_us())
         self._metadata.request_update(MetadataCause.START)

@@ -96,7 +96,7 @@ class ProduceSpec(Spec["ProduceOutcome"]):
             ) as producer,
         ):
             tracing.rows["rpcs"](first_row)
-            producer.apply_first_metadata(metadata)
+            producer.apply_first_metadata(metadata, first_row.api_version)
             unconnected = producer.connect_all(_CONNECT_TIMEOUT_US)
             ran = run_prepared(self, producer, producer.run, on_start, agree_on_start)
         schedule = self.schedule(ran["start_us"])
