@@ -56,7 +56,8 @@ def error_counts(calls: DataFrame) -> DataFrame:
 
 def metadata_counts(metadata: DataFrame) -> DataFrame:
     """Metadata requests by `cluster`, the software and `cause`; and (`is_client`) by `client` (an
-    id) and `host` instead of the cause: `requests`, `bytes` of the answers; of those `unexplained`,
+    id) and `host` instead of the cause: `requests`, how many `per_minute` of each
+    broker's log, `bytes` of the answers; of those `unexplained`,
     and of these `answered_the_same`, those that were told just what they had been told before; and
     `asked`, the topics of most."""
     of_software = ["cluster", *SOFTWARE]
@@ -75,6 +76,7 @@ def metadata_counts(metadata: DataFrame) -> DataFrame:
         .agg(
             (F.grouping("client") == 0).alias("is_client"),
             F.sum("requests").alias("requests"),
+            F.sum(F.col("requests") / F.col("minutes")).alias("per_minute"),
             sum_of(F.col("response_bytes") * F.col("requests")).alias("bytes"),
             sum_of(F.when(F.col("is_unexplained"), F.col("requests"))).alias("unexplained"),
             sum_of(F.when(F.col("is_unexplained") & F.col("same"), F.col("requests"))).alias(

@@ -38,7 +38,38 @@ def request_log_answer(document: Document) -> str:
         f"{counted(clients.total(), 'client is', 'clients are')} in {counted(served, 'line')}. What"
         f" they do with leader hints (KIP-951): {shown or 'is not known'}."
     )
-    return "\n".join((first, *told))
+    return "\n".join((first, *told, *_not_in_the_logs(document)))
+
+
+def _not_in_the_logs(document: Document) -> Iterator[str]:
+    """What spoils the answer: logs that are missing, times that are off, files that are copies."""
+    for cluster in document["clusters"]:
+        brokers = cluster["brokers"]
+        if missing := [str(row["broker"]) for row in brokers if not row["lines"]]:
+            those = "broker" if len(missing) == 1 else "brokers"
+            yield (
+                f"There is no log of {those} {', '.join(missing)}: what clients did there was not"
+                " seen."
+            )
+        for row in brokers:
+            if row["gaps"]:
+                gap = row["gaps"][0]
+                yield (
+                    f"The log of broker {row['broker']} has {counted(len(row['gaps']), 'gap')}, the"
+                    f" first from {gap['from']} to {gap['to']}."
+                )
+            if hours := row["hours_apart"]:
+                yield (
+                    f"The log of broker {row['broker']} begins and ends {abs(hours):g} h"
+                    f" {'after' if hours > 0 else 'before'} those of the others: if that is its"
+                    " zone, give --timezone PATH=ZONE."
+                )
+    if copies := document["copies"]:
+        of, kept = next(iter(copies.items()))
+        yield (
+            f"{counted(len(copies), 'file holds', 'files hold')} what another one holds, and"
+            f" {'is' if len(copies) == 1 else 'are'} left out: {of} is {kept}."
+        )
 
 
 def _asking_again(cluster: Document) -> Iterator[str]:
@@ -59,6 +90,7 @@ def request_log_tables(document: Document) -> tuple[Table, ...]:
     Where there are several clusters, the first column of all but the lines says which one.
     """
     made = (
+        _brokers,
         _fleet,
         _refused,
         _clients,
@@ -66,6 +98,7 @@ def request_log_tables(document: Document) -> tuple[Table, ...]:
         _leader_errors,
         _fetch_errors,
         _metadata,
+        _metadata_clients,
         _reads,
         _clocks,
     )
@@ -114,6 +147,22 @@ def _lines(document: Document) -> Table:
         {name: name for name in ("read", "parsed", "broken", "other")},
         tuple(notes),
         name="lines",
+    )
+
+
+def _brokers(document: Document) -> Table:
+    return table_of(
+        "Brokers and their logs",
+        document["brokers"],
+        {
+            "broker": identifier("broker"),
+            "rack": "rack",
+            "lines": "lines",
+            "from": "from",
+            "to": "to",
+            "gaps": lambda row: len(row["gaps"]),
+        },
+        name="brokers",
     )
 
 

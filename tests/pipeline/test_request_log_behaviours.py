@@ -1,5 +1,7 @@
 """What request logs say of clients that met moved leaders: each situation, and its right answer."""
 
+import gzip
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,12 +9,14 @@ from pyspark.sql import SparkSession
 from request_log_made import (
     KGO,
     RDKAFKA,
+    START_US,
     Line,
     connected,
     logs,
     produced,
     refused,
     shown,
+    text,
     warm,
 )
 
@@ -204,3 +208,76 @@ def test_causes_of_clients_that_were_there_before_the_log(clients: dict[str, Any
     assert causes["start"] == 1
     assert causes["leader_change"] == 5 + 5 + 1  # old ones, those of `somebodys`, and of shop
     assert causes["max_age"] == 3  # of quiet.host
+
+
+def moved_on(client: str, at: float) -> list[Line]:
+    """It goes to broker 2 at once, and 8 s later to broker 3."""
+    return [
+        refused(1, at, client, 2, epoch=6),
+        *(produced(2, at + 2 + 1000 * n, client) for n in range(8)),
+        refused(2, at + 8002, client, 3, epoch=7),
+        produced(3, at + 8004, client),
+    ]
+
+
+@pytest.fixture(scope="module")
+def without_broker_2(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The log of broker 2 is missing, that of broker 1 is there twice, once packed, and has a line
+    of 1970; the document."""
+    folder = tmp_path_factory.mktemp("without 2")
+    stories = [moved_on(f"c{number}", 20_000 * number) for number in range(6)]
+    first, second, *_ = logs(folder, [of for story in (warm(UNTIL_MS), *stories) for of in story])
+    Path(second).unlink()
+    early = text(produced(1, 0, "early"), -START_US / 1000)
+    path = Path(first)
+    path.write_text(f"{early}\n{path.read_text()}")
+    (path.parent / "request.log.1.gz").write_bytes(gzip.compress(path.read_bytes()))
+    return analyse(read_request_log(spark, [str(folder)]))
+
+
+def test_what_led_to_a_broker_without_a_log_is_unseen(without_broker_2: Any) -> None:
+    [cluster] = without_broker_2["clusters"]
+    [row] = cluster["fleet"]
+    assert row["verdict"]["behaviour"] == "unknown"
+    assert "the log of a broker that led is missing" in row["verdict"]["in_words"]
+    assert (row["episodes"]["unseen"], row["wait_ms"]["p50"]) == (6, None)
+    logged = {of["broker"]: of["lines"] for of in cluster["brokers"]}
+    assert logged == {1: 9, 2: 0, 3: 8}
+    assert "There is no log of broker 2:" in request_log_answer(without_broker_2)
+
+
+def test_a_log_and_its_copy_are_one(without_broker_2: Any) -> None:
+    assert without_broker_2["lines"]["read"] == 9 + 8
+    [(copy, kept)] = without_broker_2["copies"].items()
+    assert {Path(copy).name, Path(kept).name} == {"request.log", "request.log.1.gz"}
+    assert "1 file holds what another one holds" in request_log_answer(without_broker_2)
+
+
+def test_a_line_of_1970_does_not_stretch_the_period(without_broker_2: Any) -> None:
+    [cluster] = without_broker_2["clusters"]
+    assert cluster["period"]["seconds"] == UNTIL_MS / 1000
+    # Three minutes and a third of each broker: each was asked twice.
+    assert cluster["metadata"]["per_minute"] == pytest.approx(4 / (UNTIL_MS / 60_000))
+
+
+def test_clocks_that_are_apart_make_no_waits(spark: SparkSession, tmp_path: Path) -> None:
+    """Clients wait 100 ms one way and the other; broker 2's clock is 95 ms behind, and broker 3
+    writes the time of another zone."""
+    waiting = []
+    for number in range(12):
+        for broker, other in ((1, 2), (2, 1)):
+            at, client = 10_000 * number + 5000 * broker, f"c{number}-{broker}"
+            waiting += [
+                refused(broker, at, client, other, epoch=6, software=RDKAFKA),
+                produced(other, at + 101, client, software=RDKAFKA),
+            ]
+    paths = logs(tmp_path, [*warm(UNTIL_MS), *waiting], {2: -95, 3: 3_600_000})
+    document = analyse(read_request_log(spark, paths))
+    [cluster] = document["clusters"]
+    [row] = [row for row in cluster["fleet"] if row["version"] == RDKAFKA[1]]
+    assert row["verdict"]["behaviour"] == "waits"
+    assert row["followed_hints"] == {"present": 24, "followed": 24, "at_once": 0}
+    assert (row["wait_ms"]["p50"], row["wait_ms"]["max"]) == (100, 100)
+    apart = {of["broker"]: of["hours_apart"] for of in cluster["brokers"]}
+    assert apart == {1: None, 2: None, 3: 1}
+    assert "broker 3 begins and ends 1 h after" in request_log_answer(document)

@@ -31,6 +31,7 @@ def cluster(cluster_id: str | None, *fleet: dict[str, Any]) -> dict[str, Any]:
         "period": {"from": "2026-11-24T00:00:00.000+00:00", "to": "x", "seconds": 60.0},
         "apis": [{"api": "PRODUCE", "version": 9, "requests": 70}],
         "clients": [],
+        "brokers": [],
         "refused_clients": [],
         "metadata_clients": [],
         "fleet": list(fleet),
@@ -70,7 +71,7 @@ def in_time(cluster_id: str | None, software: str) -> dict[str, Any]:
 
 def log(*clusters: dict[str, Any], broken: int = 0) -> dict[str, Any]:
     lines = {"read": 80, "parsed": 74, "broken": broken, "other": 6 - broken}
-    return {"lines": lines, "broken_lines": [], "clusters": list(clusters)}
+    return {"lines": lines, "copies": {}, "broken_lines": [], "clusters": list(clusters)}
 
 
 TWO = (

@@ -20,7 +20,13 @@ from kipctl.pipeline.clients import (
 )
 from kipctl.pipeline.columns import columns_of
 from kipctl.pipeline.redirect_episodes import episodes
-from kipctl.pipeline.request_log.behaviours import behaviour_counts, with_namesakes
+from kipctl.pipeline.request_log.behaviours import (
+    behaviour_counts,
+    with_clocks,
+    with_coverage,
+    with_namesakes,
+    with_software,
+)
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import document_of
 from kipctl.pipeline.request_log.log import RequestLog, has_leader_error
@@ -106,13 +112,15 @@ def _tables(log: RequestLog, apis: DataFrame) -> dict[str, Make]:
     }
     if log.refused_slots:
         tried = attempts(log).transform(checkpointed)
+        clocks = clock_differences(tried).transform(checkpointed)
+        judged = _judged(log, tried).transform(checkpointed).transform(with_clocks, clocks)
         tables["behaviours"] = lambda: _first(
-            behaviour_counts(episodes(tried).transform(with_namesakes, tried), _owners(log)),
+            behaviour_counts(judged),
             ROWS_SHOWN,
             ["cluster", F.col("client").isNull()],
             [F.col("errors").desc(), *SOFTWARE, "client"],
         )
-        tables["clocks"] = lambda: clock_differences(tried)
+        tables["clocks"] = lambda: clocks
     return tables
 
 
@@ -123,6 +131,16 @@ def _first(
     any (`WindowGroupLimit`)."""
     turn = F.row_number().over(Window.partitionBy(*of).orderBy(*order))
     return table.withColumn("_turn", turn).filter(F.col("_turn") <= rows).drop("_turn")
+
+
+def _judged(log: RequestLog, tried: DataFrame) -> DataFrame:
+    """The episodes, with all that is to be known to count them, but clocks."""
+    return (
+        episodes(tried)
+        .transform(with_software, _owners(log))
+        .transform(with_namesakes, tried)
+        .transform(with_coverage, log)
+    )
 
 
 def _owners(log: RequestLog) -> DataFrame:

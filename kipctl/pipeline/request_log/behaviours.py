@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -11,11 +12,24 @@ from kipctl.client_behaviour.episode import AT_ONCE_US, HintFault, Outcome
 from kipctl.client_behaviour.software import Software
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import count_if, nearest_rank, sum_of
+from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.protocol.api import ApiKey
 
 Row = Mapping[str, Any]
 
 _FOLLOWED = (Outcome.FOLLOWED.value, Outcome.BY_METADATA.value)
+_TIMES_OF_BROKERS = pa.schema(
+    [
+        ("cluster", pa.string()),
+        ("ids", pa.list_(pa.int32())),
+        (
+            "times",
+            pa.list_(
+                pa.struct([("broker", pa.int32()), ("from_us", pa.int64()), ("to_us", pa.int64())])
+            ),
+        ),
+    ]
+)
 _TIMES = {"reaction": "reaction_us", "behind": "behind_us", "wait": "wait_us"}
 
 
@@ -49,31 +63,140 @@ def with_namesakes(episodes: DataFrame, attempts: DataFrame) -> DataFrame:
     return joined.select("of.*", F.coalesce("other.is_namesake", F.lit(False)).alias("is_namesake"))
 
 
+def with_coverage(episodes: DataFrame, log: RequestLog) -> DataFrame:
+    """Add `no_log`: the leader that a usable hint names, and that the client was not seen to go to,
+    has no log of that time; what the client did is then unseen, and so is `outcome`. Where no hint
+    tells where it went, it has no wait if any broker lacks its log."""
+    rows = []
+    for cluster, nodes in log.nodes.items():
+        times = [
+            {"broker": broker, "from_us": start, "to_us": end}
+            for (of, broker), own in log.logged.items()
+            if of == cluster and isinstance(broker, int)
+            for start, end in own.times
+        ]
+        ids = sorted({node.id for node in nodes})
+        rows.append({"cluster": cluster, "ids": ids, "times": times})
+    known = log.text.sparkSession.createDataFrame(pa.Table.from_pylist(rows, _TIMES_OF_BROKERS))
+
+    def is_logged(broker: Column) -> Column:
+        return F.exists(
+            "times",
+            lambda of: (
+                (of["broker"] == broker)
+                & (of["from_us"] <= F.col("refused_us") + AT_ONCE_US)
+                & (of["to_us"] >= F.col("refused_us"))
+            ),
+        )
+
+    leader = F.col("hint_leader")
+    went_there = F.coalesce(F.col("to_broker") == leader, F.lit(False))
+    is_unseen = leader.isNotNull() & ~went_there & ~is_logged(leader)
+    is_untold = leader.isNull() & F.exists("ids", lambda broker: ~is_logged(broker))
+    unseen = F.coalesce(is_unseen, F.lit(False))
+    untold = unseen | F.coalesce(is_untold, F.lit(False))
+    return (
+        episodes.join(F.broadcast(known), "cluster", "left")
+        .withColumns(
+            {
+                "no_log": unseen,
+                "outcome": F.when(unseen, Outcome.UNSEEN.value).otherwise(F.col("outcome")),
+                "reaction_us": F.when(~untold, F.col("reaction_us")),
+                "wait_us": F.when(~untold, F.col("wait_us")),
+            }
+        )
+        .drop("ids", "times")
+    )
+
+
+def with_clocks(episodes: DataFrame, differences: DataFrame) -> DataFrame:
+    """Correct `reaction_us` and `wait_us` by what is known of brokers' clocks, and add
+    `is_off`: they may be off by more than AT_ONCE_US, no one knows by how much.
+
+    `episodes` have the software; `differences` are those of `clocks.clock_differences`. By how much
+    one clock is ahead of another lies between two bounds, if clients moved both ways. Where these
+    are near each other, it is taken from them. Where they are not, it is what makes the clients of
+    this software wait as long one way as the other; of one that moved one way alone nothing is
+    told. Between brokers that all clients left in the same direction clocks are taken as equal.
+    """
+    hop = ["cluster", "from_broker", "to_broker"]
+    bounds = _both_ways(differences, ["cluster"], "quarter_us", "at_most_us", "back_us")
+    usual = episodes.groupBy(*hop, *SOFTWARE).agg(nearest_rank("reaction_us", 0.5).alias("_us"))
+    ways = _both_ways(usual, ["cluster", *SOFTWARE], "_us", "_there_us", "_back_us")
+    at_least, at_most = -F.col("back_us"), F.col("at_most_us")
+    is_near = at_most - at_least <= AT_ONCE_US
+    alike = (F.col("_there_us") - F.col("_back_us")) / 2
+    # No least and no most of what is null.
+    is_known = F.col("back_us").isNotNull() & F.col("at_most_us").isNotNull()
+    within = F.greatest(at_least, F.least(at_most, alike))
+    ahead = (
+        F.when(~is_known | F.coalesce(at_least > at_most, F.lit(True)), None)
+        .when(is_near, (at_least + at_most) / 2)
+        .when(alike.isNotNull(), within)
+        .cast("bigint")
+    )
+    off = F.coalesce("_ahead_us", F.lit(0))
+    corrected = ("reaction_us", "wait_us")
+    is_off = F.col("_is_known") & F.col("_ahead_us").isNull()
+    return (
+        episodes.join(bounds, hop, "left")
+        .join(ways, [*hop, *SOFTWARE], "left")
+        .withColumns({"_ahead_us": ahead, "_is_known": is_known})
+        .withColumns(
+            {
+                "is_off": is_off,
+                **{of: F.when(~is_off, _at_least_0(F.col(of) - off)) for of in corrected},
+            }
+        )
+        .select(*episodes.columns, "is_off")
+    )
+
+
+def _at_least_0(us: Column) -> Column:
+    return F.when(us < 0, 0).otherwise(us)
+
+
+def _both_ways(pairs: DataFrame, keys: list[str], us: str, there: str, back: str) -> DataFrame:
+    """Rows of pairs of brokers with the value of this way, and of the way back if there is one."""
+    back_rows = pairs.select(
+        *keys,
+        F.col("from_broker").alias("to_broker"),
+        F.col("to_broker").alias("from_broker"),
+        F.col(us).alias(back),
+    )
+    this = pairs.select(*keys, "from_broker", "to_broker", F.col(us).alias(there))
+    return this.join(back_rows, [*keys, "from_broker", "to_broker"], "full")
+
+
 def _same(names: Sequence[str]) -> list[Column]:
     """The cluster may not be known."""
     return [F.col(f"of.{name}").eqNullSafe(F.col(f"other.{name}")) for name in names]
 
 
-def behaviour_counts(episodes: DataFrame, owners: DataFrame) -> DataFrame:
+def with_software(episodes: DataFrame, owners: DataFrame) -> DataFrame:
+    """Add the software; `owners` name that of a `connection` of a `cluster`."""
+    joined = episodes.alias("of").join(owners.alias("other"), _same(("cluster", "connection")))
+    return joined.select("of.*", *(f"other.{name}" for name in SOFTWARE))
+
+
+def behaviour_counts(episodes: DataFrame) -> DataFrame:
     """Episodes counted by software, and by software and client (`client` is null for all).
 
-    `episodes` are those of `redirect_episodes`, `with_namesakes`; `owners` name the software of a
-    `connection` of a `cluster`. Result: `cluster`, the software, `client`; `episodes`, of those
-    `namesakes`, and of the others `unfinished`, `loops`; `errors`, `hints`; by outcome how many
-    (`followed`) and with how many hints (`followed_hints`), by fault how many; `at_once`, hints
-    followed within AT_ONCE_US; percentiles of `reaction_us` of those that were followed, of
-    `behind_us` (of those that stood behind another request) and of `wait_us` of those that ended
-    and were no loop; `longest_us`, from a first refusal to the success, or to what was seen last.
+    `episodes` are those of `redirect_episodes`, `with_software`, `with_namesakes`, `with_coverage`,
+    `with_clocks`. Result: `cluster`, the software, `client`; `episodes`, of those `namesakes`,
+    `no_logs`, `off_clocks`, and of those that are no namesakes `unfinished`, `loops`; `errors`,
+    `hints`; by outcome how many (`followed`) and with how many hints (`followed_hints`), by fault
+    how many; `at_once`, hints followed within AT_ONCE_US; percentiles of `reaction_us` of those
+    that were followed, of `behind_us` (of those that stood behind another request) and of `wait_us`
+    of those that ended and were no loop; `longest_us`, from a first refusal to the success, or to
+    what was seen last.
     """
     alone = ~F.col("is_namesake")
     is_followed = alone & F.col("outcome").isin(*_FOLLOWED)
     behind = F.coalesce(F.col("was_behind"), F.lit(False))
     is_timed = alone & F.col("ended_us").isNotNull() & ~F.col("looped")
     rows = (
-        episodes.alias("of")
-        .join(owners.alias("other"), _same(("cluster", "connection")))
-        .select("of.*", *(f"other.{name}" for name in SOFTWARE))
-        .withColumn("behind_us", F.when(is_followed & behind, F.col("reaction_us")))
+        episodes.withColumn("behind_us", F.when(is_followed & behind, F.col("reaction_us")))
         .withColumn("_at_once", is_followed & (F.col("reaction_us") < AT_ONCE_US))
         .withColumn("reaction_us", F.when(is_followed & ~behind, F.col("reaction_us")))
         .withColumn("wait_us", F.when(is_timed, F.col("wait_us")))
@@ -89,6 +212,8 @@ def behaviour_counts(episodes: DataFrame, owners: DataFrame) -> DataFrame:
     ).agg(
         F.count("*").alias("episodes"),
         count_if(F.col("is_namesake")).alias("namesakes"),
+        count_if(F.col("no_log")).alias("no_logs"),
+        count_if(F.col("is_off")).alias("off_clocks"),
         count_if(F.col("outcome").isNull()).alias("of_unknown_brokers"),
         count_if(F.col("ended_us").isNull()).alias("unfinished"),
         count_if(F.col("looped")).alias("loops"),
@@ -121,6 +246,10 @@ def seen_of(row: Row | None, leader_errors: int, hints: int) -> Seen:
     doubts = []
     if 2 * row["namesakes"] > row["episodes"]:
         doubts.append(Doubt.NAMESAKES)
+    if 2 * row["no_logs"] > row["episodes"]:
+        doubts.append(Doubt.NO_LOG)
+    if 2 * row["off_clocks"] > row["episodes"]:
+        doubts.append(Doubt.CLOCKS)
     reaction_us = row["reaction_p50_us"]
     if reaction_us is None and row["behind_p50_us"] is not None:
         reaction_us = row["behind_p50_us"]
@@ -151,7 +280,10 @@ def told(seen: Seen, software: Software) -> dict[str, Any]:
     }
 
 
-_COUNTED = ("episodes", "unfinished", "loops", "namesakes", *(name_of(of.value) for of in Outcome))
+_COUNTED = (
+    *("episodes", "unfinished", "loops", "namesakes", "no_logs", "off_clocks"),
+    *(name_of(of.value) for of in Outcome),
+)
 _WAITS = ("wait_p50_us", "wait_p99_us", "wait_max_us", "longest_us")
 
 

@@ -12,11 +12,12 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from kipctl.pipeline.columns import is_leader_error, nearest_rank
+from kipctl.protocol.api import ApiKey
 
 NEAR_US = 1_000_000
 """A client's first request to a broker for so long is one that it turned to the broker with; clocks
 that are further apart are not found."""
-_LEAST_MOVES = 10
+_LEAST_MOVES = 4
 _QUANTILE = 0.25
 
 _PARTITION = ("cluster", "client", "api_key", "topic", "partition")
@@ -26,7 +27,7 @@ def clock_differences(attempts: DataFrame) -> DataFrame:
     """For pairs of brokers between which clients moved, from a frame of the schema ATTEMPTS:
     `cluster`, `from_broker`, `to_broker`; `quarter_us`, the time by their clocks between a refused
     request to the first and the client's first one to the second, which a quarter does not exceed;
-    `moves`, how many. Pairs of fewer than 10 moves are left out.
+    `moves`, how many. Pairs of fewer than _LEAST_MOVES are left out.
 
     The clock of `to_broker` is ahead of that of `from_broker` by `quarter_us` at most: below 0, it
     is behind. Only clients count that have one connection to each broker: of several with one id on
@@ -36,7 +37,7 @@ def clock_differences(attempts: DataFrame) -> DataFrame:
     connections = F.collect_set("connection").over(of_client)
     brokers = F.collect_set("broker").over(of_client)
     at_broker = Window.partitionBy(*_PARTITION, "broker").orderBy("sent_us")
-    known = attempts.filter("broker is not null").select(
+    known = attempts.filter(f"broker is not null and api_key != {int(ApiKey.METADATA)}").select(
         *_PARTITION,
         "broker",
         "sent_us",

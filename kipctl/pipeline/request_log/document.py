@@ -1,5 +1,6 @@
 """The document of `analyze request-log --output json`, from the rows of its tables."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -9,6 +10,7 @@ from typing import Any
 from kipctl.client_behaviour.behaviour import Behaviour
 from kipctl.client_behaviour.software import Software, expected, known_bug
 from kipctl.pipeline.request_log.behaviours import counts_of, seen_of, told
+from kipctl.pipeline.request_log.coverage import Logged, hours_apart
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.places import unknown
 from kipctl.protocol.api import ApiKey
@@ -18,6 +20,8 @@ from kipctl.trace.codes import MetadataCause
 Row = Mapping[str, Any]
 Rows = list[dict[str, Any]]
 
+_LEAST_MOVES = 10
+"""Fewer may all be of clients that learned of a move without being refused."""
 _OF_API = ("cluster", "api", "api_key", "api_version", "requests")
 _SHOWN = {"client": "client_id", "software_name": "software"}
 
@@ -27,6 +31,7 @@ def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
     clusters = sorted({row["cluster"] for row in rows["usage"]}, key=lambda name: name or "")
     return {
         "lines": asdict(log.lines),
+        "copies": dict(log.copies),
         "envelopes": log.envelopes,
         "untimed": log.untimed,
         "broken_lines": [line._asdict() for line in log.broken],
@@ -57,6 +62,9 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
         for of, place in zip(log.seen, log.places, strict=True)
         if place.cluster == cluster
     ]
+    hours = hours_apart(
+        {of: own for (of_cluster, of), own in log.logged.items() if of_cluster == cluster}
+    )
     not_known = unknown([of for of, _ in at], [place for _, place in at])
     return {
         "cluster_id": cluster,
@@ -83,7 +91,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
             }
             for row in sorted(clients, key=lambda row: -row["requests"])
         ],
-        "fleet": _fleet(rows, period["seconds"]),
+        "fleet": _fleet(rows),
         "refused_clients": _refused_clients(rows.get("behaviours", [])),
         "produce_not_leader": _not_leader(refused),
         "produce_errors": _by_code(produce),
@@ -96,9 +104,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
             str(code): error_name(code) for code in sorted({row["error"] for row in errors} - {0})
         },
         "preferred_read_replica": {"named": _partitions(row for row in fetch if row["named"])},
-        "metadata": _metadata(
-            (row for row in rows["metadata"] if not row["is_client"]), period["seconds"]
-        ),
+        "metadata": _metadata(row for row in rows["metadata"] if not row["is_client"]),
         "metadata_clients": _metadata_clients(rows["metadata"]),
         "reads": _reads(rows["reads"]),
         "brokers": [
@@ -107,6 +113,7 @@ def _cluster(log: RequestLog, cluster: str | None, rows: Mapping[str, Rows]) -> 
                 "rack": next((of.rack for of in nodes if of.rack is not None), None),
                 "advertised": sorted({of.address for of in nodes}),
                 "addresses": sorted({place.address for _, place in at if place.broker == node}),
+                **_logged(log.logged.get((cluster, node)), hours.get(node)),
             }
             for node, nodes in sorted(_by_id(log, cluster).items())
         ],
@@ -126,22 +133,43 @@ def _by_id(log: RequestLog, cluster: str | None) -> dict[int, list[Any]]:
     return found
 
 
+def _logged(of: Logged | None, hours: float | None) -> dict[str, Any]:
+    """What there is of a broker's log, as it stands in the document."""
+    times = of.times if of else ()
+    return {
+        "lines": of.lines if of else 0,
+        "from": _moment(times[0][0]) if times else None,
+        "to": _moment(times[-1][1]) if times else None,
+        "gaps": [
+            {"from": _moment(start), "to": _moment(end)} for start, end in (of.gaps if of else ())
+        ],
+        "hours_apart": hours,
+    }
+
+
+def _moment(us: int) -> str:
+    return datetime.fromtimestamp(us / 1e6, UTC).isoformat(timespec="milliseconds")
+
+
 def _period(rows: Rows) -> dict[str, Any]:
     first = min((row["first_us"] for row in rows if row["first_us"] is not None), default=None)
     last = max((row["last_us"] for row in rows if row["last_us"] is not None), default=None)
     if first is None or last is None:
         return {"from": None, "to": None, "seconds": None}
-    moments = [datetime.fromtimestamp(us / 1e6, UTC) for us in (first, last)]
-    start, end = (moment.isoformat(timespec="milliseconds") for moment in moments)
-    return {"from": start, "to": end, "seconds": (last - first) / 1e6}
+    return {"from": _moment(first), "to": _moment(last), "seconds": (last - first) / 1e6}
 
 
 def clocks_of(rows: Rows) -> Rows:
     """What is known of each pair of brokers: by how much one clock is ahead of the other's.
 
-    Rows are those of `clock_differences`. Bounds that contradict each other tell nothing.
+    Rows are those of `clock_differences`; of pairs with fewer than _LEAST_MOVES moves one way,
+    nothing is told of that way. Bounds that contradict each other tell nothing.
     """
-    quarter = {(row["from_broker"], row["to_broker"]): row["quarter_us"] for row in rows}
+    quarter = {
+        (row["from_broker"], row["to_broker"]): row["quarter_us"]
+        for row in rows
+        if row["moves"] >= _LEAST_MOVES
+    }
     found = []
     for first, second in sorted({(min(pair), max(pair)) for pair in quarter}):
         at_most = quarter.get((first, second))
@@ -190,7 +218,7 @@ def _by_software(rows: Iterable[dict[str, Any]]) -> Mapping[tuple[str, str], Row
     return found
 
 
-def _fleet(rows: Mapping[str, Rows], seconds: float | None) -> Rows:
+def _fleet(rows: Mapping[str, Rows]) -> Rows:
     """A row for each software and version of clients."""
     apis = _by_software(row for row in rows["usage"] if row["origin"] == "client")
     errors = _by_software(row for row in rows["errors"] if row["origin"] == "client")
@@ -228,7 +256,7 @@ def _fleet(rows: Mapping[str, Rows], seconds: float | None) -> Rows:
                 "apis": dict(versions),
                 "leader_errors": refused,
                 **counts_of(behaviour),
-                "metadata": _metadata(metadata.get(software, []), seconds),
+                "metadata": _metadata(metadata.get(software, [])),
                 "reads": _racks(reads.get(software, [])),
             }
         )
@@ -257,15 +285,16 @@ def _refused_clients(rows: Rows) -> Rows:
     ]
 
 
-def _metadata(rows: Iterable[Row], seconds: float | None) -> dict[str, Any]:
+def _metadata(rows: Iterable[Row]) -> dict[str, Any]:
     rows = list(rows)
+    rates = [row["per_minute"] for row in rows]
     total = sum(row["requests"] for row in rows)
     causes: Counter[str] = Counter()
     for row in rows:
         causes[row["cause"]] += row["requests"]
     return {
         "requests": total,
-        "per_minute": 60 * total / seconds if seconds else None,
+        "per_minute": None if None in rates else math.fsum(rates),
         "response_bytes": sum(row["bytes"] for row in rows),
         "by_cause": {
             cause.name.lower(): causes[cause.name.lower()]

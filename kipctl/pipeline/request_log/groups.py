@@ -9,6 +9,8 @@ from kipctl.pipeline.request_log.line_pieces import PIECES
 from kipctl.pipeline.request_log.places import address_of, host_of
 
 PARSED, BROKEN, OTHER = "parsed", "broken", "other"
+_EARLIEST_US = 1_600_000_000_000_000
+"""In 2020: no Kafka wrote JSON before."""
 _KEYS = ("file", "is_request", "envelope", *PIECES, "notes")
 
 
@@ -19,8 +21,9 @@ def grouped(cuts: DataFrame, slice_us: int = 0) -> DataFrame:
         cuts.groupBy(*_KEYS, *slices)
         .agg(
             F.sum("requests").alias("requests"),
-            F.min("first_us").alias("first_us"),
-            F.max("last_us").alias("last_us"),
+            # A clock that was not set yet would stretch the period over decades.
+            F.min(F.when(F.col("first_us") >= _EARLIEST_US, F.col("first_us"))).alias("first_us"),
+            F.max(F.when(F.col("last_us") >= _EARLIEST_US, F.col("last_us"))).alias("last_us"),
             F.sum("read_bytes").alias("read_bytes"),
         )
         .drop("_slice")

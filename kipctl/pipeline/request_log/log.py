@@ -1,12 +1,12 @@
 """A request log that was read: its lines counted, and what they say, as DataFrames."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
@@ -20,6 +20,7 @@ from kipctl.pipeline.preflight import why_not_read
 from kipctl.pipeline.request_log.accepted_produce import votes_for
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
+from kipctl.pipeline.request_log.coverage import Logged, logged_by
 from kipctl.pipeline.request_log.envelope import OLD_TEXT, Way, found, opened, way_of, ways
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
 from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
@@ -77,8 +78,9 @@ class RequestLog:
     disks. What is at `seen` is at the `places` of the same number. `text` are the lines (`value`,
     `file`, `block`), to be read again; `zone` is that of a `file`. `refused_slots`: when clients
     were told of leader errors, in SLOT_US; `refusals`: in how
-    many requests. `envelopes`: how many lines came in which one, by its name; `untimed`:
-    requests whose lines tell no time.
+    many requests. `copies`: files that were left out, as they hold what another one holds.
+    `logged`: what there is of each broker's log (`coverage.logged_by`). `envelopes`: how many lines
+    came in which one, by its name; `untimed`: requests whose lines tell no time.
     """
 
     name: str
@@ -86,6 +88,7 @@ class RequestLog:
     zone: Column
     calls: DataFrame
     lines: LineCounts
+    copies: Mapping[str, str]
     envelopes: Mapping[str, int]
     untimed: int
     broken: tuple[BrokenLine, ...]
@@ -93,6 +96,7 @@ class RequestLog:
     seen: tuple[Seen, ...]
     places: tuple[Place, ...]
     place_rows: DataFrame
+    logged: Mapping[tuple[str | None, int | str], Logged]
     spans: Mapping[str, Span]
     refused_slots: frozenset[int]
     refusals: int
@@ -138,6 +142,9 @@ def read_request_log(
         if further == how:
             break
         how = further
+    if summary.copies:
+        is_kept = ~F.col("file").isin(list(summary.copies))
+        text, groups = text.filter(is_kept), groups.filter(is_kept)
     if not summary.lines[PARSED] + summary.lines[BROKEN]:
         every = text_of(spark, paths)
         is_outside = (
@@ -162,7 +169,8 @@ def read_request_log(
         votes = votes_for(text, zone, not_known, places)
         places = places_of(summary.seen, broker_at, votes)
     nodes = nodes_of(summary.seen)
-    place_rows = _rows_of(spark, places)
+    logged = logged_by(summary.seen, places)
+    place_rows = _rows_of(spark, places, logged)
     return RequestLog(
         name=name,
         text=text,
@@ -171,6 +179,7 @@ def read_request_log(
         lines=LineCounts(
             sum(summary.lines.values()), *(summary.lines[of] for of in (PARSED, BROKEN, OTHER))
         ),
+        copies={unquoted(of): unquoted(kept) for of, kept in summary.copies.items()},
         envelopes=dict(sorted(envelopes.items())),
         untimed=summary.untimed,
         broken=broken,
@@ -178,6 +187,7 @@ def read_request_log(
         seen=tuple(summary.seen),
         places=tuple(places),
         place_rows=place_rows,
+        logged=logged,
         spans=summary.spans,
         refused_slots=summary.refused_slots,
         refusals=summary.refusals,
@@ -256,6 +266,8 @@ class _Summary:
     """What the driver has to know of all lines before they are shared out."""
 
     lines: Counter[str]
+    copies: dict[str, str]
+    """Files that hold what another one holds, which is kept."""
     envelopes: dict[tuple[str, str, bool], int]
     """Lines by file, envelope, and whether they could be read."""
     untimed: int
@@ -280,6 +292,7 @@ class _Summary:
             groups.groupBy("kind", "file", F.when(is_parsed, F.col("address")).alias("address"))
             .agg(
                 F.sum("requests").alias("requests"),
+                F.bit_xor(F.xxhash64(*_CONTENT)).alias("content"),
                 F.max("envelope").alias("envelope"),
                 F.sum(F.when(F.col("first_us").isNull(), F.col("requests"))).alias("untimed"),
                 F.min("first_us").alias("first_us"),
@@ -297,6 +310,8 @@ class _Summary:
             )
             .collect()
         )
+        copies = _copies(rows)
+        rows = [row for row in rows if row.file not in copies]
         lines: Counter[str] = Counter()
         spans: dict[str, Span] = {}
         for row in rows:
@@ -309,6 +324,7 @@ class _Summary:
         parsed = [row for row in rows if row.kind == PARSED]
         return cls(
             lines,
+            copies,
             _envelopes(groups) if any(row.envelope for row in rows) else {},
             sum(row.untimed or 0 for row in parsed),
             sorted(row.file for row in rows if row.kind == BROKEN),
@@ -319,6 +335,9 @@ class _Summary:
                     row.served,
                     _nodes(row.metadata),
                     frozenset((of.id, of.host) for of in row.followers),
+                    row.requests,
+                    -1 if row.first_us is None else row.first_us,
+                    -1 if row.last_us is None else row.last_us,
                 )
                 for row in sorted(parsed, key=lambda row: (row.file, row.address))
             ],
@@ -326,6 +345,24 @@ class _Summary:
             frozenset(slot for row in parsed for slot in row.slots),
             sum(row.refusals for row in parsed),
         )
+
+
+_CONTENT = ("requests", "first_us", "last_us", "client", "connection", "api_key", "answers")
+
+
+def _copies(rows: Sequence[Row]) -> dict[str, str]:
+    """Files of just the same content as another one, with the first of those."""
+    content: dict[str, set[tuple[str | int | None, ...]]] = defaultdict(set)
+    for row in rows:
+        content[row.file].add((row.kind, row.address, row.requests, row.first_us, row.content))
+    kept: dict[frozenset[tuple[str | int | None, ...]], str] = {}
+    copies = {}
+    for file in sorted(content):
+        same = kept.setdefault(frozenset(content[file]), file)
+        has_times = any(row.file == file and row.first_us is not None for row in rows)
+        if same != file and has_times:
+            copies[file] = same
+    return copies
 
 
 def _envelopes(groups: DataFrame) -> dict[tuple[str, str, bool], int]:
@@ -353,8 +390,12 @@ def has_leader_error() -> Column:
     )
 
 
-def _rows_of(spark: SparkSession, places: Sequence[Place]) -> DataFrame:
-    """The places as rows, with `broker_rack`."""
+def _rows_of(
+    spark: SparkSession,
+    places: Sequence[Place],
+    logged: Mapping[tuple[str | None, int | str], Logged],
+) -> DataFrame:
+    """The places as rows, with `broker_rack`, and how many `minutes` there are of its log."""
     schema = pa.schema(
         [
             ("file", pa.string()),
@@ -362,9 +403,16 @@ def _rows_of(spark: SparkSession, places: Sequence[Place]) -> DataFrame:
             ("cluster", pa.string()),
             ("broker", pa.int32()),
             ("broker_rack", pa.string()),
+            ("minutes", pa.float64()),
         ]
     )
-    rows = [(of.file, of.address, of.cluster, of.broker, of.rack) for of in places]
+    rows = [
+        (
+            *(of.file, of.address, of.cluster, of.broker, of.rack),
+            logged[of.cluster, of.address if of.broker is None else of.broker].minutes,
+        )
+        for of in places
+    ]
     named = [dict(zip(schema.names, row, strict=True)) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(named, schema))
 

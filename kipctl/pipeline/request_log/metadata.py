@@ -22,6 +22,7 @@ _REQUEST = (
     "error",
     "response_bytes",
     "answer",
+    "minutes",
     "requests",
 )
 _BEGAN_US = 10_000_000
@@ -31,8 +32,9 @@ _BEGAN_US = 10_000_000
 def metadata_requests(calls: DataFrame) -> DataFrame:
     """The Metadata requests of clients: what `RequestLog.calls` has of them, `sent_us`,
     `received_us`, `topics` (how many were asked for, null for all), `new_topics`, `error`,
-    `response_bytes`, `requests` (1, unless a line is there twice), `cause`, and `same`: the client
-    was told just what it had been told of these topics the last time.
+    `response_bytes`, `requests` (1, unless a line is there twice), `cause`, `minutes` (that there
+    are of the broker's log), and `same`: the client was told just what it had been told of these
+    topics the last time.
 
     Their causes follow from the sequence of the client's requests and leader errors
     (`with_inferred_causes`). Of the topics asked for, those are new that the client never asked
@@ -54,6 +56,7 @@ def metadata_requests(calls: DataFrame) -> DataFrame:
         F.col("metadata.error").alias("error"),
         F.col("metadata.bytes").alias("response_bytes"),
         F.col("metadata.answer").alias("answer"),
+        "minutes",
         "requests",
         F.explode_outer("metadata.asked").alias("_topic"),
     )

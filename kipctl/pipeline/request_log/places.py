@@ -60,6 +60,10 @@ class Seen:
     served: int = 0
     metadata: Mapping[str, frozenset[Node]] = field(default_factory=dict)
     followers: frozenset[tuple[int, str]] = frozenset()
+    lines: int = 0
+    first_us: int = -1
+    last_us: int = -1
+    """Microseconds since the epoch; -1 where no line tells a time."""
 
 
 @dataclass(frozen=True, slots=True)

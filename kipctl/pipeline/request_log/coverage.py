@@ -1,0 +1,77 @@
+"""Of which times there is a log of which broker: what is not in it, was not seen."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from kipctl.pipeline.request_log.places import Place, Seen
+
+GAP_US = 60_000_000
+"""A broker answers more often: its followers ask twice a second. So long between two of its files
+is a file that is missing, or a time when it logged nothing."""
+_HALF_HOUR_US = 1_800_000_000
+_NEAR_US = 120_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What there is of a broker's log: its lines, and from when to when (microseconds since the
+    epoch) without a gap of GAP_US between its files."""
+
+    lines: int
+    times: tuple[tuple[int, int], ...]
+
+    @property
+    def gaps(self) -> tuple[tuple[int, int], ...]:
+        """From when to when there is nothing, in between."""
+        pairs = zip(self.times, self.times[1:], strict=False)
+        return tuple((before[1], after[0]) for before, after in pairs)
+
+    @property
+    def minutes(self) -> float | None:
+        """How long it lasts, without the gaps; None if that is no time."""
+        lasts = sum(end - start for start, end in self.times)
+        return lasts / 60e6 if lasts else None
+
+
+def logged_by(
+    seen: Sequence[Seen], places: Sequence[Place]
+) -> dict[tuple[str | None, int | str], Logged]:
+    """By cluster and broker, or by cluster and address where the broker is not known."""
+    of: dict[tuple[str | None, int | str], list[Seen]] = defaultdict(list)
+    for one, at in zip(seen, places, strict=True):
+        of[at.cluster, one.address if at.broker is None else at.broker].append(one)
+    return {key: _logged(ones) for key, ones in of.items()}
+
+
+def _logged(seen: Iterable[Seen]) -> Logged:
+    times: list[tuple[int, int]] = []
+    lines = 0
+    for start, end, count in sorted((of.first_us, of.last_us, of.lines) for of in seen):
+        lines += count
+        if start < 0:
+            continue
+        if times and start - times[-1][1] < GAP_US:
+            times[-1] = (times[-1][0], max(times[-1][1], end))
+        else:
+            times.append((start, end))
+    return Logged(lines, tuple(times))
+
+
+def hours_apart(logged: Mapping[int | str, Logged]) -> dict[int | str, float]:
+    """Brokers whose logs begin and end so many hours (whole or half ones) later than those of most
+    others: a zone that was not named, or daylight saving time."""
+    spans = {of: (own.times[0][0], own.times[-1][1]) for of, own in logged.items() if own.times}
+    if len(spans) < 2:
+        return {}
+    first, last = (median_low([span[end] for span in spans.values()]) for end in (0, 1))
+    found = {}
+    for broker, (start, end) in spans.items():
+        halves = round((start - first) / _HALF_HOUR_US)
+        apart = [
+            abs(at - usual - halves * _HALF_HOUR_US) for at, usual in ((start, first), (end, last))
+        ]
+        if halves and max(apart) < _NEAR_US:
+            found[broker] = halves / 2
+    return found
