@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
-from kipctl.client_behaviour.episode import Episode, Hint, HintFault, Outcome
+from kipctl.client_behaviour.episode import PAUSE_US, Episode, Hint, HintFault, Outcome
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
 from kipctl.tap.watch import Watch
 
@@ -17,9 +17,9 @@ _REMEMBERED = 250
 """Waits and reactions: a summary of them is made once a second, for every client."""
 _ABANDONED_US = 120_000_000
 """`delivery.timeout.ms` of Java's producer: a client that did nothing for so long has given up."""
-_BACKED_OFF_US = 1_500_000
-"""By then a client that backs off has sent a batch again, and it is seen whether as it was: most
-do within a second. Only then refusals of batches of which none is known again are a loop."""
+_ONE_BY_ONE = 50
+"""Where no batch is known again, so many attempts, each sent within a pause after the refusal of
+the one before, are a loop: of batches that each back off by themselves some overlap."""
 _LOOKED_AT_US = 10_000_000
 """So long after an episode it is looked at who else sends for the partition."""
 _NOT_NAMED = 1 << 62
@@ -53,6 +53,7 @@ class _Open:
     last_sent_us: int = 0
     reached: int = UNKNOWN
     """The broker to which it went as that led."""
+    one_by_one: int = 0
     again: Episode | None = None
     """Of refusals by that broker: it is not ready yet, or its leadership has moved on."""
 
@@ -126,7 +127,12 @@ class Episodes:
             )
             return
         if has_paused is None:
-            has_paused = now_us - one.episode.first_us < _BACKED_OFF_US
+            follows = sent_us >= one.episode.last_us > now_us - PAUSE_US
+            one.one_by_one = one.one_by_one + 1 if follows else 0
+            one.episode.is_loop |= one.one_by_one >= _ONE_BY_ONE
+            has_paused = True
+        # What was under way before the first refusal is answered late by a busy broker.
+        has_paused = has_paused or sent_us < one.episode.first_us
         one.episode.refused(*way, now_us, hint, has_paused)
         if one.reached == way.broker:
             if one.again is None:

@@ -128,6 +128,17 @@ def test_many_batches_that_back_off_by_themselves_are_no_loop(wire):
     assert (seen(wire).leader_errors, seen(wire).loops) == (250, 0)
 
 
+def test_many_batches_that_were_under_way_are_no_loop(wire):
+    """Brokers that are busy may answer them seconds later."""
+    (peer,) = wire.connect_to(1)
+    for number in range(200):
+        peer.ask(batch(b"%d" % number))
+    for _ in range(200):
+        wire.after(10_000)
+        peer.answer(REFUSED)
+    assert (seen(wire).leader_errors, seen(wire).loops) == (200, 0)
+
+
 def test_a_batch_that_is_sent_again_and_again_is_a_loop_among_others(wire):
     (peer,) = wire.connect_to(1)
     again = batch(b"again")
