@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kipctl.errors import UsageError
-from kipctl.pipeline.columns import is_leader_error, nearest_rank
+from kipctl.pipeline.columns import count_if, is_leader_error, nearest_rank
 from kipctl.pipeline.concurrent import all_at_once
 from kipctl.pipeline.gates import Compared
 from kipctl.pipeline.inputs import Trace
@@ -202,7 +202,11 @@ def compare(a: Trace, b: Trace) -> Comparison:
         }
     )
     values = {name: of for part in found.values() for name, of in part.items()}
-    nothing = {measure.name: 0.0 for measure in MEASURES if measure.scale is Scale.COUNT}
+    nothing = {
+        measure.name: 0.0
+        for measure in MEASURES
+        if measure.scale is Scale.COUNT and measure.name != "metadata_rpcs"
+    }
     by_run = {
         measure.name: {
             run: values.get(measure.name, {}).get(run, nothing.get(measure.name)) for run in runs
@@ -298,11 +302,11 @@ def _counts(a: Trace, b: Trace) -> Values:
     rpcs = _both(a, b, lambda trace: trace.rpcs)
     episode = F.struct(*(name for name in (*BATCH, "episode") if name != "run"))
     redirected = redirects.transform(with_episode).filter(is_leader_error())
-    metadata = rpcs.filter(F.col("api_key") == int(ApiKey.METADATA))
     counted = (
         ("failed", batches.filter("error != 0"), F.sum("records")),
         ("redirected", redirected, F.count_distinct(episode)),
-        ("metadata_rpcs", metadata, F.count("*")),
+        # A run that has none at all did not record them.
+        ("metadata_rpcs", rpcs, count_if(F.col("api_key") == int(ApiKey.METADATA))),
     )
     return _collected(
         reduce(

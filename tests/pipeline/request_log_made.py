@@ -17,6 +17,8 @@ BROKERS = (1, 2, 3)
 NO_LEADER = 6
 JAVA = ("apache-kafka-java", "3.9.0")
 RDKAFKA = ("librdkafka", "2.16.0")
+OLD = ("old", "0.1")
+"""Its versions are deprecated (KIP-896), as brokers from 3.7 on say."""
 KGO = ("kgo", "v1.20.3")
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
 _NAMES = {PRODUCE: "PRODUCE", METADATA: "METADATA", API_VERSIONS: "API_VERSIONS"}
@@ -128,13 +130,15 @@ def text(of: Line, ahead_ms: float = 0) -> str:
     """The line as a broker writes it whose clock is ahead by so much."""
     us = START_US + round(1000 * (of.at_ms + ahead_ms))
     stamp = datetime.fromtimestamp(us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
-    header = {
+    header: dict[str, Any] = {
         "requestApiKey": of.api,
         "requestApiVersion": _VERSIONS[of.api],
         "correlationId": 1,
         "clientId": of.client,
         "requestApiKeyName": _NAMES[of.api],
     }
+    if of.software[0] == OLD[0]:
+        header["requestApiVersionDeprecated"] = True
     name, version = of.software
     request = {
         "isForwarded": False,

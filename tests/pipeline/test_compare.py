@@ -235,6 +235,8 @@ def test_a_run_without_records_has_no_times_and_nothing_is_told(
     assert found["p99"].absolute is None
     assert found["throughput"].b is None
     assert found["failed"].b == 0
+    # None of its requests are on record: that is not the same as none.
+    assert found["metadata_rpcs"].b is None
     assert found["move_wait_p50"].verdict.text == "cannot be told: one run on a side, 3 are needed"
     assert all(one.verdict.is_different is None for one in found.values())
 

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from request_log_made import (
     KGO,
+    OLD,
     RDKAFKA,
     START_US,
     Line,
@@ -21,6 +22,7 @@ from request_log_made import (
 )
 
 from kipctl.pipeline.request_log import analyse, read_request_log
+from kipctl.pipeline.request_log.line_pieces import cut
 from kipctl.report.request_log_tables import request_log_answer
 
 pytestmark = pytest.mark.spark
@@ -134,12 +136,14 @@ def clients(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         asking_again("producer.host"),
         [shown(1, 60_000 * n, "quiet.host", 2, 8, software=RDKAFKA) for n in range(4)],
         starting("new"),
+        [produced(1, at, "deprecated", software=OLD) for at in (100, 200, 300)],
         *(long_lived(f"old{number}", 1000 * number + 5000) for number in range(5)),
     ]
     paths = logs(tmp_path_factory.mktemp("stories"), [of for story in stories for of in story])
-    document = analyse(read_request_log(spark, paths))
+    log = read_request_log(spark, paths)
+    document = analyse(log)
     [cluster] = document["clusters"]
-    return {**cluster, "answer": request_log_answer(document)}
+    return {**cluster, "log": log, "answer": request_log_answer(document)}
 
 
 def by_client(cluster: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -208,6 +212,14 @@ def test_causes_of_clients_that_were_there_before_the_log(clients: dict[str, Any
     assert causes["start"] == 1
     assert causes["leader_change"] == 5 + 5 + 1  # old ones, those of `somebodys`, and of shop
     assert causes["max_age"] == 3  # of quiet.host
+
+
+def test_lines_of_deprecated_versions_take_the_fast_way(clients: dict[str, Any]) -> None:
+    """They are counted by their pieces, together; a line that is parsed whole has notes."""
+    [row] = clients["log"].calls.filter("client = 'deprecated'").collect()
+    assert (row.requests, row.software_name) == (3, OLD[0])
+    cuts = cut(clients["log"].text, clients["log"].zone)
+    assert cuts.filter("client like '%Deprecated%' and whole is null").count() == 3
 
 
 def moved_on(client: str, at: float) -> list[Line]:

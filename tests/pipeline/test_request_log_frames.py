@@ -13,6 +13,7 @@ from kipctl.pipeline.redirect_episodes import ATTEMPTS, episodes
 from kipctl.pipeline.request_log import RequestLog
 from kipctl.pipeline.request_log.accepted_produce import leaders_of, with_leader
 from kipctl.pipeline.request_log.bodies import METADATA
+from kipctl.pipeline.request_log.callers import with_caller
 from kipctl.pipeline.request_log.log import SLOT_US, Span, has_leader_error
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts, files_within
@@ -86,6 +87,21 @@ def test_why_metadata_was_asked_for(log: RequestLog) -> None:
     assert "leader_change" in causes["kp-producer"]
     # It asked for nothing at first, to learn the brokers, then for the topic it produces to.
     assert "new_topic" in causes["kp-producer"]
+
+
+def test_a_client_may_have_a_number_for_a_name(spark: SparkSession) -> None:
+    """Where brokers are not known: what asks for Metadata on its connection is no broker."""
+    rows = [("client", 18), ("client", 3), ("broker", 18), ("broker", 19)]
+    calls = spark.createDataFrame(
+        [("c", None, connection, False, "1", api, None) for connection, api in rows],
+        "cluster string, broker int, connection string, is_forwarded boolean, client string, "
+        "api_key int, software struct<name: string, version: string>",
+    )
+    found = with_caller(calls, [1, 2]).select("connection", "origin").distinct().collect()
+    assert {(row.connection, row.origin) for row in found} == {
+        ("client", "client"),
+        ("broker", "broker"),
+    }
 
 
 RESPONSE = MetadataResponse(

@@ -116,19 +116,30 @@ def with_clocks(episodes: DataFrame, differences: DataFrame) -> DataFrame:
     `episodes` have the software; `differences` are those of `clocks.clock_differences`. By how much
     one clock is ahead of another lies between two bounds, if clients moved both ways. Where these
     are near each other, it is taken from them. Where they are not, it is what makes the clients of
-    this software wait as long one way as the other; of one that moved one way alone nothing is
-    told. Between brokers that all clients left in the same direction clocks are taken as equal.
+    this software wait as long one way as the other, if all waits of one way are longer than those
+    of the other; of a software that moved one way alone nothing is told. Between brokers that all
+    clients left in the same direction clocks are taken as equal.
     """
     hop = ["cluster", "from_broker", "to_broker"]
     bounds = _both_ways(differences, ["cluster"], "quarter_us", "at_most_us", "back_us")
-    usual = episodes.groupBy(*hop, *SOFTWARE).agg(nearest_rank("reaction_us", 0.5).alias("_us"))
-    ways = _both_ways(usual, ["cluster", *SOFTWARE], "_us", "_there_us", "_back_us")
+    usual = episodes.groupBy(*hop, *SOFTWARE).agg(
+        F.struct(
+            nearest_rank("reaction_us", 0.5).alias("p50"),
+            F.min("reaction_us").alias("least"),
+            F.max("reaction_us").alias("most"),
+        ).alias("_us")
+    )
+    ways = _both_ways(usual, ["cluster", *SOFTWARE], "_us", "_there", "_back")
     at_least, at_most = -F.col("back_us"), F.col("at_most_us")
     is_near = at_most - at_least <= AT_ONCE_US
-    alike = (F.col("_there_us") - F.col("_back_us")) / 2
+    alike = (F.col("_there.p50") - F.col("_back.p50")) / 2
+    # Each of one way is longer than each of the other: that is no chance.
+    is_apart = (F.col("_there.most") < F.col("_back.least")) | (
+        F.col("_back.most") < F.col("_there.least")
+    )
     # No least and no most of what is null.
     is_known = F.col("back_us").isNotNull() & F.col("at_most_us").isNotNull()
-    within = F.greatest(at_least, F.least(at_most, alike))
+    within = F.greatest(at_least, F.least(at_most, F.when(is_apart, alike).otherwise(F.lit(0))))
     ahead = (
         F.when(~is_known | F.coalesce(at_least > at_most, F.lit(True)), None)
         .when(is_near, (at_least + at_most) / 2)

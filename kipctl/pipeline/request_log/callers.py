@@ -16,6 +16,7 @@ ControlledShutdown, WriteTxnMarkers, Vote, BeginQuorumEpoch, EndQuorumEpoch, Alt
 Envelope, FetchSnapshot, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds,
 ControllerRegistration, AssignReplicasToDirs, UpdateRaftVoter."""
 
+_CLIENT_APIS = (int(ApiKey.PRODUCE), int(ApiKey.FETCH), int(ApiKey.METADATA))
 _BROKERS_OWN = r"^(broker-\d+-.*|raft-client-\d+|AddPartitionsManager-client-\d+)$"
 
 
@@ -36,26 +37,29 @@ def with_caller(calls: DataFrame, brokers: Collection[int]) -> DataFrame:
     """
     of_connection = Window.partitionBy("cluster", "connection", "is_forwarded")
     is_number = F.col("client").isin([str(broker) for broker in sorted(brokers)])
-    own = (
-        F.col("client").rlike(_BROKERS_OWN)
-        | F.col("api_key").isin(*BROKER_APIS)
-        # A broker's own requests to the controller bear its number.
-        | (is_number & F.col("broker").isNull())
-    )
+    own = F.col("client").rlike(_BROKERS_OWN) | F.col("api_key").isin(*BROKER_APIS)
     is_replica = (F.col("api_key") == int(ApiKey.FETCH)) & F.col("client").rlike(REPLICA)
     kept = [name for name in calls.columns if name != "software"]
     known = F.when(~F.col("is_forwarded"), F.col("_software"))
     return calls.select(
         *kept,
         F.max("software").over(of_connection).alias("_software"),
-        F.max(F.coalesce(own, F.lit(False))).over(of_connection).alias("_is_among_brokers"),
+        F.max(
+            # A broker's own requests to the controller bear its number; a client may, too.
+            F.coalesce(own, F.lit(False)) | (is_number & F.col("broker").isNull())
+        )
+        .over(of_connection)
+        .alias("_is_among_brokers"),
+        F.max(F.coalesce(own, F.lit(False))).over(of_connection).alias("_is_surely_so"),
+        F.max(F.col("api_key").isin(*_CLIENT_APIS)).over(of_connection).alias("_asks_as_clients"),
     ).select(
         *kept,
         F.coalesce(known["name"], F.lit(UNKNOWN)).alias("software_name"),
         F.coalesce(known["version"], F.lit(UNKNOWN)).alias("software_version"),
         F.when(F.col("is_forwarded"), "forwarded")
         .when(is_replica, "replica")
-        .when(F.col("_is_among_brokers"), "broker")
+        .when(F.col("_is_surely_so"), "broker")
+        .when(F.col("_is_among_brokers") & ~F.col("_asks_as_clients"), "broker")
         .otherwise("client")
         .alias("origin"),
     )

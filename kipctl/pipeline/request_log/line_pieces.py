@@ -31,6 +31,8 @@ READ_BYTES = '"recordsSizeInBytes":([1-9][0-9]{0,11})[,}]'
 ANNOUNCED = '"clientSoftwareName":("[^"]*","clientSoftwareVersion":"[^"]*")'
 FETCHER = r'^"broker-\d+-fetcher-\d+"'
 METADATA_FOLLOWER = '"raft-client-'
+DEPRECATED = '"requestApiVersionDeprecated":true}'
+"""Ends the header of a version that Kafka 4 speaks no more (KIP-896)."""
 SOFTWARE_START = '{"softwareName":"'
 SOFTWARE_ENDS = ('"}}', r'(?s)"\},.*\}')
 """The last field of a line, or one of several: a line cut short lacks the `}` of its end."""
@@ -178,7 +180,7 @@ def _like_kafkas() -> Column:
         is_one
         & (F.col("origin").startswith("false,") | F.col("origin").startswith("true,"))
         & F.col("client").startswith('"')
-        & F.col("client").endswith('"}')
+        & (F.col("client").endswith('"}') | F.col("client").endswith(DEPRECATED))
         & F.col("connection").startswith('"')
         & software.startswith(SOFTWARE_START)
         & (software.contains(last) | software.rlike(one_of_several))
