@@ -399,3 +399,27 @@ def test_delivery_timeout_ms_gives_up_what_is_in_flight_and_what_comes_later_is_
     waited_us = given_up["acked_us"] - given_up["intended_us"]
     assert 900_000 <= waited_us < 1_150_000
     assert (given_up["attempts"], later["error"]) == (2, 0)
+
+
+def test_a_hint_that_comes_for_a_batch_that_was_given_up_is_taken_for_those_behind_it() -> None:
+    def script(produced: Produced) -> Waiting:
+        if len(cluster.produced) == 1:
+            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS)
+        if len(cluster.produced) == 2:
+            cluster.lead(Leader(2, 6))
+            yield from cluster.pause(700_000)  # it is given up after 0.4
+        return None
+
+    cluster = SimulatedCluster(script=script)
+    cluster.shown = {0: Leader(1, 5)}
+    ran = run_fake(
+        cluster,
+        num_records=2,
+        throughput=0.5,
+        delivery_timeout_ms=900,
+        request_timeout_ms=900,
+        retry_backoff_ms=500,
+        retry_backoff_max_ms=500,
+    )
+    assert [produced.broker for produced in cluster.produced] == [1, 1, 2]
+    assert (ran.outcome.errors, ran.outcome.acknowledged) == ({"REQUEST_TIMED_OUT": 1}, 1)

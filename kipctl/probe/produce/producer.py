@@ -349,6 +349,10 @@ class Producer(ProbeClient[Partition, ProducerLink]):
         decision = Decision.NOT_APPLICABLE
         if error in LEADER_ERRORS:
             decision = self._metadata.apply_hint(batch.partition, hint, now)
+        if batch.is_settled:  # given up: its hint is as good for those behind it, as in Java
+            if decision is Decision.FOLLOWED:
+                self._metadata.request_update(MetadataCause.LEADER_CHANGE)
+            return
         self._attempt_failed(batch, error, now, base_offset, decision, hint)
 
     def _attempt_failed(

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from kipctl.probe.produce.batches import Batch
 from kipctl.protocol.api import decode_response
-from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.error_codes import LEADER_ERRORS, ErrorCode
 from kipctl.protocol.leader_hints import NO_HINT, LeaderHint, hint_in_produce
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.produce import (
@@ -61,7 +61,8 @@ def read_response(
     broker throttles the client (milliseconds).
 
     `position_of` are the topics' positions by name and by id. A batch of which the answer says
-    nothing comes last, as lost; one that was given up meanwhile is left out. Raises MalformedFrame.
+    nothing comes last, as lost; one that was given up meanwhile is left out, unless its answer may
+    name a leader. Raises MalformedFrame.
     """
     _, response = decode_response(ProduceRequest, flight.api_version, frame)
     unanswered: dict[tuple[int, int], Batch] = {
@@ -72,11 +73,11 @@ def read_response(
         position = position_of.get(topic.name or topic.topic_id, -1)
         for result in topic.partition_responses:
             batch = unanswered.pop((position, result.index), None)
-            if batch is None or batch.is_settled:
-                continue
             error = result.error_code
             if error == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it was written before
                 error = 0
+            if batch is None or (batch.is_settled and error not in LEADER_ERRORS):
+                continue
             hint = hint_in_produce(result, response, flight.api_version)
             answers.append(BatchResult(batch, error, result.base_offset, hint))
     lost = ErrorCode.NETWORK_EXCEPTION
