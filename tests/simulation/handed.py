@@ -80,6 +80,7 @@ class Handed:
     def _hints_are_taken(self, answer: Any, found: list[Any]) -> Afterwards:
         """What is newer is believed from then on, whatever the answer is worth (KIP-951)."""
         reached = {*self._metadata.nodes, *(at.node_id for at in answer.node_endpoints)}
+        reached -= {id for id in reached if id < 0}  # bootstrap servers lead nothing
         newest = [
             (partition, named.leader_epoch)
             for *topic, p, index in found
