@@ -139,10 +139,19 @@ class Episode:
         self._in_a_row = 0
 
     def sent(
-        self, broker: int, connection: Hashable, now_us: int, *, is_named: bool, leads: bool
+        self,
+        broker: int,
+        connection: Hashable,
+        now_us: int,
+        *,
+        is_named: bool,
+        leads: bool,
+        was_behind: bool = False,
     ) -> None:
         """An attempt went out. `is_named`: Metadata named that broker to the client since the
-        first refusal; `leads`: it led the partition by then, as far as is known."""
+        first refusal; `leads`: it led the partition by then, as far as is known; `was_behind`: as
+        brokers see it, who read it when they had answered another request of its connection: it may
+        have been under way for as long."""
         is_elsewhere = broker != self.broker and connection != self.connection
         if is_elsewhere and self.reaction_us is None:
             self.reaction_us = now_us - self.last_us
@@ -157,7 +166,7 @@ class Episode:
                     self.outcome = Outcome.ELSEWHERE
                 else:
                     self.outcome = Outcome.BY_METADATA if is_named else Outcome.FOLLOWED
-        elif now_us - self.last_us >= BACKOFF_US and self.hint is not None:
+        elif now_us - self.last_us >= BACKOFF_US and self.hint is not None and not was_behind:
             self._is_decided = True
             self.outcome = Outcome.SENT_BACK
 

@@ -187,6 +187,7 @@ def _with_state(events: DataFrame) -> DataFrame:
         & (F.col("connection") != F.col("last.connection"))
     )
     after_pause = _is(_SENT) & (F.col("gap_us") >= BACKOFF_US) & F.col("hint").isNotNull()
+    after_pause &= ~F.coalesce(_was_behind("free_us", "last.at_us", "at_us"), F.lit(False))
     in_row = Window.partitionBy(*_EPISODE, "_row").orderBy(*_ORDER)
     in_sight = Window.partitionBy(*_EPISODE, "_row", "_shown").orderBy(*_ORDER)
     refused_us = F.when(_is(_REFUSED), F.col("at_us"))
@@ -219,6 +220,12 @@ def _with_state(events: DataFrame) -> DataFrame:
             "_loops", F.bool_or("looped").over(Window.partitionBy(*_EPISODE).orderBy(*_ORDER))
         )
     )
+
+
+def _was_behind(free_us: str, refused_us: str, at_us: str) -> Column:
+    """Whether an attempt stood behind another request since then: a broker reads the requests of a
+    connection one after the other."""
+    return (F.col(free_us) > F.col(refused_us)) & (F.col(at_us) - F.col(free_us) < PAUSE_US)
 
 
 def _decided(events: DataFrame) -> DataFrame:
@@ -268,10 +275,7 @@ def _summed(events: DataFrame) -> DataFrame:
         .otherwise(Outcome.FOLLOWED.value)
     )
     known = ~F.col("_unknown_brokers")
-    # A broker reads a connection's requests one after the other.
-    behind = (F.col("_reaction.free_us") > F.col("_reaction.last.at_us")) & (
-        F.col("_reaction.at_us") - F.col("_reaction.free_us") < PAUSE_US
-    )
+    behind = _was_behind("_reaction.free_us", "_reaction.last.at_us", "_reaction.at_us")
     return (
         events.groupBy(*_EPISODE)
         .agg(

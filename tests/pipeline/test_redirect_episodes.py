@@ -7,7 +7,7 @@ import pytest
 from frames import Row, of_schema, part_of, rows_by
 from pyspark.sql import SparkSession
 
-from kipctl.client_behaviour.episode import BACKOFF_US, Episode, Hint, HintFault, Outcome
+from kipctl.client_behaviour.episode import BACKOFF_US, PAUSE_US, Episode, Hint, HintFault, Outcome
 from kipctl.pipeline.redirect_episodes import ATTEMPTS, episodes
 
 pytestmark = pytest.mark.spark
@@ -187,6 +187,8 @@ def random_attempts(choose: random.Random) -> list[Row]:
         took_ms = min(answered_ms - sent_ms, choose.choice([step, 40 * step])) - 0.5
         error = choose.choice([0, 6, 6, 6, 74, 7]) if choose.random() < 0.8 else 6
         row = asked(broker, answered_ms - took_ms, took_ms, error)
+        if choose.random() < 0.3:
+            row["free_us"] = row["sent_us"] - choose.choice([1, 100]) * MS
         if choose.random() < 0.2:
             row["connection"] += ", another"
         if error == 7 and choose.random() < 0.5:
@@ -267,8 +269,15 @@ def walked(rows: list[Row]) -> list[Row]:
             if episode is not None:
                 episode.metadata_answered()
         elif kind == 2 and episode is not None:
-            is_named, leads = broker in named, broker == taker
-            episode.sent(broker, connection, at_us, is_named=is_named, leads=leads)
+            free_us = row.get("free_us", -1)
+            episode.sent(
+                broker,
+                connection,
+                at_us,
+                is_named=broker in named,
+                leads=broker == taker,
+                was_behind=free_us > episode.last_us and at_us - free_us < PAUSE_US,
+            )
         elif kind == 3 and episode is not None:
             found.append(told(episode, at_us))
             episode = None
