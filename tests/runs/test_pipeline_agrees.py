@@ -233,6 +233,22 @@ def test_request_logs_on_spark_have_the_same_counts(
         ),
     }
     assert read["fetch_errors_by_reader"]["consumers"] == {}
+    _agree_on_behaviour(seen, read)
+
+
+def _agree_on_behaviour(seen: dict[str, SeenRun], read: dict[str, Any]) -> None:
+    """What the probe does, by its hints, is what the brokers' lines show of it; their clocks are
+    one, and count milliseconds."""
+    clients = {row["client"].partition("@")[0]: row for row in read["refused_clients"]}
+    for run in seen.values():
+        row, refused = clients[run.client], run.refused()
+        assert row["leader_errors"] <= len(refused)
+        assert row["episodes"]["loops"] == 0
+        assert row["followed_hints"]["present"] <= run.counts("probe")["hints"]
+        told = {of: row["episodes"][of] for of in ("followed", "by_metadata", "sent_back")}
+        if RUNS[run.client][0] is LeaderDiscovery.KIP951:
+            assert told["sent_back"] <= 0.2 * sum(told.values()) > 0
+        assert row["wait_ms"]["p50"] is not None
 
 
 @pytest.fixture
