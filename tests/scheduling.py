@@ -37,13 +37,14 @@ class Kind(StrEnum):
     FAST = "fast"
 
 
-# Each process takes from the first of these kinds that has any left. Only the first process takes
-# those of Spark, and another those of the secured lab: a second would cost more than it brings.
+# Each process takes from the first of these kinds that has any left. Two of them start Spark, as
+# the whole waited for one that had all of its tests to itself; the secured lab is started late by
+# others, as it costs more than it brings.
 ROLES = (
     (Kind.SPARK, Kind.FAST, Kind.LAB, Kind.STRUCK, Kind.SECURED),
     (Kind.STRUCK, Kind.LAB, Kind.FAST, Kind.SECURED),
     (Kind.SECURED, Kind.LAB, Kind.STRUCK, Kind.FAST),
-    (Kind.FAST, Kind.LAB, Kind.STRUCK, Kind.SECURED),
+    (Kind.FAST, Kind.SPARK, Kind.LAB, Kind.STRUCK, Kind.SECURED),
 )
 
 

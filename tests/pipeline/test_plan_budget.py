@@ -37,7 +37,7 @@ def test_a_plain_run_is_one_job_for_each_table(spark: SparkSession, tmp_path: Pa
         document = analyse_runs(spark, [str(tmp_path / "run")])
     shown = [name for name, about in document["tables"].items() if about["rows"]]
     assert shown == ["records", "latency", "rpcs", "metadata"]
-    within(asked, frames=75, executions=5, jobs=5, exchanges=0)
+    within(asked, frames=76, executions=5, jobs=5, exchanges=0)
     assert scans(asked) <= 6  # and the metadata's three: of its requests, and of all others
 
 
@@ -46,7 +46,7 @@ def test_a_run_with_all_tables(spark: SparkSession, tmp_path: Path) -> None:
     with plans_of(spark) as asked:
         document = analyse_runs(spark, [str(tmp_path / "run")])
     assert all(about["rows"] for about in document["tables"].values())
-    within(asked, frames=206, executions=14, jobs=17, exchanges=4)
+    within(asked, frames=208, executions=14, jobs=17, exchanges=4)
 
 
 def test_a_comparison_of_three_runs_with_three(spark: SparkSession, tmp_path: Path) -> None:
