@@ -206,7 +206,7 @@ LIBRARIES = (
     go("franz-go-1.22.3", "franz_go"),
     go("sarama", "sarama"),
     # It speaks the versions of Kafka 2.8 unless told otherwise: those before hints.
-    go("sarama-as-4.3.1", "sarama", "go.mod", "SARAMA_VERSION=4.3.1.0"),
+    go("sarama-as-4.3.1", "sarama", "go.mod", "SARAMA_VERSION=4.3.1"),
     go("kafka-go", "kafka_go"),
     python("kafka-python", "with_kafka_python.py", "kafka_python.txt"),
     python("aiokafka", "with_aiokafka.py", "aiokafka.txt"),

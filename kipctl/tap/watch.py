@@ -10,6 +10,8 @@ from kipctl.tap.times import Times
 
 LOOK_US = 50_000
 """So often the tap looks how late it is."""
+_BUSY_FACTOR = 10
+"""On a busy machine processes wait for their turn: the tap does, others not so many times longer."""
 _WINDOW = 100
 """Looks: what was up in the last 5 s tells of an episode that ends."""
 
@@ -46,8 +48,9 @@ class Watch:
         if self._looks:
             busy = busy_share(self._looks[0].cpu, self._looks[-1].cpu) or 0.0
             self.most_busy = max(busy, self.most_busy)
-            if busy > MAX_BUSY:
+            late_us = max(one.late_us for one in self._looks)
+            if busy > MAX_BUSY and _BUSY_FACTOR * late_us >= reaction_us:
                 found.append(Doubt.BUSY)
-            if max(one.late_us for one in self._looks) >= max(AT_ONCE_US, reaction_us) / 2:
+            if late_us >= max(AT_ONCE_US, reaction_us) / 2:
                 found.append(Doubt.TAP)
         return found
