@@ -11,7 +11,7 @@ from kipctl.tap.times import Times
 LOOK_US = 50_000
 """So often the tap looks how late it is."""
 _BUSY_FACTOR = 10
-"""On a busy machine processes wait for their turn: the tap does, others not so many times longer."""
+"""On a busy machine processes wait for a turn, as the tap does; few for so many times longer."""
 _WINDOW = 100
 """Looks: what was up in the last 5 s tells of an episode that ends."""
 
