@@ -529,7 +529,7 @@ def said_of_logs(row: Mapping[str, Any]) -> str:
         named = re.compile(rf"{re.escape(row['client_id'])}(@.*)?")
         refused += [one for one in cluster["clients"] if named.fullmatch(one["client"])]
         software += [one["hints"] for one in cluster["fleet"]]
-    return "; ".join([one["verdict"]["in_words"] for one in refused] or software) or "-"
+    return "; ".join([one["verdict"]["sentence"] for one in refused] or software) or "-"
 
 
 def write_page(report: Report, page: Path) -> None:

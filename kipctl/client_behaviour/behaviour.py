@@ -9,9 +9,10 @@ the same, and what to do about it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypedDict
 
 from kipctl.client_behaviour.episode import AT_ONCE_US, HintFault, Outcome
-from kipctl.client_behaviour.software import HintUse, Software, known_of
+from kipctl.client_behaviour.software import HintUse, Software, known_bug, known_of
 from kipctl.counts import counted
 
 
@@ -123,19 +124,19 @@ def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
             Outcome.ELSEWHERE,
         )
     )
-    told = followed + by_metadata + sent_back + elsewhere
-    if not told:
+    reactions = followed + by_metadata + sent_back + elsewhere
+    if not reactions:
         if fault is not None:
             return Verdict(Behaviour.UNUSABLE, fault)
         return Verdict(Behaviour.UNKNOWN, why="what it did afterwards was not seen")
-    if 2 * (sent_back + elsewhere) > told:
+    if 2 * (sent_back + elsewhere) > reactions:
         return Verdict(Behaviour.IGNORES)
     if seen.reaction_p50_us is None or seen.reaction_p50_us < AT_ONCE_US:
         return Verdict(Behaviour.FOLLOWS)
     # From here on it took its time, unless the times are wrong.
     if timed := [doubt for doubt in seen.doubts if doubt in _TIMED]:
         return Verdict(Behaviour.UNKNOWN, why=timed[0].value)
-    if 2 * followed > told:
+    if 2 * followed > reactions:
         return Verdict(Behaviour.WAITS)
     known = known_of(software)
     return Verdict(
@@ -161,43 +162,69 @@ _FAULTS = {
 }
 
 
-def in_words(verdict: Verdict, seen: Seen) -> str:
+class VerdictDocument(TypedDict):
+    """A verdict as it stands in documents of the tap and of request logs."""
+
+    behaviour: str
+    fault: str | None
+    """What is wrong with most hints that nobody could follow."""
+    why: str | None
+    """Why it cannot be told."""
+    doubts: list[str]
+    sentence: str
+    """Without its subject."""
+    advice: str | None
+
+
+def verdict_document(seen: Seen, software: Software) -> VerdictDocument:
+    """Judge what was seen, and say it."""
+    verdict = judge(seen, software)
+    return {
+        "behaviour": verdict.behaviour.value,
+        "fault": verdict.fault.value if verdict.fault else None,
+        "why": verdict.why or None,
+        "doubts": [doubt.value for doubt in seen.doubts],
+        "sentence": sentence(verdict, seen),
+        "advice": advice(verdict, software) or None,
+    }
+
+
+def sentence(verdict: Verdict, seen: Seen) -> str:
     """The verdict as a sentence without its subject, `follows hints: waits p50 ...`."""
-    told = _told(verdict, seen)
+    text = _behaviour_sentence(verdict, seen)
     if seen.loops and verdict.behaviour is not Behaviour.LOOPS:
         times = counted(seen.loops, "time")
-        told += f" {times} it asked again and again without a backoff."
-    return told
+        text += f" {times} it asked again and again without a backoff."
+    return text
 
 
-def _told(verdict: Verdict, seen: Seen) -> str:
-    told = _waits_in_words(seen.waits)
+def _behaviour_sentence(verdict: Verdict, seen: Seen) -> str:
+    waits = _waits_clause(seen.waits)
     errors = counted(seen.leader_errors, "leader error")
     match verdict.behaviour:
         case Behaviour.NOT_MET:
             return "met no leader that had moved."
         case Behaviour.LOOPS:
-            told = _without_success(seen)
             fault = f" The hints are no use: {_FAULTS[verdict.fault]}." if verdict.fault else ""
             return (
                 f"asks again and again without a backoff: {errors} in"
-                f" {counted(seen.loops, 'loop')}{told}.{fault}"
+                f" {counted(seen.loops, 'loop')}{_without_success(seen)}.{fault}"
             )
         case Behaviour.NO_HINTS if verdict.why:
-            return f"had to do without hints ({verdict.why}) with {errors}{told}."
+            return f"had to do without hints ({verdict.why}) with {errors}{waits}."
         case Behaviour.NO_HINTS:
             draft = f" that it could read ({seen.draft_hints:,} in the draft's form)"
-            return f"is sent no hints{draft if seen.draft_hints else ''} with {errors}{told}."
+            return f"is sent no hints{draft if seen.draft_hints else ''} with {errors}{waits}."
         case Behaviour.UNUSABLE:
             assert verdict.fault is not None
-            told = _without_success(seen) or told
-            return f"is sent hints that are no use with {errors}: {_FAULTS[verdict.fault]}{told}."
+            waits = _without_success(seen) or waits
+            return f"is sent hints that are no use with {errors}: {_FAULTS[verdict.fault]}{waits}."
         case Behaviour.FOLLOWS:
-            return f"follows hints{told}."
+            return f"follows hints{waits}."
         case Behaviour.WAITS:
-            return f"follows hints, but only after its backoff{told}."
+            return f"follows hints, but only after its backoff{waits}."
         case Behaviour.IGNORES:
-            return f"ignores hints ({seen.hints:,} with {errors}){told}."
+            return f"ignores hints ({seen.hints:,} with {errors}){waits}."
         case _:
             return (
                 f"gets hints with {errors}; what it does with them cannot be told: {verdict.why}."
@@ -210,7 +237,7 @@ def _without_success(seen: Seen) -> str:
     return f", {seconds:,.{digits}f} s without success" if seconds >= _LONG_S else ""
 
 
-def _waits_in_words(waits: Waits) -> str:
+def _waits_clause(waits: Waits) -> str:
     if not waits.episodes:
         return ""
     return (
@@ -221,11 +248,11 @@ def _waits_in_words(waits: Waits) -> str:
 
 def advice(verdict: Verdict, software: Software) -> str:
     """What to do about it; "" where nothing is."""
-    known = _known_bug(software)
+    known = known_bug(software)
     match verdict.behaviour:
         case Behaviour.LOOPS:
             return f"Update the client. {known}".rstrip()
-        case Behaviour.FOLLOWS:
+        case Behaviour.FOLLOWS | Behaviour.NOT_MET:
             return known
         case Behaviour.WAITS:
             return "What to set: kipctl explain clients-ready-for-kip-951"
@@ -235,11 +262,3 @@ def advice(verdict: Verdict, software: Software) -> str:
             return "Look at what brokers send: kipctl inspect hints --require"
         case _:
             return ""
-
-
-def _known_bug(software: Software) -> str:
-    known = known_of(software)
-    if known is None or not known.bug:
-        return ""
-    mended = f"mended in {known.mended_in}" if known.mended_in else "not mended in any version yet"
-    return f"Known of {software}: {known.bug} ({known.source}; {mended})."

@@ -73,6 +73,10 @@ class Outcome(StrEnum):
     """No usable hint was there before its reaction."""
 
 
+WENT_TO_HINTED = (Outcome.FOLLOWED, Outcome.BY_METADATA)
+"""It went to the leader that the hint names."""
+
+
 @dataclass(slots=True)
 class Episode:
     """Made at the first refusal; then it is told of each attempt, refusal and Metadata answer."""

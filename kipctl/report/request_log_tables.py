@@ -27,7 +27,7 @@ def request_log_answer(document: Document) -> str:
             clients[row["hints"]] += row["clients"]
             if row["leader_errors"]["total"]:
                 verdict = row["verdict"]
-                what = f"{row['software']} {row['version']} {verdict['in_words']}"
+                what = f"{row['software']} {row['version']} {verdict['sentence']}"
                 told.append(f"{what} {verdict['advice'] or ''}".rstrip())
         told += list(_asking_again(cluster))
     served = document["lines"]["parsed"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.child_process import ChildDiedError
-from kipctl.client_behaviour.behaviour import Doubt, advice, in_words, judge
+from kipctl.client_behaviour.behaviour import Doubt, verdict_document
 from kipctl.client_behaviour.software import Software
 from kipctl.errors import UsageError
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
@@ -175,7 +175,9 @@ def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[s
         "host": identity.host,
         "software_name": identity.software_name or None,
         "software_version": identity.software_version or None,
-        "verdict": _verdict(seen),
+        "verdict": verdict_document(
+            what, Software(identity.software_name, identity.software_version)
+        ),
         "connections": {"open": seen.connections, "made": counts.connections}
         | {"lost": counts.lost, "reset": counts.resets},
         "requests": {
@@ -219,20 +221,6 @@ def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[s
 
 def _milliseconds(times_us: Sequence[int]) -> dict[str, float]:
     return {name: us / 1000 for name, us in zip(("p50", "p99", "max"), times_us, strict=True)}
-
-
-def _verdict(seen: ClientSeen) -> dict[str, Any]:
-    """What the client makes of hints, in words too."""
-    software = Software(seen.identity.software_name, seen.identity.software_version)
-    verdict = judge(seen.seen, software)
-    return {
-        "behaviour": str(verdict.behaviour),
-        "fault": verdict.fault and str(verdict.fault),
-        "why": verdict.why or None,
-        "doubts": [str(doubt) for doubt in seen.seen.doubts],
-        "sentence": in_words(verdict, seen.seen),
-        "advice": advice(verdict, software) or None,
-    }
 
 
 def _named(errors: Counter[int]) -> dict[str, int]:

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
-from kipctl.client_behaviour.episode import PAUSE_US, Episode, Hint, HintFault, Outcome
+from kipctl.client_behaviour.episode import (
+    PAUSE_US,
+    WENT_TO_HINTED,
+    Episode,
+    Hint,
+    HintFault,
+    Outcome,
+)
 from kipctl.tap.leaders import UNKNOWN, Leaders, PartitionId
 from kipctl.tap.watch import Watch
 
@@ -144,13 +151,13 @@ class Episodes:
         """An attempt goes out."""
         one = self.open.get(about)
         if one is None:
-            self._look_who_sends(about, way, now_us)
+            self._watch_connections(about, way, now_us)
             return
         if now_us < one.episode.first_us:
             return
         leads = self.leaders.leader(about.partition) == way.broker
         if leads and one.again is not None and way.broker != one.reached:
-            self._found(about, one, one.reached)
+            self._leader_reached(about, one, one.reached)
             one = self.open[about] = _Open(
                 one.again,
                 one.reached,
@@ -180,7 +187,7 @@ class Episodes:
             self.sent(about, way, sent_us)
             one = self.open[about]
         one.episode.answered(sent_us)
-        self._found(about, one, way.broker)
+        self._leader_reached(about, one, way.broker)
         self.carried[about] = _Carried(way, now_us + _LOOKED_AT_US)
         self._end(about, now_us)
 
@@ -227,7 +234,7 @@ class Episodes:
             doubts=tuple(doubts),
         )
 
-    def _found(self, about: About, one: _Open, broker: int) -> None:
+    def _leader_reached(self, about: About, one: _Open, broker: int) -> None:
         """It got to the leader that it was looking for."""
         self._closed(one)
         partition = about.partition
@@ -263,7 +270,7 @@ class Episodes:
         self._reactions.extend(_reactions([episode]))
         self._disturbed.update(self.watch.doubts(episode.reaction_us or 0))
 
-    def _look_who_sends(self, about: About, way: Way, now_us: int) -> None:
+    def _watch_connections(self, about: About, way: Way, now_us: int) -> None:
         """A client has a connection to each broker, or makes another one: back and forth between
         two to the same broker are two processes."""
         carried = self.carried.get(about)
@@ -287,7 +294,8 @@ def _summed_up(waits: list[int]) -> Waits:
 
 def _reactions(episodes: list[Episode]) -> list[int]:
     """Of those that went where the hint said."""
-    told = (Outcome.FOLLOWED, Outcome.BY_METADATA)
     return [
-        one.reaction_us for one in episodes if one.outcome in told and one.reaction_us is not None
+        episode.reaction_us
+        for episode in episodes
+        if episode.outcome in WENT_TO_HINTED and episode.reaction_us is not None
     ]

@@ -9,8 +9,8 @@ from kipctl.client_behaviour.behaviour import (
     Verdict,
     Waits,
     advice,
-    in_words,
     judge,
+    sentence,
 )
 from kipctl.client_behaviour.episode import HintFault, Outcome
 from kipctl.client_behaviour.software import HintUse, Software, expected, known_of
@@ -70,7 +70,7 @@ def seen(reaction_ms: float | None = None, **more: object) -> Seen:
 def test_what_a_client_does(what: Seen, software: Software, behaviour: Behaviour) -> None:
     verdict = judge(what, software)
     assert verdict.behaviour is behaviour
-    assert in_words(verdict, what).endswith(".")
+    assert sentence(verdict, what).endswith(".")
 
 
 def test_unusable_hints_are_told_with_whose_fault_it_is() -> None:
@@ -80,26 +80,26 @@ def test_unusable_hints_are_told_with_whose_fault_it_is() -> None:
     )
     verdict = judge(what)
     assert verdict == Verdict(Behaviour.UNUSABLE, HintFault.NO_ENDPOINT)
-    assert "without its endpoint" in in_words(verdict, what)
+    assert "without its endpoint" in sentence(verdict, what)
 
 
 def test_a_sentence_has_the_waits_where_there_are_any() -> None:
     waits = Waits(12, 1_000, 2_000, 3_000)
     what = seen(1, outcomes={F: 12}, waits=waits)
     told = "follows hints: waits p50 1.0 ms, at most 3.0 ms, for 12 moved leaders."
-    assert in_words(judge(what), what) == told
+    assert sentence(judge(what), what) == told
 
 
 def test_what_is_no_backoff_of_the_client_is_told_as_time_without_success() -> None:
     faults = {HintFault.REFUSER: 1}
     for outcomes, loops in (({Outcome.NOT_HINTED: 1}, 0), ({Outcome.NOT_HINTED: 1}, 1)):
         what = seen(outcomes=outcomes, loops=loops, faults=faults, longest_us=14_750_000)
-        assert "15 s without success." in in_words(judge(what), what)
+        assert "15 s without success." in sentence(judge(what), what)
 
 
 def test_a_single_loop_of_many_episodes_is_told_besides() -> None:
     what = seen(1, outcomes={F: 99}, loops=1)
-    assert "1 time it asked again and again without a backoff" in in_words(judge(what), what)
+    assert "1 time it asked again and again without a backoff" in sentence(judge(what), what)
 
 
 def test_advice_names_the_known_bug_and_the_version_that_mends_it() -> None:

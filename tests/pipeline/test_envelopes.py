@@ -16,8 +16,7 @@ from request_log_lines import MARKER, log_lines, request_of, with_request
 
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.period import parse_period
-from kipctl.pipeline.request_log import RequestLog, analyse, read_request_log
-from kipctl.pipeline.request_log import log as log_of
+from kipctl.pipeline.request_log import RequestLog, analyse, read_request_log, summary
 from kipctl.pipeline.request_log.envelope import OLD_TEXT, PREFIXES, Way, way_of, ways
 from kipctl.report.request_log_tables import request_log_tables
 
@@ -400,7 +399,7 @@ def wrapped(
     packed = (bytes(cramjam.zstd.compress("".join(f"{x}\n" for x in of).encode())) for of in halves)
     (folder / "zstandard.log.zst").write_bytes(b"".join(packed))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_of, "_copies", lambda rows: {})
+        patch.setattr(summary, "_copies", lambda rows: {})
         return read_request_log(spark, [str(folder)])
 
 
@@ -487,7 +486,7 @@ def test_of_a_part_of_the_time_envelopes_are_opened_first(
     folder.mkdir()
     written(folder, "logstash", wrap(lines))
     written(folder, "plain", lines)
-    monkeypatch.setattr(log_of, "_copies", lambda rows: {})
+    monkeypatch.setattr(summary, "_copies", lambda rows: {})
     period = parse_period(since.isoformat(), None)
     log = read_request_log(spark, [str(folder)], period=period, by_time=True)
     assert log.lines.parsed == 2 * len(later)

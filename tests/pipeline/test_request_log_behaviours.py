@@ -162,7 +162,7 @@ def test_a_loop_on_hints_that_name_the_refuser(clients: dict[str, Any]) -> None:
     told = by_client(clients)["loader@10.9.0.7"]["verdict"]
     assert (told["behaviour"], told["fault"]) == ("loops", "the refuser itself")
     assert "mended in 1.21.7" in told["advice"]
-    assert "3.0 s without success" in told["in_words"]
+    assert "3.0 s without success" in told["sentence"]
     assert told["advice"] in clients["answer"]
 
 
@@ -177,7 +177,7 @@ def test_hints_with_the_endpoint_of_another_node(clients: dict[str, Any]) -> Non
     row = by_client(clients)["etl@10.9.0.7"]
     assert (row["verdict"]["behaviour"], row["leader_errors"]) == ("unusable", 60)
     assert row["verdict"]["fault"] == "another node's endpoint"
-    assert "15 s without success" in row["verdict"]["in_words"]
+    assert "15 s without success" in row["verdict"]["sentence"]
     assert row["followed_hints"]["followed"] == 0
 
 
@@ -185,7 +185,7 @@ def test_processes_of_one_id_on_one_host_are_counted_as_such(clients: dict[str, 
     [row] = [row for row in clients["fleet"] if row["version"] == RDKAFKA[1]]
     assert (row["episodes"]["total"], row["episodes"]["namesakes"]) == (5, 5)
     assert (row["followed_hints"]["followed"], row["wait_ms"]["p50"]) == (0, None)
-    assert "several processes share" in row["verdict"]["in_words"]
+    assert "several processes share" in row["verdict"]["sentence"]
 
 
 def test_versions_of_one_id_are_told_by_connection(clients: dict[str, Any]) -> None:
@@ -251,7 +251,7 @@ def test_what_led_to_a_broker_without_a_log_is_unseen(without_broker_2: Any) -> 
     [cluster] = without_broker_2["clusters"]
     [row] = cluster["fleet"]
     assert row["verdict"]["behaviour"] == "unknown"
-    assert "the log of a broker that led is missing" in row["verdict"]["in_words"]
+    assert "the log of a broker that led is missing" in row["verdict"]["sentence"]
     assert (row["episodes"]["unseen"], row["wait_ms"]["p50"]) == (6, None)
     logged = {of["broker"]: of["lines"] for of in cluster["brokers"]}
     assert logged == {1: 9, 2: 0, 3: 8}

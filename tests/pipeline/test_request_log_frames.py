@@ -14,10 +14,10 @@ from kipctl.pipeline.request_log import RequestLog
 from kipctl.pipeline.request_log.accepted_produce import leaders_of, with_leader
 from kipctl.pipeline.request_log.bodies import METADATA
 from kipctl.pipeline.request_log.callers import with_caller
-from kipctl.pipeline.request_log.log import SLOT_US, Span, has_leader_error
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts, files_within
 from kipctl.pipeline.request_log.sizes import metadata_response_bytes
+from kipctl.pipeline.request_log.summary import SLOT_US, Span, has_leader_error
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import (

@@ -29,10 +29,11 @@ from kipctl.pipeline.request_log.behaviours import (
 )
 from kipctl.pipeline.request_log.clocks import clock_differences
 from kipctl.pipeline.request_log.document import document_of
-from kipctl.pipeline.request_log.log import RequestLog, has_leader_error
+from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.metadata import metadata_requests
 from kipctl.pipeline.request_log.redirected import attempts
 from kipctl.pipeline.request_log.saved import saved_answers
+from kipctl.pipeline.request_log.summary import has_leader_error
 from kipctl.pipeline.saving import save, written
 
 BY = ("broker", "client_id", "software", "origin")

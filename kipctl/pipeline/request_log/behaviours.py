@@ -7,9 +7,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from kipctl.client_behaviour.behaviour import Doubt, Seen, Verdict, Waits, advice, in_words, judge
-from kipctl.client_behaviour.episode import AT_ONCE_US, HintFault, Outcome
-from kipctl.client_behaviour.software import Software
+from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
+from kipctl.client_behaviour.episode import AT_ONCE_US, WENT_TO_HINTED, HintFault, Outcome
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import count_if, nearest_rank, sum_of
 from kipctl.pipeline.request_log.log import RequestLog
@@ -17,7 +16,6 @@ from kipctl.protocol.api import ApiKey
 
 Row = Mapping[str, Any]
 
-_FOLLOWED = (Outcome.FOLLOWED.value, Outcome.BY_METADATA.value)
 _TIMES_OF_BROKERS = pa.schema(
     [
         ("cluster", pa.string()),
@@ -203,7 +201,7 @@ def behaviour_counts(episodes: DataFrame) -> DataFrame:
     what was seen last.
     """
     alone = ~F.col("is_namesake")
-    is_followed = alone & F.col("outcome").isin(*_FOLLOWED)
+    is_followed = alone & F.col("outcome").isin(*(of.value for of in WENT_TO_HINTED))
     behind = F.coalesce(F.col("was_behind"), F.lit(False))
     is_timed = alone & F.col("ended_us").isNotNull() & ~F.col("looped")
     rows = (
@@ -279,18 +277,6 @@ def seen_of(row: Row | None, leader_errors: int, hints: int) -> Seen:
     )
 
 
-def told(seen: Seen, software: Software) -> dict[str, Any]:
-    """The verdict as it stands in the document."""
-    verdict: Verdict = judge(seen, software)
-    return {
-        "behaviour": verdict.behaviour.value,
-        "fault": verdict.fault.value if verdict.fault else None,
-        "why": verdict.why or None,
-        "in_words": in_words(verdict, seen),
-        "advice": advice(verdict, software) or None,
-    }
-
-
 _COUNTED = (
     *("episodes", "unfinished", "loops", "namesakes", "no_logs", "off_clocks"),
     *(name_of(of.value) for of in Outcome),
@@ -303,9 +289,9 @@ def counts_of(row: Row | None) -> dict[str, dict[str, Any]]:
     `wait_ms`; None where brokers are not known, or nothing was seen."""
     if row is None:
         row = dict.fromkeys((*_COUNTED, "hints", "at_once", "waits", "of_unknown_brokers"), 0)
-        row |= dict.fromkeys(_WAITS) | {f"{name_of(of)}_hints": 0 for of in _FOLLOWED}
+        row |= dict.fromkeys(_WAITS) | {f"{name_of(of.value)}_hints": 0 for of in WENT_TO_HINTED}
     is_known = not row["episodes"] or row["of_unknown_brokers"] < row["episodes"]
-    followed = sum(row[f"{name_of(of)}_hints"] for of in _FOLLOWED)
+    followed = sum(row[f"{name_of(of.value)}_hints"] for of in WENT_TO_HINTED)
     times = {name.split("_")[-2]: row[name] for name in _WAITS}
     return {
         "episodes": {"total" if name == "episodes" else name: row[name] for name in _COUNTED},

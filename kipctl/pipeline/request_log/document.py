@@ -7,9 +7,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from kipctl.client_behaviour.behaviour import Behaviour
+from kipctl.client_behaviour.behaviour import Behaviour, verdict_document
 from kipctl.client_behaviour.software import Software, expected, known_bug
-from kipctl.pipeline.request_log.behaviours import counts_of, seen_of, told
+from kipctl.pipeline.request_log.behaviours import counts_of, seen_of
 from kipctl.pipeline.request_log.coverage import Logged, hours_apart
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.places import unknown
@@ -240,10 +240,9 @@ def _fleet(rows: Mapping[str, Rows]) -> Rows:
         }
         refused = _not_leader(r for r in errors.get(software, ()) if r["is_leader_error"])
         [behaviour] = behaved.get(software, [None])
-        verdict = told(seen_of(behaviour, refused["total"], refused["hinted"]), software)
+        seen = seen_of(behaviour, refused["total"], refused["hinted"])
+        verdict = verdict_document(seen, software)
         is_met = verdict["behaviour"] != Behaviour.NOT_MET
-        if not is_met:
-            verdict["advice"] = known_bug(software) or None
         fleet.append(
             {
                 "software": software.name,
@@ -275,7 +274,7 @@ def _refused_clients(rows: Rows) -> Rows:
             "software": row["software_name"],
             "version": row["software_version"],
             "leader_errors": row["errors"],
-            "verdict": told(
+            "verdict": verdict_document(
                 seen_of(row, row["errors"], row["hints"]),
                 Software(row["software_name"], row["software_version"]),
             ),

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
-from kipctl.pipeline.request_log.envelope import LAST_EPOCH, OFFSET, TIME, found
+from kipctl.pipeline.request_log.envelope import LAST_EPOCH, OFFSET, TIME, envelope_of
 from kipctl.pipeline.request_log.envelope import MARKER as MARKER
 
 HEAD_END = ',"request":'
@@ -55,8 +55,8 @@ CUT = StructType(
 )
 """What lines are cut into, a row for one or for several that are alike.
 
-`is_request`: they hold the marker. `envelope`: what was cut off them (`envelope.opened`), or what
-`envelope.found` says of them; null of plain ones. Of a line that is like Kafka's, and whose body
+`is_request`: they hold the marker. `envelope`: what was cut off them (`opening.opened`), or what
+`envelope_of` says of them; null of plain ones. Of a line that is like Kafka's, and whose body
 says nothing that is counted, there are JSON pieces: `origin` (whether it was forwarded, API and
 version), `client` (its id, and the API's name), `connection`, `software`; `announced` (what
 ApiVersions tells of the client's software); and of a consumer that names its rack `rack` and
@@ -119,7 +119,7 @@ def cut_each(lines: DataFrame, zone: Column, *kept: str) -> DataFrame:
         F.contains("_front", F.lit(MARKER)).alias("is_request"),
     )
     stamp = before_first("_front", MARKER)
-    envelope = found(F.col("_front"), stamp, F.col("origin"))
+    envelope = envelope_of(F.col("_front"), stamp, F.col("origin"))
     if "envelope" in lines.columns:
         envelope = F.coalesce("envelope", envelope)
     wholes = pieces.select(

@@ -1,17 +1,16 @@
 """A request log that was read: its lines counted, and what they say, as DataFrames."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
 from kipctl.pipeline.checkpoint import checkpointed
-from kipctl.pipeline.columns import is_leader_error
 from kipctl.pipeline.files import unquoted
 from kipctl.pipeline.inputs import ALWAYS
 from kipctl.pipeline.period import Period
@@ -21,7 +20,7 @@ from kipctl.pipeline.request_log.accepted_produce import votes_for
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
 from kipctl.pipeline.request_log.coverage import Logged, logged_by
-from kipctl.pipeline.request_log.envelope import OLD_TEXT, Way, found, opened, way_of, ways
+from kipctl.pipeline.request_log.envelope import OLD_TEXT, Way, envelope_of, way_of, ways
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
 from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
 from kipctl.pipeline.request_log.line_pieces import (
@@ -33,14 +32,12 @@ from kipctl.pipeline.request_log.line_pieces import (
     cut_each,
     stamp_of,
 )
+from kipctl.pipeline.request_log.opening import opened
 from kipctl.pipeline.request_log.places import Node, Place, Seen, nodes_of, places_of, unknown
-from kipctl.protocol.api import ApiKey
+from kipctl.pipeline.request_log.summary import Span, Summary
 
 BROKEN_SHOWN = 20
-SLOT_US = 10_000_000
-"""Refusals are noted by slots of this length."""
 _SHOWN_LENGTH = 120
-_FOLLOWER = r"^broker-(\d{1,9})-fetcher-\d+$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +56,6 @@ class BrokenLine(NamedTuple):
     file: str
     line: int
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """When the first and the last request of a file were answered: microseconds since the epoch."""
-
-    first_us: int
-    last_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +125,7 @@ def read_request_log(
             text = text.select("*", us.alias("_us")).filter(period.condition("_us", 0)).drop("_us")
         slice_us = bucket(_lasts_us(text, zone)) if by_time else 0
         groups = groups_of(cut(text, zone), slice_us).transform(checkpointed)
-        summary = _Summary.of(groups)
+        summary = Summary.of(groups)
         # What was not seen before it was opened: envelopes of mixed kinds, or broken lines in them.
         further = ways(summary.envelopes, how)
         if further == how:
@@ -201,7 +190,7 @@ def _ways_of(text: DataFrame) -> dict[str, Way]:
         text.filter(F.contains("value", F.lit(MARKER)))
         .select(
             "file",
-            found(
+            envelope_of(
                 F.col("value"), stamp_of("value"), after_last("value", MARKER + IS_FORWARDED)
             ).alias("envelope"),
         )
@@ -258,135 +247,6 @@ def nothing_read(name: str, broken: Sequence[BrokenLine], lines: int, old: int) 
         f"No line of {name} that holds {MARKER!r} could be read, of {lines:,}:{shown}",
         f'Read is [2026-01-31 12:00:00,000] DEBUG {MARKER}{IS_FORWARDED}false,"requestHeader":'
         "{...}, plain, or as docker, Kubernetes, JSON layouts and shippers hand it on.",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """What the driver has to know of all lines before they are shared out."""
-
-    lines: Counter[str]
-    copies: dict[str, str]
-    """Files that hold what another one holds, which is kept."""
-    envelopes: dict[tuple[str, str, bool], int]
-    """Lines by file, envelope, and whether they could be read."""
-    untimed: int
-    broken_files: list[str]
-    seen: list[Seen]
-    spans: dict[str, Span]
-    refused_slots: frozenset[int]
-    refusals: int
-
-    @classmethod
-    def of(cls, groups: DataFrame) -> "_Summary":
-        is_parsed = F.col("kind") == PARSED
-        is_replica = F.col("client").rlike(_FOLLOWER)
-        is_served = F.col("api_key").isin(int(ApiKey.PRODUCE), int(ApiKey.FETCH)) & ~F.coalesce(
-            is_replica | F.col("client").startswith("raft-client-"), F.lit(False)
-        )
-        follower = F.struct(
-            F.regexp_extract("client", _FOLLOWER, 1).cast("int").alias("id"), F.col("host")
-        )
-        slot = F.floor(F.col("last_us") / SLOT_US)
-        rows = (
-            groups.groupBy("kind", "file", F.when(is_parsed, F.col("address")).alias("address"))
-            .agg(
-                F.sum("requests").alias("requests"),
-                F.bit_xor(F.xxhash64(*_CONTENT)).alias("content"),
-                F.max("envelope").alias("envelope"),
-                F.sum(F.when(F.col("first_us").isNull(), F.col("requests"))).alias("untimed"),
-                F.min("first_us").alias("first_us"),
-                F.max("last_us").alias("last_us"),
-                F.sum(F.when(is_served, F.col("requests")).otherwise(0)).alias("served"),
-                F.collect_set(
-                    F.when(
-                        F.col("metadata.cluster").isNotNull(),
-                        F.struct("metadata.cluster", "metadata.brokers"),
-                    )
-                ).alias("metadata"),
-                F.collect_set(F.when(is_replica, follower)).alias("followers"),
-                F.collect_set(F.when(has_leader_error(), slot)).alias("slots"),
-                F.count(F.when(has_leader_error(), True)).alias("refusals"),
-            )
-            .collect()
-        )
-        copies = _copies(rows)
-        rows = [row for row in rows if row.file not in copies]
-        lines: Counter[str] = Counter()
-        spans: dict[str, Span] = {}
-        for row in rows:
-            lines[row.kind] += row.requests
-            if row.kind == PARSED and row.first_us is not None:
-                held = spans.get(row.file, Span(row.first_us, row.last_us))
-                spans[row.file] = Span(
-                    min(held.first_us, row.first_us), max(held.last_us, row.last_us)
-                )
-        parsed = [row for row in rows if row.kind == PARSED]
-        return cls(
-            lines,
-            copies,
-            _envelopes(groups) if any(row.envelope for row in rows) else {},
-            sum(row.untimed or 0 for row in parsed),
-            sorted(row.file for row in rows if row.kind == BROKEN),
-            [
-                Seen(
-                    row.file,
-                    row.address,
-                    row.served,
-                    _nodes(row.metadata),
-                    frozenset((of.id, of.host) for of in row.followers),
-                    row.requests,
-                    -1 if row.first_us is None else row.first_us,
-                    -1 if row.last_us is None else row.last_us,
-                )
-                for row in sorted(parsed, key=lambda row: (row.file, row.address))
-            ],
-            spans,
-            frozenset(slot for row in parsed for slot in row.slots),
-            sum(row.refusals for row in parsed),
-        )
-
-
-_CONTENT = ("requests", "first_us", "last_us", "client", "connection", "api_key", "answers")
-
-
-def _copies(rows: Sequence[Row]) -> dict[str, str]:
-    """Files of just the same content as another one, with the first of those."""
-    content: dict[str, set[tuple[str | int | None, ...]]] = defaultdict(set)
-    for row in rows:
-        content[row.file].add((row.kind, row.address, row.requests, row.first_us, row.content))
-    kept: dict[frozenset[tuple[str | int | None, ...]], str] = {}
-    copies = {}
-    for file in sorted(content):
-        same = kept.setdefault(frozenset(content[file]), file)
-        has_times = any(row.file == file and row.first_us is not None for row in rows)
-        if same != file and has_times:
-            copies[file] = same
-    return copies
-
-
-def _envelopes(groups: DataFrame) -> dict[tuple[str, str, bool], int]:
-    counted = (
-        groups.filter("envelope is not null")
-        .groupBy("file", "envelope", (F.col("kind") != BROKEN).alias("is_read"))
-        .agg(F.sum("requests").alias("lines"))
-    )
-    return {(row.file, row.envelope, row.is_read): row.lines for row in counted.collect()}
-
-
-def _nodes(answers: Sequence[NamedTuple]) -> dict[str, frozenset[Node]]:
-    found: dict[str, set[Node]] = {}
-    for cluster, brokers in answers:
-        nodes = (Node(of.nodeId, of.host, of.port, of.rack) for of in brokers or ())
-        found.setdefault(cluster, set()).update(nodes)
-    return {cluster: frozenset(nodes) for cluster, nodes in found.items()}
-
-
-def has_leader_error() -> Column:
-    """Whether a client was told of a leader error in the request; never null."""
-    is_single = F.col("single").isNotNull()
-    return F.coalesce(
-        is_single & F.exists("answers", lambda one: is_leader_error(one["error"])), F.lit(False)
     )
 
 

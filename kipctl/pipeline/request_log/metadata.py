@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import count_if
-from kipctl.pipeline.request_log.log import has_leader_error
+from kipctl.pipeline.request_log.summary import has_leader_error
 from kipctl.pipeline.rpcs import with_inferred_causes
 from kipctl.protocol.api import ApiKey
 

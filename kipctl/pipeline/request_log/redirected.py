@@ -29,8 +29,9 @@ from kipctl.pipeline.request_log.line_pieces import (
     answered_us,
     before_first,
 )
-from kipctl.pipeline.request_log.log import SLOT_US, RequestLog, Span, has_leader_error
+from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.pipeline.request_log.places import address_of, host_of
+from kipctl.pipeline.request_log.summary import SLOT_US, Span, has_leader_error
 from kipctl.protocol.api import ApiKey
 
 _API_NAME = r'"requestApiKeyName":"[A-Z_]+"'

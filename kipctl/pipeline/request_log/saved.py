@@ -26,7 +26,8 @@ def saved_answers(document: Mapping[str, Any]) -> dict[str, Answer]:
 
 
 def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """What is in a mapping by names put together: `wait_ms_p50`; versions of APIs as text."""
+    """What is in a mapping by names put together: `wait_ms_p50`; versions of APIs and lists
+    as text."""
     flat: dict[str, Any] = {}
     for name, value in row.items():
         if name in ("apis", "by_cause"):
@@ -36,6 +37,8 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
             )
         elif isinstance(value, Mapping):
             flat |= _flat(value, f"{prefix}{name}_")
+        elif isinstance(value, list):
+            flat[prefix + name] = "; ".join(value)
         else:
             flat[prefix + name] = value
     return flat
