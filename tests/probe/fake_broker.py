@@ -145,5 +145,5 @@ class LoopbackBroker(Broker):
             except StopIteration as over:
                 answer = over.value
                 break
-            time.sleep(_LOOK_AGAIN_S)
+            time.sleep(_LOOK_AGAIN_S)  # a script may wait for anything: there is no event to it
         return call.frame(answer, cluster.draft) if answer else b""

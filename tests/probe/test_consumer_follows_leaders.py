@@ -7,6 +7,12 @@ import pytest
 from fake_reads import read_fake
 from fake_run import BASELINE, KIP951, NEVER_MS, REFRESH
 from fetching import READ_VERSIONS, Fetching, ReadCluster, ReadReply
+from hinted import (
+    FENCED,
+    NOT_LEADER,
+    NOTHING_TO_FOLLOW,
+    assert_followed_to_an_unnamed_endpoint,
+)
 from wire import Versions
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
@@ -14,8 +20,6 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
 
-NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
-FENCED = ErrorCode.FENCED_LEADER_EPOCH
 BACKOFF_MS = 20
 SHORTEST_BACKOFF_US = 16_000
 """20 ms less the jitter of a fifth."""
@@ -65,15 +69,7 @@ def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named() -
     ran = read_fake(cluster, 3, retry_backoff_ms=NEVER_MS)
     assert brokers_asked(cluster) == [1, 3]
     (row,) = ran.redirects
-    assert row["error"] == NOT_LEADER
-    assert row["decision"] == Decision.FOLLOWED
-    assert (row["from_broker"], row["from_epoch"]) == (1, 5)
-    assert (row["hint_leader"], row["hint_epoch"]) == (3, 6)
-    assert (row["to_broker"], row["to_epoch"]) == (3, 6)
-    assert ran.outcome.endpoints == (cluster.brokers[3].address,)
-    assert row["hint_endpoint"] == 0
-    assert (row["metadata_us"], row["same_epoch_retry"]) == (0, 0)
-    assert row["connect_us"] > 0  # it had never been needed before
+    assert_followed_to_an_unnamed_endpoint(row, ran.outcome.endpoints, cluster.brokers[3].address)
     assert row["first_seq"] == 0
     assert (ran.outcome.records, row["records"]) == (3, 3)
     assert not any(call["critical"] for call in ran.calls(ApiKey.METADATA))
@@ -109,24 +105,17 @@ def test_a_hint_s_endpoint_is_where_its_node_is_connected_to_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "decision"),
+    ("error", "hint", "decision"),
     [
-        (ReadReply(NOT_LEADER), Decision.ABSENT),
-        (ReadReply(NOT_LEADER, Leader(-1, 6)), Decision.ABSENT),
-        (ReadReply(NOT_LEADER, Leader(2, -1)), Decision.ABSENT),
-        (ReadReply(NOT_LEADER, Leader(1, 5)), Decision.KNOWN),
-        (ReadReply(NOT_LEADER, Leader(2, 5)), Decision.STALE),
-        (ReadReply(NOT_LEADER, Leader(2, 4)), Decision.STALE),
-        (ReadReply(NOT_LEADER, Leader(9, 6)), Decision.UNKNOWN_NODE),
-        (ReadReply(FENCED), Decision.ABSENT),
-        (ReadReply(ErrorCode.UNKNOWN_TOPIC_ID, Leader(2, 6)), Decision.NOT_APPLICABLE),
-        (ReadReply(ErrorCode.UNKNOWN_LEADER_EPOCH, Leader(2, 6)), Decision.NOT_APPLICABLE),
+        *NOTHING_TO_FOLLOW,
+        (ErrorCode.UNKNOWN_TOPIC_ID, Leader(2, 6), Decision.NOT_APPLICABLE),
+        (ErrorCode.UNKNOWN_LEADER_EPOCH, Leader(2, 6), Decision.NOT_APPLICABLE),
     ],
 )
 def test_without_a_hint_to_follow_metadata_names_the_leader(
-    reply: ReadReply, decision: Decision
+    error: ErrorCode, hint: Leader | None, decision: Decision
 ) -> None:
-    cluster = moving_at_first(to=2, reply=reply)
+    cluster = moving_at_first(to=2, reply=ReadReply(error, hint))
     cluster.hints = False
     ran = read_fake(cluster, 3)
     assert brokers_asked(cluster)[0] == 1

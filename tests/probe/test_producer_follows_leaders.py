@@ -15,6 +15,7 @@ from fake_run import (
     at_batch,
     run_fake,
 )
+from hinted import NOT_LEADER, NOTHING_TO_FOLLOW, assert_followed_to_an_unnamed_endpoint
 from logs import Produced
 from wire import Versions
 
@@ -23,7 +24,6 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision, MetadataCause
 
-NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 BACKOFF_MS = 20
 SHORTEST_BACKOFF_US = 16_000
 """20 ms less the jitter of a fifth."""
@@ -53,15 +53,7 @@ def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named() -
     ran = run_fake(cluster, retry_backoff_ms=NEVER_MS, retry_backoff_max_ms=NEVER_MS)
     assert brokers_asked(cluster) == [1, 3]
     (row,) = ran.redirects
-    assert row["error"] == NOT_LEADER
-    assert row["decision"] == Decision.FOLLOWED
-    assert (row["from_broker"], row["from_epoch"]) == (1, 5)
-    assert (row["hint_leader"], row["hint_epoch"]) == (3, 6)
-    assert (row["to_broker"], row["to_epoch"]) == (3, 6)
-    assert ran.outcome.endpoints == (cluster.brokers[3].address,)
-    assert row["hint_endpoint"] == 0
-    assert (row["metadata_us"], row["same_epoch_retry"]) == (0, 0)
-    assert row["connect_us"] > 0  # it had never been needed before
+    assert_followed_to_an_unnamed_endpoint(row, ran.outcome.endpoints, cluster.brokers[3].address)
     assert ran.outcome.acknowledged == cluster.records_in_log() == 1
     assert ran.summary["metadata_rpcs"]["on_critical_path"] == 0
 
@@ -100,28 +92,17 @@ def test_a_hint_s_endpoint_is_where_its_node_is_connected_to_next(is_connected: 
     assert not any(row["error"] == ErrorCode.NETWORK_EXCEPTION for row in ran.rpcs)
 
 
-@pytest.mark.parametrize(
-    ("reply", "decision"),
-    [
-        (Reply(NOT_LEADER), Decision.ABSENT),
-        (Reply(NOT_LEADER, hint=Leader(-1, 6)), Decision.ABSENT),
-        (Reply(NOT_LEADER, hint=Leader(2, -1)), Decision.ABSENT),
-        (Reply(NOT_LEADER, hint=Leader(2, 5)), Decision.STALE),
-        (Reply(NOT_LEADER, hint=Leader(2, 4)), Decision.STALE),
-        (Reply(NOT_LEADER, hint=Leader(9, 6)), Decision.UNKNOWN_NODE),
-        (Reply(ErrorCode.FENCED_LEADER_EPOCH), Decision.ABSENT),
-    ],
-)
+@pytest.mark.parametrize(("error", "hint", "decision"), NOTHING_TO_FOLLOW)
 def test_without_a_hint_to_follow_metadata_names_the_leader(
-    reply: Reply, decision: Decision
+    error: ErrorCode, hint: Leader | None, decision: Decision
 ) -> None:
-    cluster = moving_at_first(to=2, reply=reply)
+    cluster = moving_at_first(to=2, reply=Reply(error, hint=hint))
     cluster.hints = False
     ran = run_fake(cluster)
     assert brokers_asked(cluster)[0] == 1
     assert brokers_asked(cluster)[-1] == 2
     assert ran.redirects[0]["decision"] == decision
-    assert ran.redirects[0]["hint_leader"] == (reply.hint.id if reply.hint else -1)
+    assert ran.redirects[0]["hint_leader"] == (hint.id if hint else -1)
     assert (ran.redirects[-1]["to_broker"], ran.redirects[-1]["to_epoch"]) == (2, 6)
     causes = {call["cause"] for call in ran.calls(ApiKey.METADATA)}
     assert causes == {MetadataCause.LEADER_CHANGE}

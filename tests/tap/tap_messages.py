@@ -104,3 +104,7 @@ def metadata(
         cluster_id="cluster",
         topics=(MetadataResponseTopic(0, TOPIC, topic_id, partitions=partitions),),
     )
+
+
+DONE, REFUSED = produced((0, 0)), produced((0, NOT_LEADER))
+HINTED = produced((0, NOT_LEADER), hint=(2, 1))

@@ -7,9 +7,12 @@ from uuid import UUID
 import pytest
 from record_batches import Record, encode_batch
 from tap_messages import (
+    DONE,
+    HINTED,
     HOST,
     NOT_LEADER,
     PORTS,
+    REFUSED,
     TOPIC,
     ask_metadata,
     metadata,
@@ -47,8 +50,6 @@ from kipctl.protocol.share_groups import (
     SharePartitionData,
 )
 
-DONE, REFUSED = produced((0, 0)), produced((0, NOT_LEADER))
-HINTED = produced((0, NOT_LEADER), hint=(2, 1))
 BACKOFF_US = 100_000
 MOMENTS = itertools.count(1)
 FENCED = 74

@@ -9,11 +9,13 @@ from one_connection import TAP_PORTS, Wire
 from tap_messages import (
     API_VERSIONS,
     FETCH,
+    HINTED,
     HOST,
     METADATA,
     NOT_LEADER,
     PORTS,
     PRODUCE,
+    REFUSED,
     TOPIC,
     ask_metadata,
     framed,
@@ -48,8 +50,6 @@ from kipctl.protocol.records import BATCH_HEADER_SIZE
 from kipctl.tap import recorder as recorder_module
 from kipctl.tap.rewrite import read_answer
 
-REFUSED = produced((0, NOT_LEADER))
-HINTED = produced((0, NOT_LEADER), hint=(2, 1))
 GARBAGE = b"\0\0\0\6\0\0\0\7!!"
 """An answer to request 7."""
 

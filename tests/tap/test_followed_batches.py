@@ -6,8 +6,11 @@ import pytest
 from one_connection import START_US
 from record_batches import Record, encode_batch
 from tap_messages import (
+    DONE,
+    HINTED,
     METADATA,
     NOT_LEADER,
+    REFUSED,
     TOPIC,
     ask_metadata,
     metadata,
@@ -21,8 +24,6 @@ from kipctl.tap.retries import split_seen_wait
 from kipctl.trace.codes import Decision
 from kipctl.trace.redirect_phases import Wait
 
-DONE, REFUSED = produced((0, 0)), produced((0, NOT_LEADER))
-HINTED = produced((0, NOT_LEADER), hint=(2, 1))
 PHASES = ("queued", "detect", "backoff", "metadata", "connect", "not_ready", "acknowledge")
 
 
