@@ -4,6 +4,7 @@ import asyncio
 import gc
 import pickle
 import resource
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -159,23 +160,26 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
 
     showing: asyncio.Task[None] | None = None
 
-    def asked() -> None:
+    def show_now() -> None:
         nonlocal showing
-        try:
-            wanted = pipe.recv()
-        except EOFError:  # the starter is gone
-            wanted = _STOP
-        if wanted == _SHOW:
-            showing = loop.create_task(show())
-        else:
-            loop.remove_reader(pipe.fileno())
-            over.set()
+        showing = loop.create_task(show())
+
+    def listen() -> None:
+        """In a thread: a reset pipe, of a starter killed before it read an answer, is told to a
+        reader that waits for it, and not to libuv's poll."""
+        wanted = _SHOW
+        while wanted == _SHOW:
+            try:
+                wanted = pipe.recv()
+            except (EOFError, OSError):  # the starter is gone
+                wanted = _STOP
+            loop.call_soon_threadsafe(show_now if wanted == _SHOW else over.set)
 
     await tap.start()
     gc.collect()
     gc.freeze()
     pipe.send(_Started(host_port(*tap.bootstrap), begun.start_us))
-    loop.add_reader(pipe.fileno(), asked)
+    threading.Thread(target=listen, daemon=True).start()
     await over.wait()
     await tap.stop()
     whole = outcome(tap.observer.clients.values(), tap.observer.recorder.names)

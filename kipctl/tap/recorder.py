@@ -94,10 +94,10 @@ class Recorder:
 
         Raises OSError when the disk is full.
         """
+        if self._names_writer:  # first: rows that a power cut leaves without names tell nothing
+            self._names_writer.write(drained.names)
         for name, rows in drained.rows.items():
             self._writers[name].write(rows)
-        if self._names_writer:
-            self._names_writer.write(drained.names)
 
     def stop(self) -> None:
         """Record no more rows: those written are whole."""

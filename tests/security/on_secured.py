@@ -136,12 +136,17 @@ def passwords(lab: Lab) -> set[bytes]:
 
 
 def files_with(secrets: set[bytes], folder: Path) -> list[Path]:
-    """Those in the folder that hold one of the secrets, in their bytes or in a table's cells."""
-    return [
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and any(secret in _content(path) for secret in secrets)
-    ]
+    """Those in the folder that hold one of the secrets, in their bytes or in a table's cells.
+
+    Spark's JVM may still be removing its own folders meanwhile.
+    """
+    found = []
+    for inside, _, names in os.walk(folder):
+        for path in (Path(inside, name) for name in names):
+            with suppress(FileNotFoundError):
+                if path.is_file() and any(secret in _content(path) for secret in secrets):
+                    found.append(path)
+    return found
 
 
 def _content(path: Path) -> bytes:

@@ -165,6 +165,17 @@ def test_a_tap_whose_starter_was_killed_closes_its_rows_and_can_be_repaired(
     assert description["summary"] == document
 
 
+def test_a_tap_whose_starter_goes_with_an_unread_answer_ends_too(broker: RawBroker) -> None:
+    """The pipe then ends with a reset, and not in good order."""
+    running = RunningTap(TapSpec(access=Access(broker.address)), None)
+    child = running._child
+    child.send("show")
+    assert child.has_sent(TIMEOUT_S)
+    child._pipe.close()
+    child.join()
+    assert child._process.exitcode == 0
+
+
 def test_what_a_power_cut_left_of_a_tap_can_be_repaired(broker: RawBroker, tmp_path: Path) -> None:
     record = tmp_path / "run"
     with used_tap(broker, record) as (tap, _):
