@@ -159,6 +159,10 @@ class Episode:
         is_elsewhere = broker != self.broker and connection != self.connection
         if is_elsewhere and self.reaction_us is None:
             self.reaction_us = now_us - self.last_us
+            # A client that stalls sends on before it reads the refusal: it was not sent back if it
+            # then goes where the hint says, sooner than any client backs off.
+            if self.outcome is Outcome.SENT_BACK and self._follows(broker, is_named):
+                self.outcome = Outcome.FOLLOWED
         if leads and broker != self.broker and self.wait_us is None:
             self.wait_us = now_us - self.first_us
         if self._is_decided:
@@ -173,6 +177,10 @@ class Episode:
         elif now_us - self.last_us >= BACKOFF_US and self.hint is not None and not was_behind:
             self._is_decided = True
             self.outcome = Outcome.SENT_BACK
+
+    def _follows(self, broker: int, is_named: bool) -> bool:
+        is_hinted = self.hint is not None and broker == self.hint.leader and not is_named
+        return is_hinted and self.reaction_us is not None and self.reaction_us < BACKOFF_US
 
     def _is_disowned_by(self, broker: int, hint: Hint | None) -> bool:
         """Asked again after a backoff, or in a loop, the leader that the hint named refuses and

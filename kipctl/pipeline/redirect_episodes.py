@@ -264,11 +264,19 @@ def _summed(events: DataFrame) -> DataFrame:
     at = F.struct(*_ORDER)
     usable = F.col("is_hint") & F.col("hint_fault").isNull()
     tried = is_refused | _is(_SENT)
+    # It had not read the refusal when it sent on: see `Episode.sent`.
+    stalled = F.coalesce(
+        (F.col("_reaction.broker") == hinted)
+        & (F.col("_reaction.gap_us") < BACKOFF_US)
+        & ~F.array_contains("_reaction.named", F.col("_reaction.broker")),
+        F.lit(False),
+    )
     outcome = (
         F.when(F.col("_unknown_brokers"), None)
         .when(F.col("_disowned"), Outcome.NOT_HINTED.value)
         .when(F.col("decision").isNull() & F.col("_usable"), Outcome.UNSEEN.value)
         .when(F.coalesce(hinted.isNull(), F.lit(True)), Outcome.NOT_HINTED.value)
+        .when(~F.col("decision.elsewhere") & stalled, Outcome.FOLLOWED.value)
         .when(~F.col("decision.elsewhere"), Outcome.SENT_BACK.value)
         .when(goes_to != hinted, Outcome.ELSEWHERE.value)
         .when(F.col("decision.is_named"), Outcome.BY_METADATA.value)
@@ -293,7 +301,7 @@ def _summed(events: DataFrame) -> DataFrame:
             F.bool_or(usable).alias("_usable"),
             F.bool_or(tried & F.col("broker").isNull()).alias("_unknown_brokers"),
             F.min_by(
-                F.struct("gap_us", "last", "broker", "at_us", "free_us"),
+                F.struct("gap_us", "last", "broker", "at_us", "free_us", "named"),
                 F.when(F.col("elsewhere"), at),
             ).alias("_reaction"),
             F.min(F.when(leads, F.col("at_us") - F.col("first_error_us"))).alias("wait_us"),

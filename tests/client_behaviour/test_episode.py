@@ -59,6 +59,9 @@ SLOW = " ".join(f"s1@{ms} r1@{ms + 5}:1.5!" for ms in range(100, 2000, 100))
         ("r1@0:2.6 s1@1 s2@2* r1@3:2.6", Outcome.FOLLOWED, 2, 2),
         ("r1@0:2.6 named s2@103*", Outcome.BY_METADATA, 103, 103),
         ("r1@0:2.6 s1@250 r1@251:2.6 named s2@500*", Outcome.SENT_BACK, 249, 500),
+        # It stalled, sent on, and then read both refusals.
+        ("r1@0:2.6 s1@60 r1@61:2.6 s2@64*", Outcome.FOLLOWED, 3, 64),
+        ("r1@0:2.6 s1@60 r1@61:2.6 named s2@64*", Outcome.SENT_BACK, 3, 64),
         ("r1@0:2.6 s3@1 r3@2:2.6 s2@4*", Outcome.ELSEWHERE, 1, 4),
         ("r1@0:2.6", Outcome.UNSEEN, None, None),
         ("r1@0 named s2@120*", Outcome.NOT_HINTED, 120, 120),

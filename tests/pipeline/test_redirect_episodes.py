@@ -75,6 +75,23 @@ CASES: dict[str, tuple[list[Row], list[Row]]] = {
         ],
         [{"errors": 2, "reaction_us": MS // 2}, {"errors": 1, "reaction_us": 2 * MS}],
     ),
+    "a client that stalled sends on, and then reads both refusals": (
+        [
+            asked(1, 0, 1, 6, **hint(2, 6)),
+            asked(1, 60, 1, 6, **hint(2, 6)),
+            asked(2, 64, 1),
+        ],
+        [{"outcome": FOLLOWED, "reaction_us": 3 * MS, "wait_us": 63 * MS}],
+    ),
+    "a client that was sent back, and went on by Metadata": (
+        [
+            asked(1, 0, 1, 6, **hint(2, 6)),
+            asked(1, 60, 1, 6, **hint(2, 6)),
+            shown(2, 6, 62),
+            asked(2, 64, 1),
+        ],
+        [{"outcome": Outcome.SENT_BACK.value, "reaction_us": 3 * MS}],
+    ),
     "the wait is until it went to the one that took it": (
         [
             asked(1, 0, 1, 6, **hint(2, 6)),

@@ -247,7 +247,8 @@ def _agree_on_behaviour(seen: dict[str, SeenRun], read: dict[str, Any]) -> None:
         assert row["followed_hints"]["present"] <= run.counts("probe")["hints"]
         told = {of: row["episodes"][of] for of in ("followed", "by_metadata", "sent_back")}
         if RUNS[run.client][0] is LeaderDiscovery.KIP951:
-            assert told["sent_back"] <= 0.2 * sum(told.values()) > 0
+            # A machine that stalls it has some look as if it were sent back, and not most.
+            assert 2 * told["sent_back"] <= sum(told.values()) > 0
         assert row["wait_ms"]["p50"] is not None
 
 
