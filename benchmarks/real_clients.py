@@ -48,7 +48,7 @@ from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, await_topic, create_topics, offsets
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
-from kipctl.lab.properties import LabSpec
+from kipctl.lab.properties import LabSpec, suits_c1
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Column, Report, Table, table_of
 from kipctl.signals import as_keyboard_interrupts
@@ -380,7 +380,9 @@ def measure_all(
     """What each did, and the clients that are left out."""
     found: list[Document] = []
     left_out: list[Document] = []
-    spec = LabSpec(name=f"real-clients-{os.getpid()}", request_log=True, of_a_run=True)
+    name = f"real-clients-{os.getpid()}"
+    c1_only = suits_c1(len(BROKERS) + 1)
+    spec = LabSpec(name=name, request_log=True, of_a_run=True, c1_only=c1_only)
     lab = Lab.up(spec, say)
     try:
         with Cluster(lab.access) as cluster:
