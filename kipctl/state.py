@@ -44,10 +44,19 @@ def write_whole(path: Path, document: Mapping[str, Any]) -> None:
 
     Raises OSError; then what stood there before still does.
     """
+    replace_whole(path, json.dumps(document).encode())
+
+
+def replace_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """As `write_whole`, any bytes; `mode` is that of the file, without what the umask takes.
+
+    Whoever may write to the same path is alone with it.
+    """
     unfinished = path.with_name(path.name + ".tmp")
     try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            json.dump(document, file)
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)

@@ -104,6 +104,12 @@ def add(
         name, servers, command_config, rack, tuple(metrics_url or ()), protected, id_, mapped
     )
     add_cluster(file, entry)
+    if protected and not id_:
+        environment.message(
+            f"--protected without --expect-cluster guards the name alone: by its address {name} is"
+            f" changed without a question.\nkipctl clusters test {name} shows its id; add it to"
+            f" {file} as id."
+        )
     environment.message(f"Added to {file}. See whether it answers: kipctl clusters test {name}")
 
 

@@ -1,15 +1,17 @@
 """Clusters by name: the file `clusters.toml`."""
 
-import json
-import os
+import fcntl
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from kipctl.errors import UsageError
-from kipctl.state import write_private
+from kipctl.state import replace_whole
 
 _KEYS = {
     "bootstrap_servers": str,
@@ -73,24 +75,30 @@ def _entry(file: Path, name: str, table: Any) -> NamedCluster:
 
 
 def add_cluster(file: Path, cluster: NamedCluster) -> None:
-    """Add an entry at the end of the file. Raises UsageError for a name that is there."""
-    if cluster.name in named_clusters(file):
-        raise UsageError(f"{file} has a cluster {cluster.name!r} already.", "Edit it there.")
-    lines = ["", f"[{_quoted(cluster.name)}]"]
-    for key in _KEYS:
-        value = getattr(cluster, key)
-        if key == "map":
-            value = "{ " + ", ".join(f"{_quoted(a)} = {_quoted(b)}" for a, b in value) + " }"
-        elif value:
-            value = json.dumps(list(value) if isinstance(value, tuple) else value)
-        if value and value != "{  }":
-            lines.append(f"{key} = {value}")
+    """Add an entry at the end of the file.
+
+    Raises UsageError for a name that is there, and for what cannot be written.
+    """
+    given = {key: getattr(cluster, key) for key in _KEYS} | {"map": dict(cluster.map)}
+    entry = {key: value for key, value in given.items() if value}
+    try:
+        with _alone_with(file):
+            if cluster.name in named_clusters(file):
+                raise UsageError(
+                    f"{file} has a cluster {cluster.name!r} already.", "Edit it there."
+                )
+            before = file.read_text(encoding="utf-8") + "\n" if file.exists() else ""
+            text = before + tomli_w.dumps({cluster.name: entry})
+            tomllib.loads(text)  # what cannot be read again is not written
+            replace_whole(file.resolve(), text.encode(), 0o600)
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as wrong:
+        raise UsageError(f"{file} cannot be written: {wrong}.") from None
+
+
+@contextmanager
+def _alone_with(file: Path) -> Iterator[None]:
+    """Wait until no other kipctl reads and changes it."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    before = file.read_text(encoding="utf-8") if file.exists() else ""
-    written = file.with_suffix(f".{os.getpid()}")
-    write_private(written, (before + "\n".join(lines) + "\n").lstrip("\n").encode())
-    written.rename(file)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text)
+    with file.with_name(file.name + ".lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

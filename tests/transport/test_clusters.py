@@ -1,10 +1,16 @@
 """Clusters by name, and how they are reached."""
 
+import io
+import multiprocessing
+import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kipctl.cli.app import run
+from kipctl.cli.environment import Environment
 from kipctl.errors import RefusedError, UsageError
 from kipctl.protocol.address import Address
 from kipctl.transport.access import Access, access_of, parse_map
@@ -33,6 +39,79 @@ def test_what_is_added_is_read_as_it_was(entry: NamedCluster, tmp_path: Path) ->
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     with pytest.raises(UsageError, match="has a cluster"):
         add_cluster(file, entry)
+
+
+@pytest.mark.parametrize("text", ["x😀", '\x7f\t\n"\\', "é.[a]#='"])
+def test_whatever_is_written_can_be_read_again(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    entry = NamedCluster(text, text, text, text, (text,), False, text, ((text, text),))
+    add_cluster(file, entry)
+    assert named_clusters(file) == {text: entry}
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    file = tmp_path / "clusters.toml"
+    add_cluster(file, NamedCluster("a", "a:1"))
+    before = file.read_bytes()
+    with pytest.raises(UsageError, match=r"clusters\.toml cannot be written"):
+        add_cluster(file, NamedCluster(os.fsdecode(b"\xff"), "b:1"))
+    assert file.read_bytes() == before
+
+
+def _add_when_all_are_there(file: Path, name: str, start: Any) -> None:
+    start.wait()
+    add_cluster(file, NamedCluster(name, "a:1", protected=True))
+
+
+def test_all_that_is_added_at_once_is_kept(tmp_path: Path) -> None:
+    file, names = tmp_path / "clusters.toml", [f"cluster{n}" for n in range(4)]
+    context = multiprocessing.get_context("spawn")
+    for round_ in range(5):
+        start = context.Barrier(len(names))
+        adding = [
+            context.Process(target=_add_when_all_are_there, args=(file, f"{name}-{round_}", start))
+            for name in names
+        ]
+        for process in adding:
+            process.start()
+        for process in adding:
+            process.join()
+        assert [process.exitcode for process in adding] == [0] * len(names)
+        assert sum(name.endswith(f"-{round_}") for name in named_clusters(file)) == len(names)
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    target, file = tmp_path / "dotfiles.toml", tmp_path / "kipctl" / "clusters.toml"
+    target.write_text('[a]\nbootstrap_servers = "a:1"\n')
+    file.parent.mkdir()
+    file.symlink_to(target)
+    add_cluster(file, NamedCluster("b", "b:1"))
+    assert file.readlink() == target
+    assert list(named_clusters(target)) == ["a", "b"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole or not there after a power cut: it was synchronised, and then its folder."""
+    file, synced = tmp_path / "clusters.toml", []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_ino))
+    add_cluster(file, NamedCluster("a", "a:1"))
+    assert synced == [file.stat().st_ino, tmp_path.stat().st_ino]
+
+
+def test_a_protected_name_without_an_id_is_said_to_guard_the_name_alone(tmp_path: Path) -> None:
+    def said(*options: str) -> str:
+        err = io.StringIO()
+        variables = {"XDG_CONFIG_HOME": str(tmp_path)}
+        words = ["clusters", "add", f"c{len(options)}", "--bootstrap-server", "a:1", *options]
+        assert run(words, Environment(io.StringIO(), io.StringIO(), err, variables)) == 0
+        return err.getvalue()
+
+    told = "guards the name alone"
+    assert told in said("--protected")
+    assert told not in said("--protected", "--expect-cluster", "id")
+    assert told not in said()
 
 
 @pytest.mark.parametrize(
