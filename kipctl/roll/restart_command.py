@@ -43,7 +43,9 @@ def parse_command(text: str) -> tuple[str, ...]:
     for word in words:
         try:
             named = [
-                name for _, name, spec, how in string.Formatter().parse(word) if name is not None
+                name + (f"!{how}" if how else "") + (f":{spec}" if spec else "")
+                for _, name, spec, how in string.Formatter().parse(word)
+                if name is not None
             ]
         except ValueError as error:
             raise UsageError(f"--exec: {word!r}: {error}.", "Double braces: {{ and }}.") from None

@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kipctl.errors import KipctlError
+from kipctl.errors import KipctlError, UsageError
 from kipctl.security.sasl import OAUTHBEARER, Sasl
 from kipctl.security.settings import Security
-from kipctl.security.tls import Tls
+from kipctl.security.tls import DEFAULT_VERSIONS, Tls
 
 
 def librdkafka_properties(security: Security) -> dict[str, Any]:
     """What to give a client of confluent-kafka; nothing for an unsecured cluster.
 
-    The values are secrets, and one may be a function.
+    The values are secrets, and one may be a function. Raises UsageError for what it has nothing for.
     """
     if security.tls is None and security.sasl is None:
         return {}
@@ -25,6 +25,12 @@ def librdkafka_properties(security: Security) -> dict[str, Any]:
 
 
 def _of_tls(tls: Tls) -> dict[str, str]:
+    if not set(DEFAULT_VERSIONS) <= set(tls.versions):
+        raise UsageError(
+            f"librdkafka cannot be held to {', '.join(tls.versions)}: it speaks"
+            f" {' and '.join(DEFAULT_VERSIONS)} wherever a broker does.",
+            "Give ssl.enabled.protocols and ssl.cipher.suites with both to try this client.",
+        )
     given = {
         "ssl.ca.pem": tls.authorities,
         "ssl.certificate.pem": tls.chain,

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from credentials import CA, CHAIN, INLINE, KEY, PLAIN_MODULE, SSL, refusal
+from credentials import CA, CHAIN, INLINE, KEY, PLAIN_MODULE, SSL, Properties, refusal
 
+from kipctl.errors import UsageError
 from kipctl.security.ciphers import openssl_name
 from kipctl.security.librdkafka import librdkafka_properties
 from kipctl.security.settings import refused_by_java, security_of, tls_of
@@ -211,9 +212,31 @@ def test_suites_are_all_that_is_spoken(
 
 
 def test_librdkafka_gets_the_same_suites() -> None:
-    told = librdkafka_properties(security_of(SSL | {"ssl.cipher.suites": f"{CHACHA},{GCM}"}))
+    suites = f"{OF_1_3},{CHACHA},{GCM}"
+    told = librdkafka_properties(security_of(SSL | {"ssl.cipher.suites": suites}))
     assert told["ssl.cipher.suites"] == f"{OF_CHACHA}:{OF_GCM}"
     assert "ssl.cipher.suites" not in librdkafka_properties(security_of(SSL))
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_refused"),
+    [
+        ({}, False),
+        ({"ssl.enabled.protocols": "TLSv1.3,TLSv1.2"}, False),
+        ({"ssl.enabled.protocols": "TLSv1.3"}, True),
+        ({"ssl.enabled.protocols": "TLSv1.2"}, True),
+        ({"ssl.cipher.suites": GCM}, True),  # none of TLS 1.3
+    ],
+)
+def test_librdkafka_is_not_given_what_would_have_it_speak_more_versions_of_tls(
+    properties: Properties, is_refused: bool
+) -> None:
+    security = security_of(SSL | properties)
+    if not is_refused:
+        assert librdkafka_properties(security)
+        return
+    with pytest.raises(UsageError, match="librdkafka cannot be held to TLSv1"):
+        librdkafka_properties(security)
 
 
 @pytest.mark.parametrize(
