@@ -359,7 +359,7 @@ def _demand_named_entry(request: ReassignRequest, entry: "Entry", newer: str) ->
     made_at = entry.made_at
     if newer:
         why = f"The newest change, {newer}: the one before it would be undone."
-    elif made_at is None or datetime.now(UTC) - made_at > _RECENT:
+    elif made_at is None or not timedelta(0) <= datetime.now(UTC) - made_at <= _RECENT:
         why = "The last change was not made within the last hour."
     else:
         return

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.cluster.moves.journal import folder_name
-from kipctl.cluster.moves.journal_entry import Origin
+from kipctl.cluster.moves.journal_entry import Origin, new_id
 from kipctl.errors import UsageError
 from kipctl.process import Process
 from kipctl.roll.next_step import Phase
@@ -27,7 +27,6 @@ SCHEMA = 1
 IN_SYNC = "in sync"
 """The moment when a broker was first seen to be, after its restart."""
 _ENDING = ".roll.json"
-_ID = "%Y%m%dT%H%M%S.%fZ"
 
 
 class RollState(StrEnum):
@@ -99,11 +98,11 @@ class Step(Node):
         return str(Phase.LEADERS_OFF) in self.at
 
     def seconds(self, first: str, last: str) -> float | None:
-        """Between two moments, if both were reached."""
+        """Between two moments, if both were reached, and no clock was put back meanwhile."""
         if str(first) not in self.at or str(last) not in self.at:
             return None
         began, ended = (datetime.fromisoformat(self.at[str(one)]) for one in (first, last))
-        return (ended - began).total_seconds()
+        return (ended - began).total_seconds() if ended >= began else None
 
     def as_document(self) -> dict[str, Any]:
         """For JSON."""
@@ -208,20 +207,21 @@ class Rolls:
             make_private(self.folder, self.variables)
             if made:
                 sync_folder(self.folder.parent)
-        now = datetime.now(UTC).strftime(_ID)
+            name = new_id(self.folder)
         steps = tuple(Step(one.broker, one.host, one.port, one.rack, one.role) for one in order)
-        path = self.folder / f"{now}{_ENDING}"
-        return RollRecord(path, now, self.cluster_id, origin, how, steps).written()
+        path = self.folder / f"{name}{_ENDING}"
+        return RollRecord(path, name, self.cluster_id, origin, how, steps).written()
 
     def last(self) -> RollRecord | None:
         """The newest, if there is any. Raises UsageError when it cannot be read."""
-        paths = sorted(self.folder.glob(f"*{_ENDING}"))
-        return read_roll(paths[-1]) if paths else None
+        return next(self._all(), None)
 
     def unfinished_roll(self) -> RollRecord | None:
-        """The newest, if it may be resumed. Raises UsageError when it cannot be read."""
-        last = self.last()
-        return last if last and last.may_be_resumed else None
+        """The newest that may be resumed. Raises UsageError when one cannot be read."""
+        return next((record for record in self._all() if record.may_be_resumed), None)
+
+    def _all(self) -> Iterator[RollRecord]:
+        return map(read_roll, sorted(self.folder.glob(f"*{_ENDING}"), reverse=True))
 
 
 def rolls(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Rolls:
@@ -253,7 +253,10 @@ def read_roll(path: Path) -> RollRecord:
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: it is no record of a roll: {error}.") from None
+        raise UsageError(
+            f"{path}: it is no record of a roll: {error}.",
+            "If that roll has ended move the file away.",
+        ) from None
 
 
 def _step(one: Mapping[str, Any]) -> Step:

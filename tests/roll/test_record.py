@@ -2,14 +2,17 @@
 
 import json
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from plan_worlds import cluster_of
 
+from kipctl.cluster.moves import journal_entry
 from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.errors import UsageError
 from kipctl.process import Process
+from kipctl.roll import record
 from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Facts, plan_roll
 from kipctl.roll.process_identity import ProcessMark
@@ -51,6 +54,37 @@ def test_one_that_has_ended_is_not_resumed(kept: Rolls) -> None:
     for ended in (RollState.DONE, RollState.ABANDONED):
         record.mark(ended)
         assert kept.unfinished_roll() is None
+
+
+def test_a_roll_that_was_killed_is_found_after_the_clock_was_put_back(
+    kept: Rolls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = begun(kept).mark(RollState.DONE)
+
+    class Earlier(datetime):
+        @classmethod
+        def now(cls, tz: object = None) -> datetime:
+            return datetime(2001, 1, 1, tzinfo=UTC)
+
+    for module in (journal_entry, record):
+        monkeypatch.setattr(module, "datetime", Earlier)
+    killed = begun(kept)
+    assert ended.id < killed.id
+    assert kept.unfinished_roll() == killed
+
+
+def test_a_roll_that_has_not_ended_is_found_behind_one_that_has(kept: Rolls) -> None:
+    killed = begun(kept)
+    begun(kept).mark(RollState.DONE)
+    assert kept.unfinished_roll() == killed
+
+
+def test_the_clock_takes_no_time_back() -> None:
+    """How long it took is not known where the clock was put back meanwhile."""
+    later, earlier = "2026-01-01T02:00:00+00:00", "2026-01-01T00:00:00+00:00"
+    step = Step(1, "h", 9, None, "broker", at={"restarting": later, "done": earlier})
+    assert step.seconds(Phase.RESTARTING, Phase.DONE) is None
+    assert step.seconds(Phase.DONE, Phase.RESTARTING) == 7200
 
 
 def test_it_is_its_owners_alone_and_in_the_state_folder(kept: Rolls, tmp_path: Path) -> None:

@@ -14,13 +14,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
 from kipctl.cluster.moves.journal_entry import (
     ENTRY_SUFFIX,
-    ID,
     KAFKA_SUFFIX,
     PAUSE,
     UNFINISHED_SUFFIX,
@@ -28,9 +27,9 @@ from kipctl.cluster.moves.journal_entry import (
     EntryState,
     ExecutionOptions,
     Origin,
-    created_at,
     explain_write_errors,
     id_of,
+    new_id,
     read_entry,
 )
 from kipctl.cluster.moves.kafka_json import reassignment_document
@@ -83,7 +82,7 @@ class Journal:
         """
         with explain_write_errors(self.folder):
             self._make_folder()
-            entry_id = self._new_id()
+            entry_id = new_id(self.folder)
             state = EntryState.SUBMITTED if after is None else EntryState.PREPARED
             entry = Entry(
                 self.folder / f"{entry_id}{ENTRY_SUFFIX}",
@@ -246,15 +245,6 @@ class Journal:
             if path.name.endswith(ENTRY_SUFFIX) or id_of(path) not in by_id:
                 by_id[id_of(path)] = path
         return [by_id[entry_id] for entry_id in sorted(by_id, reverse=True)]
-
-    def _new_id(self) -> str:
-        """The time, but later than all ids that there are: clocks go back at times."""
-        now = datetime.now(UTC)
-        newest = max(filter(None, (created_at(id_of(path)) for path in self._paths())), default=now)
-        at = max(now, newest)
-        while any(self.folder.glob(f"{at.strftime(ID)}.*")):
-            at += timedelta(microseconds=1)
-        return at.strftime(ID)
 
 
 def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journal:

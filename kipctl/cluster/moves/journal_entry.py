@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -124,8 +124,15 @@ class Entry:
 
     @property
     def made_at(self) -> datetime | None:
-        """When it was made, UTC; None when its name does not say."""
-        return created_at(self.id)
+        """When it was made, UTC; None when that is not known.
+
+        Its name alone may be ahead of that (`new_id`).
+        """
+        if not self.changed_at:
+            return created_at(self.id)
+        with suppress(ValueError):
+            return datetime.fromisoformat(self.changed_at[0][1]).astimezone(UTC)
+        return None
 
     @property
     def may_be_undone(self) -> bool:
@@ -345,6 +352,14 @@ def created_at(entry_id: str) -> datetime | None:
     with suppress(ValueError):
         return datetime.strptime(entry_id, ID).replace(tzinfo=UTC)
     return None
+
+
+def new_id(folder: Path) -> str:
+    """A name for what is written down in a folder: the time, but later than all names that there
+    are: clocks go back at times."""
+    named = (created_at(path.name.partition("Z")[0] + "Z") for path in folder.iterdir())
+    after = (at + timedelta(microseconds=1) for at in named if at is not None)
+    return max((datetime.now(UTC), *after)).strftime(ID)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kipctl.cluster.moves import journal as journal_module
+from kipctl.cluster.moves import journal_entry
 from kipctl.cluster.moves.journal import Damaged, Journal, folder_name, journal
 from kipctl.cluster.moves.journal_entry import EntryState, ExecutionOptions, Origin, read_entry
 from kipctl.cluster.moves.kafka_json import read_reassignment, reassignment_document
@@ -101,7 +102,7 @@ def test_a_clock_that_goes_back_does_not_change_the_order(
         def now(cls, tz: object = None) -> datetime:
             return datetime(2001, 1, 1, tzinfo=UTC)
 
-    monkeypatch.setattr(journal_module, "datetime", Earlier)
+    monkeypatch.setattr(journal_entry, "datetime", Earlier)
     second, third = kept.save(SECOND), kept.save(FIRST)
     assert first.id < second.id < third.id
     assert kept.count() == 3

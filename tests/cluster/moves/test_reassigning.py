@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -156,15 +157,27 @@ def test_an_entry_that_is_undone_is_gone_back_to_by_its_id_and_force_only(
 class TestWhichChangeIsUndone:
     """`--rollback` with `--yes`, and no id: the change meant, or none."""
 
-    def test_nothing_to_do_leaves_the_change_before_as_it_is(self, fake: Reassigning) -> None:
+    @pytest.mark.parametrize(
+        ("entry_id", "days"),
+        [
+            ("20261116T000000.000000Z", -8),
+            ("29990101T000000.000000Z", -8),  # as ids go on where the clock was once ahead
+            ("29990101T000000.000000Z", 8),
+        ],
+        ids=["a week ago", "id ahead", "clock was ahead"],
+    )
+    def test_nothing_to_do_leaves_the_change_before_as_it_is(
+        self, fake: Reassigning, entry_id: str, days: int
+    ) -> None:
         fake.partitions = {T[0]: Held((1, 2, 4), 1), T[1]: Held((2, 1, 4), 2)}
         fake.kipctl("reassign --drain 4 --yes")
         (drain,) = fake.entries()
-        a_week_ago = "20261116T000000.000000Z"
-        drain.path.with_name(f"{a_week_ago}.entry.json").write_text(
-            json.dumps({**drain.as_document(), "id": a_week_ago})
+        made_at = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+        made = {"id": entry_id, "changed_at": [["prepared", made_at], ["done", made_at]]}
+        drain.path.with_name(f"{entry_id}.entry.json").write_text(
+            json.dumps(drain.as_document() | made)
         )
-        drain.saved.rename(drain.saved.with_name(f"{a_week_ago}.json"))
+        drain.saved.rename(drain.saved.with_name(f"{entry_id}.json"))
         drain.path.unlink()
         after = fake.replicas()
 
@@ -172,10 +185,10 @@ class TestWhichChangeIsUndone:
         ran = fake.kipctl(ROLLBACK, status=4)
         assert "was not made within the last hour" in ran.err
         assert "kipctl reassign --drain 4 --yes, by " in ran.err
-        assert f"kipctl reassign --rollback --entry {a_week_ago} --yes" in ran.err.splitlines()[-1]
+        assert f"kipctl reassign --rollback --entry {entry_id} --yes" in ran.err.splitlines()[-1]
         assert fake.replicas() == after
         fake.kipctl("reassign --rollback --dry-run --yes")
-        fake.kipctl(ROLLBACK, "--entry", a_week_ago)
+        fake.kipctl(ROLLBACK, "--entry", entry_id)
         assert fake.replicas()[T[0]] == (1, 2, 4)
 
     @pytest.mark.parametrize("newest", ["undone", "refused", "damaged"])
