@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kipctl.errors import UsageError
+
 _OWNERS = 0o700
 
 
@@ -20,7 +22,8 @@ def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> Non
     """Make a folder and those above it that are missing.
 
     What is made in the state folder is for its owner only, and so is that folder from now on. It
-    names topics, hosts and clusters. Raises OSError.
+    names topics, hosts and clusters. Raises OSError, and UsageError
+    where it is another user's.
     """
     state = state_folder(variables)
     if state not in (folder, *folder.parents):
@@ -28,7 +31,13 @@ def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> Non
         return
     state.parent.mkdir(parents=True, exist_ok=True)
     state.mkdir(_OWNERS, exist_ok=True)
-    if state.stat().st_mode & 0o077 and state.stat().st_uid == os.getuid():
+    found = state.stat()
+    if found.st_uid != os.getuid():
+        raise UsageError(
+            f"The state folder {state} belongs to another user.",
+            "Set XDG_STATE_HOME to a folder of your own.",
+        )
+    if found.st_mode & 0o077:
         state.chmod(_OWNERS)
     folder.mkdir(_OWNERS, parents=True, exist_ok=True)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kipctl.errors import UsageError
 from kipctl.state import make_private, state_folder
 
 
@@ -31,3 +32,17 @@ def test_other_folders_are_made_as_everybody_makes_them(tmp_path: Path) -> None:
     os.umask(before)
     assert mode(folder) == 0o777 & ~before
     assert not (tmp_path / "state").exists()
+
+
+def test_a_state_folder_of_somebody_else_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who owns it can change what kipctl writes and reads there."""
+    variables = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    make_private(state_folder(variables), variables)
+    monkeypatch.setattr(os, "getuid", lambda uid=os.getuid(): uid + 1)
+    for folder in (state_folder(variables), state_folder(variables) / "runs" / "noon"):
+        with pytest.raises(UsageError, match="belongs to another user"):
+            make_private(folder, variables)
+    assert list(state_folder(variables).iterdir()) == []
+    make_private(tmp_path / "elsewhere", variables)

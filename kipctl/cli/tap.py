@@ -143,7 +143,8 @@ def tap(
 
 def _warn(environment: Environment, spec: "TapSpec") -> None:
     """Say what it means to listen elsewhere than on this machine, and which caps follow."""
-    from kipctl.tap.spec import LAST_BY_NAME, is_loopback
+    from kipctl.protocol.address import is_loopback
+    from kipctl.tap.spec import LAST_BY_NAME
 
     if spec.tells_no_ids:
         environment.message(

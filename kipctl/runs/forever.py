@@ -22,7 +22,7 @@ from kipctl.measure.live_totals import DATASETS, EndToEndTotals
 from kipctl.measure.prometheus_metrics import families
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.schedule import Schedule
-from kipctl.protocol.address import Address, host_port
+from kipctl.protocol.address import Address, host_port, is_loopback
 from kipctl.runs.live import Screen
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
@@ -123,6 +123,11 @@ def serving_metrics(
         return
     server = MetricsServer(address)
     message(f"Metrics: {server.url}")
+    if not is_loopback(address.host):
+        message(
+            f"--metrics {address}: whoever reaches it reads them, in plain text and without a"
+            " login."
+        )
     try:
         yield server
     finally:

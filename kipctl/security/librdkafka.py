@@ -13,7 +13,8 @@ from kipctl.security.tls import DEFAULT_VERSIONS, Tls
 def librdkafka_properties(security: Security) -> dict[str, Any]:
     """What to give a client of confluent-kafka; nothing for an unsecured cluster.
 
-    The values are secrets, and one may be a function. Raises UsageError for what it has nothing for.
+    The values are secrets, and one may be a function. Raises UsageError for what it has nothing
+    for.
     """
     if security.tls is None and security.sasl is None:
         return {}

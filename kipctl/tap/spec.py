@@ -3,7 +3,6 @@
 import re
 import ssl
 from dataclasses import dataclass
-from ipaddress import ip_address
 
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
@@ -110,14 +109,6 @@ class TapSpec:
         host, port = parse_address(listens)
         advertised, add = self.advertised or (host, 0)
         return host_port(host if advertised in EVERYWHERE else advertised, port + add)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to that address."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def parse_caps(text: str) -> tuple[tuple[int, int], ...]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -315,18 +316,14 @@ def _written_whole(destination: Path) -> Iterator[Path]:
     """A path to write to, which becomes the destination when the block has ended well."""
     if destination.exists():
         raise UsageError(f"{destination} is there already.", "Name another one.")
-    unfinished = destination.with_name(f".{destination.name}.unfinished")
     try:
-        yield unfinished
-        unfinished.rename(destination)
+        with TemporaryDirectory(prefix=".kipctl-", dir=destination.parent) as folder:
+            unfinished = Path(folder) / destination.name
+            yield unfinished
+            unfinished.rename(destination)
     except OSError as refused:
         reason = refused.strerror or refused
         raise UsageError(f"{destination} cannot be written: {reason}.") from refused
-    finally:
-        if unfinished.is_dir():
-            shutil.rmtree(unfinished, ignore_errors=True)
-        else:
-            unfinished.unlink(missing_ok=True)
 
 
 def _has_wildcards(text: str) -> bool:

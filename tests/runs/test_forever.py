@@ -189,6 +189,16 @@ def scraped(url: str) -> dict[str, float]:
     }
 
 
+@pytest.mark.parametrize(
+    ("host", "is_warned"), [("127.0.0.1", False), ("localhost", False), ("0.0.0.0", True)]
+)
+def test_metrics_that_other_machines_can_read_are_said_to_be(host: str, is_warned: bool) -> None:
+    told: list[str] = []
+    with serving_metrics(Address(host, 0), told.append):
+        pass
+    assert any("whoever reaches it reads them" in line for line in told) is is_warned
+
+
 def test_where_nobody_can_listen_is_said_before_anything_begins() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -5,11 +5,11 @@ from functools import partial
 import pytest
 
 from kipctl.errors import UsageError
+from kipctl.protocol.address import is_loopback
 from kipctl.tap.spec import (
     TapSpec,
     TlsFiles,
     api_name,
-    is_loopback,
     parse_caps,
     parse_delays,
     parse_rate,

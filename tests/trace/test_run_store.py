@@ -272,6 +272,26 @@ def test_an_export_overwrites_nothing_and_leaves_nothing_half_done(
         assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("export", [export_archive, export_csv])
+def test_an_export_follows_no_link_that_somebody_laid_beside_it(
+    export: Any, tmp_path: Path, store: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder such as /tmp, where others make what they like."""
+    victim = tmp_path / "victim"
+    victim.write_text("theirs")
+    used: list[Path] = []
+    rename = Path.rename
+    monkeypatch.setattr(Path, "rename", lambda at, to: (used.append(at), rename(at, to)))
+    run, out = stored(store, "r"), tmp_path / "out"
+    (tmp_path / f".{out.name}.unfinished").symlink_to(victim)
+    export(run, out)
+    assert victim.read_text() == "theirs"
+    assert not out.is_symlink()
+    rename(out, tmp_path / "first")
+    export(run, out)
+    assert used[0] != used[1], "a name that others can foresee"
+
+
 def test_a_run_is_removed_whole(tmp_path: Path, store: dict[str, str]) -> None:
     kept = stored(store, "kept")
     for folder in (stored(store, "a").folder, record(tmp_path / "b").folder):
