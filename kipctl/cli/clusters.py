@@ -86,6 +86,7 @@ def add(
     environment = context.ensure_object(Environment)
     from kipctl.cluster.metrics_url import require_url
     from kipctl.java_properties import read
+    from kipctl.security.dialects import as_javas
     from kipctl.security.settings import security_of
     from kipctl.transport.access import parse_bootstrap_servers, parse_map
     from kipctl.transport.clusters import NamedCluster, add_cluster, clusters_file
@@ -95,7 +96,7 @@ def add(
     parse_bootstrap_servers(servers)
     if command_config:
         command_config = str(Path(command_config).expanduser().absolute())
-        security_of(read(Path(command_config)))
+        security_of(as_javas(read(Path(command_config))).properties)
     for url in metrics_url or ():
         require_url(url)
     mapped = tuple((str(at), str(to)) for at, to in parse_map(map_ or []).items())

@@ -257,6 +257,8 @@ class Environment:
             servers = lab.bootstrap_server
             given = given if any(map(is_about_security, given)) else lab.properties
         given = revised(given)
+        for note in target.notes:
+            self.message(note)
         self._warn_of_unused(given, target.file)
         self.cluster = target.cluster
         self._access = access_of(

@@ -7,6 +7,7 @@ from typing import Any
 
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.java_properties import read
+from kipctl.security.dialects import as_javas
 from kipctl.security.settings import is_about_security
 from kipctl.transport.clusters import NamedCluster, clusters_file, named_clusters
 
@@ -31,6 +32,8 @@ class Target:
     file: str
     protected_ids: tuple[str, ...]
     """Of all clusters that have a name, those of the protected ones."""
+    notes: tuple[str, ...] = ()
+    """What was made of the properties, in sentences."""
 
 
 def target_of(
@@ -51,21 +54,33 @@ def target_of(
     if servers and name:
         raise UsageError("--bootstrap-server and --cluster name two clusters.", "Give one.")
     known = named_clusters(clusters_file(variables))
-    given = own = _read(file) | dict(properties)
+    given, taken = own = as_javas(_read(file) | dict(properties))
     servers = servers or given.get("bootstrap.servers")
     if not name and not servers:
         name = variables.get(CLUSTER)
     cluster = named_cluster(name, known) if name else None
     if cluster is not None:
         servers = cluster.bootstrap_servers
+    notes = []
     if not any(map(is_about_security, given)):
-        file = cluster.command_config if cluster is not None else variables.get(CONFIG, "")
-        given = _read(file) | given
+        if cluster is not None:
+            file = cluster.command_config
+        elif file:  # what a command is given beats the variable, also where it says nothing
+            notes.append(f"{file} says nothing of security: no TLS, and no login.")
+        else:
+            file = variables.get(CONFIG, "")
+        theirs, taken = as_javas(_read(file))
+        if properties and cluster is None and any(map(is_about_security, theirs)):
+            notes.append(f"How to connect is said by {CONFIG}: {file}.")
+        given = theirs | given
     servers = servers or variables.get(BOOTSTRAP) or given.get("bootstrap.servers", "")
     if not servers:  # a variable's login is not the lab's
-        given, file = own, options.get("command_config") or ""
+        given, taken = own
+        file, notes = options.get("command_config") or "", []
+    if taken:
+        notes.append(f"{file or 'The properties'}, as Java's clients say it: {', '.join(taken)}.")
     protected = (one.id for one in known.values() if one.protected and one.id)
-    return Target(servers, cluster, given, file, tuple(protected))
+    return Target(servers, cluster, given, file, tuple(protected), tuple(notes))
 
 
 def _read(file: str) -> dict[str, str]:

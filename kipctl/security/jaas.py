@@ -1,7 +1,7 @@
 """`sasl.jaas.config`: what Java's clients read in it, and what they refuse."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kipctl.errors import UsageError
@@ -17,6 +17,8 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _ESCAPES = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
+_WRITTEN = {'"': r"\"", "\\": r"\\", "\n": r"\n", "\r": r"\r"}
+_UNQUOTED = re.compile(r"""\s*\S+\s+(?P<flag>\w+)(?P<options>(?:\s+[\w.]+=[^\s"']+?)+)\s*;\s*""")
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
@@ -54,6 +56,26 @@ def jaas_options(text: str) -> dict[str, str]:
     if next(tokens, None) is not None:
         raise _refusal("goes on behind its semicolon: it is to have one login module")
     return options
+
+
+def unquoted_options(text: str) -> dict[str, str] | None:
+    """Those of a line that Java refuses as values have no quotes, where it is plain what is meant:
+    no blank and no quote in any of them. None where it is not.
+    """
+    found = _UNQUOTED.fullmatch(text)
+    if found is None or found["flag"].lower() not in _FLAGS:
+        return None
+    pairs = (pair.partition("=") for pair in found["options"].split())
+    return {name: value for name, _, value in pairs}
+
+
+def jaas_text(module: str, options: Mapping[str, str]) -> str:
+    """A line that is read as these options."""
+    escaped = (
+        (name, "".join(_WRITTEN.get(character, character) for character in value))
+        for name, value in options.items()
+    )
+    return " ".join([module, "required", *(f'{name}="{value}"' for name, value in escaped)]) + ";"
 
 
 def _refusal(what: str) -> UsageError:

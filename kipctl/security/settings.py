@@ -239,7 +239,8 @@ def _identity_of(properties: Mapping[str, str]) -> stores.Identity:
     if chain:
         raise UsageError("ssl.keystore.certificate.chain goes with ssl.keystore.key.", "Give both.")
     if location:
-        return stores.identity(location, properties.get("ssl.keystore.password", ""))
+        passwords = (properties.get(f"ssl.{name}.password", "") for name in ("keystore", "key"))
+        return stores.identity(location, *passwords)
     return stores.Identity("", "")
 
 
@@ -263,7 +264,12 @@ def _store_of(properties: Mapping[str, str], store: str, inline: str) -> Path | 
 
 
 def _sasl_of(properties: Mapping[str, str]) -> Sasl:
-    mechanism = properties.get("sasl.mechanism", "GSSAPI")  # Kafka's own default
+    if "sasl.mechanism" not in properties:
+        raise UsageError(
+            "sasl.mechanism is not given; Kafka's default is GSSAPI, which kipctl does not speak.",
+            f"It speaks {', '.join(MECHANISMS)}: name the one of the brokers' listener.",
+        )
+    mechanism = properties["sasl.mechanism"]
     if mechanism not in MECHANISMS:
         what = f" ({_NOT_SPOKEN[mechanism]})" if mechanism in _NOT_SPOKEN else ""
         raise UsageError(

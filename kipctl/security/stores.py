@@ -1,13 +1,15 @@
 """Keystores and truststores, whatever their form, as PEM."""
 
 import re
+import ssl
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from kipctl.errors import UsageError
+from kipctl.security import jks
 
-_JKS = bytes.fromhex("feedfeed")
+_JCEKS = bytes.fromhex("cececece")
 _PEM = b"-----BEGIN "
 _BLOCK = re.compile(r"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
 
@@ -24,20 +26,31 @@ def authorities(path: Path, password: str) -> str:
     content = _read(path, "ssl.truststore.location")
     if _PEM in content:
         return certificates(content.decode("latin-1"), f"{path}")
-    _, own, others = _pkcs12(path, content, password, "ssl.truststore.password")
+    if content.startswith(jks.MAGIC):
+        store = _java_store(path, content, password, "ssl.truststore.password")
+        trusted = (*store.trusted, *(chain[0] for _, chain in store.keys if chain))
+        own, others = None, [*map(ssl.DER_cert_to_PEM_cert, trusted)]
+    else:
+        _, own, others = _pkcs12(path, content, password, "ssl.truststore.password")
     found = [*([own] if own else []), *others]
     if not found:
         raise UsageError(f"{path} holds no certificate.", "See ssl.truststore.location.")
     return "".join(found)
 
 
-def identity(path: Path, password: str) -> Identity:
-    """The key and certificates of a keystore. Raises UsageError."""
+def identity(path: Path, password: str, key_password: str = "") -> Identity:
+    """The key and certificates of a keystore; a key of JKS may have a password of its own.
+
+    Raises UsageError.
+    """
     content = _read(path, "ssl.keystore.location")
     if _PEM in content:
         text = content.decode("latin-1")
         return Identity(certificates(text, f"{path}"), private_key(text, f"{path}"))
-    key, own, others = _pkcs12(path, content, password, "ssl.keystore.password")
+    if content.startswith(jks.MAGIC):
+        key, own, others = _first_key(path, content, password, key_password or password)
+    else:
+        key, own, others = _pkcs12(path, content, password, "ssl.keystore.password")
     if key is None or own is None:
         raise UsageError(f"{path} holds no key with its certificate.", "See ssl.keystore.location.")
     return Identity("".join([own, *others]), key)
@@ -83,14 +96,51 @@ def _read(path: Path, name: str) -> bytes:
         content = path.read_bytes()
     except OSError as wrong:
         raise UsageError(f"{name}={path} cannot be read: {wrong.strerror}.") from None
-    if content.startswith(_JKS):
+    if content.startswith(_JCEKS):
         target = path.with_suffix(".p12")
         raise UsageError(
-            f"{path} is a JKS store, which only Java reads. Convert it:",
-            f"keytool -importkeystore -srckeystore {quote(f'{path}')} -srcstoretype JKS"
+            f"{path} is a JCEKS store, which only Java reads. Convert it:",
+            f"keytool -importkeystore -srckeystore {quote(f'{path}')} -srcstoretype JCEKS"
             f" -destkeystore {quote(f'{target}')} -deststoretype PKCS12",
         )
     return content
+
+
+def _java_store(path: Path, content: bytes, password: str, property_name: str) -> jks.JavaStore:
+    try:
+        return jks.java_store(content, password)
+    except jks.WrongPasswordError:
+        raise UsageError(f"{path}: its password is not {property_name}.") from None
+    except ValueError as wrong:
+        raise UsageError(f"{path} cannot be read: {wrong}.") from None
+
+
+def _first_key(
+    path: Path, content: bytes, password: str, key_password: str
+) -> tuple[str | None, str | None, list[str]]:
+    """As `_pkcs12` returns it, of a JKS store."""
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        load_der_private_key,
+    )
+
+    store = _java_store(path, content, password, "ssl.keystore.password")
+    if not store.keys:
+        return None, None, []
+    hidden, chain = store.keys[0]
+    try:
+        key = load_der_private_key(jks.revealed(hidden, key_password), None)
+    except jks.WrongPasswordError:
+        raise UsageError(
+            f"{path}: the password of its key is neither ssl.key.password nor the store's."
+        ) from None
+    except ValueError as wrong:
+        raise UsageError(f"{path}: its key cannot be read: {wrong}.") from None
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+    certificates = [*map(ssl.DER_cert_to_PEM_cert, chain)]
+    return pem, certificates[0] if certificates else None, certificates[1:]
 
 
 def _pkcs12(

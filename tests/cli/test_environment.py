@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from in_process import Terminal
@@ -32,8 +32,7 @@ def environment(
 
 
 def told(where: Environment) -> str:
-    assert isinstance(where.stderr, io.StringIO)
-    return where.stderr.getvalue()
+    return cast(io.StringIO, where.stderr).getvalue()
 
 
 @pytest.mark.parametrize(
@@ -66,6 +65,19 @@ def test_ctrl_c_at_a_question_says_that_nothing_was_changed() -> None:
     with pytest.raises(KeyboardInterrupt) as interrupted:
         Environment(Interrupted(), io.StringIO(), io.StringIO(), {}).confirm("Move?", yes=False)
     assert interrupted.value.__notes__ == ["Nothing was changed."]
+
+
+REWRITTEN = "abc\x1b[2K\x1b[1G\nCluster staging. Reassign 1 partition? [y/N] \x1b[8m"
+
+
+def test_no_cluster_writes_the_question_about_it() -> None:
+    where = environment(typed="n\n")
+    where.access("a:1").ids.add(REWRITTEN)
+    with pytest.raises(RefusedError):
+        where.confirm(f"Reassign 5,000 partitions of {REWRITTEN}?", yes=False)
+    assert told(where).endswith("? [y/N] ")
+    assert told(where).count(REWRITTEN.encode("unicode_escape").decode()) == 2
+    assert told(where).isprintable()
 
 
 @pytest.mark.parametrize("typed", ["", "312"])
@@ -273,7 +285,9 @@ def clusters(tmp_path: Path) -> dict[str, str]:
     other.write_text(login + 'username="other" password="p";\n')
     for entry in (NamedCluster("a", "a:1", str(of_a), id="id-a"), NamedCluster("b", "b:1")):
         add_cluster(clusters_file(variables), entry)
-    return variables | {"OTHER": str(other)}
+    silent = tmp_path / "silent.properties"
+    silent.write_text("acks=all\n")
+    return variables | {"OTHER": str(other), "SILENT": str(silent)}
 
 
 def reaching(
@@ -290,6 +304,14 @@ def reaching(
     [
         ({"cluster": "a"}, {}, "a:1", "User:a"),
         ({}, {"KIPCTL_CLUSTER": "a"}, "a:1", "User:a"),
+        # A file that was given is not replaced by the variable's, whatever it says.
+        (
+            {"servers": "c:1", "command_config": "SILENT"},
+            {"KIPCTL_COMMAND_CONFIG": "OTHER"},
+            "c:1",
+            "User:ANONYMOUS",
+        ),
+        ({"cluster": "a", "command_config": "SILENT"}, {}, "a:1", "User:a"),
         # What an option names is reached as its entry says, whatever a variable says.
         ({"cluster": "a"}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "a:1", "User:a"),
         ({"cluster": "b"}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "b:1", "User:ANONYMOUS"),
@@ -340,6 +362,18 @@ def test_what_does_not_go_together_is_refused(
     ("text", "warnings"),
     [
         (
+            "client.id=x\n",
+            ["client.properties says nothing of security: no TLS, and no login.", "client.id"],
+        ),
+        (
+            "spring.kafka.security.protocol=SSL\nspring.kafka.client-id=x\n",
+            [
+                "client.properties, as Java's clients say it: spring.kafka.security.protocol as"
+                " security.protocol.",
+                "nothing of how to connect: spring.kafka.client-id.",
+            ],
+        ),
+        (
             "secuirty.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.provider=x\n",
             [
                 "nothing of how to connect: secuirty.protocol.",
@@ -357,7 +391,6 @@ def test_what_does_not_go_together_is_refused(
             for line, meant in (
                 ("security.protocl=SASL_SSL", " (security.protocol?)"),
                 ("sasl.jass.config=x", " (sasl.jaas.config?)"),
-                ("sasl.mechanisms=PLAIN", " (sasl.mechanism?)"),
                 ("ssl.protocol=TLSv1.3", "."),
                 ("ssl.provider=x", "."),
                 ("ssl.provider=\\u00fc", "."),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from credentials import (
@@ -162,7 +163,7 @@ def test_properties_say_how_a_connection_is_secured(
     [
         ({"security.protocol": "TLS"}, "security.protocol=TLS is none of Kafka's"),
         ({"security.protocol": ""}, "security.protocol= is none of Kafka's"),
-        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism=GSSAPI (Kerberos) is not spoken"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism is not given; Kafka's default is"),
         (sasl("GSSAPI", ""), "sasl.mechanism=GSSAPI (Kerberos) is not spoken"),
         (sasl("AWS_MSK_IAM", ""), "sasl.mechanism=AWS_MSK_IAM (IAM of Amazon MSK) is not spoken"),
         (sasl("SCRAM-SHA-1", ""), "It speaks PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
@@ -332,33 +333,75 @@ def test_pkcs12_without_a_password_is_read(tmp_path: Path, extra: tuple[str, ...
     assert subjects(tls_of({"ssl.keystore.location": p12}).chain)[0] == "alice"
 
 
-def test_a_jks_store_is_refused_with_the_command_that_makes_pkcs12_of_it_which_is_read(
-    tmp_path: Path,
-) -> None:
-    """As is what else Java's keytool makes."""
-    folder, passwords = tmp_path / "old ones", ("-storetype", "JKS", "-storepass", STORE_PASSWORD)
-    folder.mkdir()
+def keytool(store: Path, *how: str, kind: str = "JKS") -> None:
+    passwords = ("-storetype", kind, "-storepass", STORE_PASSWORD)
+    run("keytool", "-noprompt", *how, "-alias", "me", "-keystore", f"{store}", *passwords)
+
+
+def with_keytool(folder: Path, key_password: str, *how: str, kind: str = "JKS") -> dict[str, str]:
+    """What says how to use a truststore with the CA, and a keystore with a new key of duke's."""
     (folder / "ca.pem").write_text(CA)
-    made = {
-        "key": ("-genkeypair", "-dname", "CN=duke", "-keyalg", "EC", "-keypass", STORE_PASSWORD),
-        "trust": ("-importcert", "-file", f"{folder / 'ca.pem'}"),
+    trust, own = folder / "trust.jks", folder / "own.jks"
+    keytool(trust, "-importcert", "-file", f"{folder / 'ca.pem'}", kind=kind)
+    named = ("-dname", "CN=duke", "-keypass", key_password)
+    keytool(own, "-genkeypair", *named, *how, kind=kind)
+    return {
+        "ssl.truststore.location": f"{trust}",
+        "ssl.truststore.password": STORE_PASSWORD,
+        "ssl.keystore.location": f"{own}",
+        "ssl.keystore.password": STORE_PASSWORD,
+        "ssl.key.password": key_password,
     }
-    properties = {"ssl.key.password": STORE_PASSWORD, "ssl.truststore.type": "PKCS12"}
-    for store, how in made.items():
-        jks, p12 = (f"{folder / store}.{kind}" for kind in ("jks", "p12"))
-        run("keytool", "-noprompt", *how, "-alias", "me", "-keystore", jks, *passwords)
-        command = refusal(SSL | {f"ssl.{store}store.location": jks}).splitlines()[-1]
-        assert command == (
-            f"keytool -importkeystore -srckeystore '{jks}' -srcstoretype JKS"
-            f" -destkeystore '{p12}' -deststoretype PKCS12"
-        )
-        both = ("-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
-        run(*shlex.split(command), "-noprompt", *both)
-        properties |= {f"ssl.{store}store.location": p12}
-        properties |= {f"ssl.{store}store.password": STORE_PASSWORD}
-    tls = tls_of(properties)
+
+
+@pytest.mark.parametrize(
+    ("how", "key_password"),
+    [(("-keyalg", "EC"), STORE_PASSWORD), (("-keyalg", "RSA"), "pässword of its own")],
+)
+def test_jks_stores_of_keytool_are_read(
+    tmp_path: Path, how: tuple[str, ...], key_password: str
+) -> None:
+    properties = with_keytool(tmp_path, key_password, *how)
+    tls = tls_of(properties)  # OpenSSL takes the key only beside its own certificate
     assert subjects(tls.authorities) == ["kipctl lab CA"]
     assert subjects(tls.chain) == ["duke"]
+    # Java trusts the certificates of a store that it is given no password of, unseen.
+    del properties["ssl.truststore.password"]
+    assert subjects(tls_of(properties).authorities) == ["kipctl lab CA"]
+    for name, told in {
+        "ssl.truststore.password": "its password is not ssl.truststore.password",
+        "ssl.keystore.password": "its password is not ssl.keystore.password",
+        "ssl.key.password": "the password of its key is neither ssl.key.password nor",
+    }.items():
+        assert told in refusal(SSL | properties | {name: "another"})
+
+
+def test_a_jks_store_that_was_cut_or_changed_is_no_store(tmp_path: Path) -> None:
+    properties = with_keytool(tmp_path, STORE_PASSWORD, "-keyalg", "EC")
+    store = Path(properties["ssl.keystore.location"])
+    whole = store.read_bytes()
+    random = Random(5)
+    for cut in (*random.sample(range(4, len(whole)), 40), len(whole) - 1):
+        store.write_bytes(whole[:cut])
+        assert "its password is not ssl.keystore.password" in refusal(SSL | properties)
+        unchecked = properties | {"ssl.keystore.password": ""}
+        assert f"{store}" in refusal(SSL | unchecked)
+
+
+def test_a_jceks_store_is_refused_with_the_command_that_makes_pkcs12_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "old ones"
+    folder.mkdir()
+    properties = with_keytool(folder, STORE_PASSWORD, "-keyalg", "EC", kind="JCEKS")
+    for store in ("trust", "key"):
+        name = f"ssl.{store}store.location"
+        command = refusal(SSL | {name: properties[name]}).splitlines()[-1]
+        p12 = str(Path(properties[name]).with_suffix(".p12"))
+        assert command.endswith(f"-srcstoretype JCEKS -destkeystore '{p12}' -deststoretype PKCS12")
+        both = ("-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
+        run(*shlex.split(command), "-noprompt", *both)
+        properties[name] = p12
+    tls = tls_of(properties)
+    assert (subjects(tls.authorities), subjects(tls.chain)) == (["kipctl lab CA"], ["duke"])
 
 
 @pytest.mark.parametrize("is_inline", [True, False])
