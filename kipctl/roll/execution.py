@@ -7,7 +7,7 @@ anew.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TextIO
 
@@ -40,7 +40,7 @@ from kipctl.roll.next_step import (
 from kipctl.roll.node_watch import ClusterWatch, NodeWatch
 from kipctl.roll.plan import plan_roll, require_safe
 from kipctl.roll.process_identity import ProcessMark, RestartVerdict, judge_restart
-from kipctl.roll.record import IN_SYNC, RollRecord, RollState, Step
+from kipctl.roll.record import IN_SYNC, RollRecord, RollState, Step, read_roll
 from kipctl.roll.restart_command import (
     CommandOfDeadKipctl,
     ManualRestart,
@@ -102,7 +102,8 @@ class Roll:
                     self.guarding.sleep(self.record.how.between_s)
                 self._roll_node(broker)
             is_first = False
-        self.record = self.record.mark(RollState.DONE)
+        with self._explain_errors(self.record.steps[-1].broker):
+            self.record = self.record.mark(RollState.DONE)
         return self.record
 
     def _next(self) -> int:
@@ -136,7 +137,7 @@ class Roll:
             self._since = time.monotonic()
         if self.new_waits:
             time.sleep(_CANARY_DELAY_S)
-            self._save(self.record.step(broker))
+            self._note(self.record.step(broker))
 
     def _observe(self, step: Step) -> tuple[NodeState, Snapshot | None]:
         broker = step.broker
@@ -194,7 +195,7 @@ class Roll:
             case Action.RESTART:
                 self._restart(step)
             case Action.NOTE_RESTARTED:
-                self._save(step.begin(Phase.RESTARTED, seen_by=what.why))
+                self._note(step.begin(Phase.RESTARTED, seen_by=what.why))
                 self.message(f"{step.name.capitalize()} is restarted: {what.why}.")
             case Action.LEADERS_BACK if step.is_controller_only:
                 self._caught_up(step)
@@ -217,7 +218,7 @@ class Roll:
         if step.phase is Phase.WAITING:
             step = self._save(step.begin(Phase.LEADERS_OFF, since=self.leaders.newest_entry()))
         moved = self.leaders.move_off(step.broker, self._before_batch)
-        self._save(step.begin(Phase.LEADERS_OFF, moved=step.moved + moved))
+        self._note(step.begin(Phase.LEADERS_OFF, moved=step.moved + moved))
         self.message(f"Broker {step.broker}: {moved:,} leaders moved off it.")
 
     def _before_batch(self) -> None:
@@ -287,10 +288,12 @@ class Roll:
             how.exec_timeout_s,
             self.message,
         )
-        process = called.prepare()
-        self._save(
-            step.begin(Phase.RESTARTING, mark=mark, process=process, output=str(called.output))
-        )
+        process, output = called.prepare(), str(called.output)
+        try:
+            self._save(step.begin(Phase.RESTARTING, mark=mark, process=process, output=output))
+        except BaseException:
+            called.end()
+            raise
         self.message(f"Restarting {named}.")
         called.go()
         self._restarting = called
@@ -306,25 +309,36 @@ class Roll:
                 time.sleep(_POLL_S)
 
     def _leaders_back(self, step: Step) -> None:
-        step = self._save(step.reached(IN_SYNC))
+        step = self._note(step.reached(IN_SYNC))
         self.guarding.require_quiet(None)
         step = self._save(step.begin(Phase.LEADERS_BACK))
         brought = self.leaders.bring_back(step.since) if step.has_moved else 0
-        step = self._save(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
+        step = self._note(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
         after = f", {took:.1f} s after its restart was called" if took is not None else ""
         self.message(f"Broker {step.broker}: {brought:,} leaders are back{after}.")
 
     def _caught_up(self, step: Step) -> None:
-        step = self._save(step.reached(IN_SYNC).begin(Phase.DONE))
+        step = self._note(step.reached(IN_SYNC).begin(Phase.DONE))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
         after = f" {took:.1f} s after its restart was called" if took is not None else ""
         self.message(f"{step.name.capitalize()} is caught up{after}.")
 
     def _save(self, step: Step) -> Step:
+        """Write down what is about to be done. Raises UsageError: then it is not to be done."""
+        before = self.record
+        try:
+            return self._note(step)
+        except UsageError:
+            self.record = before
+            raise
+
+    def _note(self, step: Step) -> Step:
+        """Write down what has been done: here it is known also where that raises UsageError."""
         if self.new_waits:
             step = replace(step, waits_s=(step.waits_s or ()) + self.new_waits())
-        self.record = self.record.with_step(step)
+        self.record = self.record.changed(step)
+        self.record.written()
         return step
 
     @contextmanager
@@ -333,27 +347,27 @@ class Roll:
         try:
             yield
         except KeyboardInterrupt:
-            self._stopped("interrupted")
-            raise InterruptedRunError(f"Interrupted. {self._position(broker)}", GO_ON) from None
+            stopped = self._stopped(broker, "interrupted")
+            raise InterruptedRunError(f"Interrupted. {stopped}", GO_ON) from None
         except InterruptedRunError as interrupted:
-            self._stopped("interrupted")
-            what = f"{interrupted.what} {self._position(broker)}"
-            raise InterruptedRunError(what, GO_ON) from None
+            stopped = self._stopped(broker, "interrupted")
+            raise InterruptedRunError(f"{interrupted.what} {stopped}", GO_ON) from None
         except GivenUpError as given_up:
-            self._stopped(given_up.what)
+            self._stopped(broker, given_up.what)
             put_back = self._put_back(broker)
-            raise PartlyDoneError(
-                f"{given_up.what}{put_back} {self._position(broker)}", GO_ON
-            ) from None
+            stopped = self._stopped(broker, given_up.what)
+            raise PartlyDoneError(f"{given_up.what}{put_back} {stopped}", GO_ON) from None
         except (RefusedError, UsageError) as refused:
             if not self._has_begun:
-                self.record = self.record.mark(RollState.ABANDONED, refused.what)
+                if unwritten := self._end(broker, RollState.ABANDONED, refused.what):
+                    refused.what += unwritten
+                    refused.next_step = "When it can be written: kipctl roll --abandon"
                 raise
-            self._stopped(refused.what)
-            raise PartlyDoneError(f"{refused.what} {self._position(broker)}", GO_ON) from None
+            stopped = self._stopped(broker, refused.what)
+            raise PartlyDoneError(f"{refused.what} {stopped}", GO_ON) from None
         except KipctlError as error:
-            self._stopped(error.what)
-            error.what, error.next_step = f"{error.what} {self._position(broker)}", GO_ON
+            error.what += f" {self._stopped(broker, error.what)}"
+            error.next_step = GO_ON
             raise
 
     @property
@@ -378,13 +392,32 @@ class Roll:
         except KipctlError as failed:
             return f" Leaders were not put back: {failed.what}"
         if step.phase is Phase.LEADERS_OFF:
-            self._save(step.begin(Phase.WAITING, moved=0))
+            step = step.begin(Phase.WAITING, moved=0)
         else:
-            self._save(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
+            step = step.begin(Phase.DONE, brought_back=step.brought_back + brought)
+        with suppress(UsageError):  # that it cannot be written is said where it stopped
+            self._note(step)
         return f" {brought:,} leaders were put back."
 
-    def _stopped(self, why: str) -> None:
-        self.record = self.record.mark(RollState.STOPPED, why)
+    def _stopped(self, broker: int, why: str) -> str:
+        """Where it stopped, which is written down as far as that can be."""
+        unwritten = self._end(broker, RollState.STOPPED, why)
+        return f"{self._position(broker)}{unwritten}"
+
+    def _end(self, broker: int, state: RollState, why: str) -> str:
+        """Write down how it ended; returns what to say where that cannot be written."""
+        self.record = replace(self.record, state=state, why=why)
+        try:
+            self.record.written()
+        except UsageError as failed:
+            said = "" if failed.what == why else f" {failed.what}"
+            try:
+                left = read_roll(self.record.path)
+            except UsageError as unreadable:
+                return f"{said} {unreadable.what}"
+            step = left.step(broker)
+            return f"{said} Its record still says: {left.state}, {step.name} ({step.phase})."
+        return ""
 
     def _position(self, broker: int) -> str:
         """At which node, how far it is, and what is left."""

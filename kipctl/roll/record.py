@@ -158,8 +158,12 @@ class RollRecord:
 
     def with_step(self, changed: Step) -> "RollRecord":
         """Write that this broker has come so far. Raises UsageError when it cannot be written."""
-        steps = tuple(changed if one.broker == changed.broker else one for one in self.steps)
-        return replace(self, steps=steps).written()
+        return self.changed(changed).written()
+
+    def changed(self, step: Step) -> "RollRecord":
+        """The record with this step of it, not written."""
+        steps = tuple(step if one.broker == step.broker else one for one in self.steps)
+        return replace(self, steps=steps)
 
     def mark(self, state: RollState, why: str = "") -> "RollRecord":
         """Write how the whole of it stands. Raises UsageError when it cannot be written."""

@@ -127,8 +127,17 @@ class RunningCommand:
     _lines: int = 0
 
     def prepare(self) -> Process:
-        """Make its process, which does nothing until `go`. If kipctl ends before, so does it."""
-        self._launch = Launch(self.words, self.output.parent, self.output)
+        """Make its process, which does nothing until `go`. If kipctl ends before, so does it.
+
+        Raises UsageError when there can be none.
+        """
+        try:
+            self._launch = Launch(self.words, self.output.parent, self.output)
+        except OSError as failed:
+            raise UsageError(
+                f"The command that restarts it cannot be run, with its output in {self.output}:"
+                f" {failed.strerror}."
+            ) from None
         return self._launch.process
 
     def go(self) -> None:

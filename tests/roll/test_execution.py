@@ -1,20 +1,27 @@
 """A roll that is killed at any moment is ended by the next; no broker is restarted twice."""
 
+import errno
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from campaigns import as_many, campaign, chance
 from rolled_world import KilledError, World
 
-from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
-from kipctl.roll import execution
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    TimedOutError,
+    UsageError,
+)
+from kipctl.roll import execution, record, restart_command
 from kipctl.roll.next_step import Phase
 from kipctl.roll.process_identity import BLOCK, ProcessMark
-from kipctl.roll.record import RollRecord, RollState
+from kipctl.roll.record import RollRecord, Rolls, RollState
 
 MakeWorld = Callable[..., World]
 
@@ -342,3 +349,95 @@ def test_a_pause_comes_before_a_restart_that_was_about_to_be_called(world: World
     ask_for_pause(world)
     stops(world, record, "Paused")
     assert world.restarts == []
+
+
+@contextmanager
+def full_disk(full: Callable[[int], bool]) -> Iterator[list[int]]:
+    """The writes of a roll, its record's and that of a command's output, fail where it is full, by
+    their number from 1 on; yields those numbers so far."""
+    writes: list[int] = []
+
+    def before(write: Callable[..., object]) -> Callable[..., object]:
+        def counted(*given: object) -> object:
+            writes.append(len(writes) + 1)
+            if full(writes[-1]):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return write(*given)
+
+        return counted
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record, "write_whole", before(record.write_whole))
+        patch.setattr(restart_command, "Launch", before(restart_command.Launch))
+        yield writes
+
+
+def require_true(world: World, error: KipctlError, left: RollRecord) -> None:
+    """Status and message of a roll whose record could not be written say what was done, and what
+    that record, `left`, says."""
+    is_behind = "Its record still says: " in error.what
+    if is_behind or "Given up." not in error.what:
+        assert "No space left on device" in error.what
+    done, restarted = len(set(world.history)) - len(world.off), set(world.restarts)
+    if not (world.history or restarted):
+        assert error.status in (UsageError.status, PartlyDoneError.status)
+    else:
+        assert error.status is PartlyDoneError.status
+    if error.status is UsageError.status:
+        is_over = left.state is RollState.ABANDONED
+        assert is_over or "kipctl roll --abandon" in error.next_step
+        return
+    assert error.next_step == "Go on: kipctl roll --resume"
+    assert f" {done} of 2 brokers are done" in error.what
+    at = next((step for step in left.steps if f"Stopped at {step.name} " in error.what), None)
+    assert at is not None
+    if is_behind:
+        assert f"still says: {left.state}, {at.name} ({at.phase})." in error.what
+    else:
+        assert f"Stopped at {at.name} ({at.phase})" in error.what
+        assert left.state is RollState.STOPPED
+    assert (at.broker in restarted) == any(
+        f"Stopped at {at.name} ({phase})" in error.what
+        for phase in (Phase.RESTARTED, Phase.LEADERS_BACK, Phase.DONE)
+    )
+
+
+@campaign
+@pytest.mark.parametrize("is_full_again", [True, False])
+@pytest.mark.parametrize("guarding", [{}, {"gives_up_at": 6}])
+def test_a_disk_that_is_full_at_any_write_ends_it_with_what_is_true(
+    make_world: MakeWorld, is_full_again: bool, guarding: Mapping[str, int]
+) -> None:
+    """For good from that write on, or for that one alone; also while leaders are put back for a
+    guard that gave up."""
+    action = "rollback" if guarding else "stop"
+    number, failed_at = 0, [0]
+    while failed_at:
+        number, failed_at = number + 1, []
+
+        def full(write: int, first: int = number, failed: list[int] = failed_at) -> bool:
+            is_full = write == first or (is_full_again and write > first)
+            failed += [write] * is_full
+            return is_full
+
+        world = make_world(**guarding)
+        begun = None
+        with full_disk(full):
+            try:
+                begun = world.begin(brokers=(1, 2), guard_action=action)
+                world.roll(begun).run()
+            except KipctlError as stopped:
+                error = stopped
+            else:
+                break
+        world.gives_up_at = -1
+        if begun is None:
+            assert error.status is UsageError.status
+            assert Rolls(world.folder / "rolls", "c").unfinished_roll() is None
+            continue
+        left = world.again(begun)
+        if failed_at:
+            require_true(world, error, left)
+        if left.state is not RollState.ABANDONED:
+            ends(world, begun, 1, 2)
+    assert number > 15
