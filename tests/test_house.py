@@ -111,3 +111,30 @@ def test_each_fault_names_tests_that_are_there() -> None:
     )
     assert missing == []
     assert all(name.split("::")[-1].startswith("test_") for _, name in named)
+
+
+def written_to(tree: ast.AST) -> Iterator[str]:
+    """What a module writes to, or draws on, that is no stream of an `Environment`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(ast.Name("sys"), "stdout" | "stderr" | "__stdout__" | "__stderr__"):
+                yield f"sys.{node.attr}"
+            case ast.Call(ast.Name("Console") | ast.Attribute(_, "echo" | "secho")):
+                yield ast.unparse(node.func)
+            case ast.Call(ast.Name("print") | ast.Attribute(_, "print_exc")):
+                if "file" not in [one.arg for one in node.keywords]:
+                    yield ast.unparse(node.func)
+
+
+def test_whatever_is_written_goes_through_the_streams_of_the_environment() -> None:
+    """They make printable what came from outside (kipctl/report/terminal.py)."""
+    found = {
+        (path.relative_to(REPOSITORY).as_posix(), what)
+        for path in (REPOSITORY / "kipctl").rglob("*.py")
+        for what in written_to(ast.parse(path.read_text()))
+    }
+    assert found == {
+        ("kipctl/cli/environment.py", "sys.stdout"),
+        ("kipctl/cli/environment.py", "sys.stderr"),
+        ("kipctl/pipeline/holder.py", "sys.stderr"),  # a log of its own
+    }

@@ -64,9 +64,10 @@ def main() -> None:
 
     try:
         _, _, word, line = sys.argv
-        found = offered(word, line, Environment(stdin=io.StringIO(), stderr=io.StringIO()))
-        sys.stdout.write("".join(f"{value}\n" for value in found))
-        sys.stdout.flush()
+        environment = Environment(stdin=io.StringIO(), stderr=io.StringIO())
+        for value in offered(word, line, environment):
+            environment.stdout.write(f"{value}\n")
+        environment.stdout.flush()
     except (Exception, _TooSlowError):  # an error in the middle of what is being typed helps nobody
         os._exit(0)
 

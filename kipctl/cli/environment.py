@@ -4,10 +4,10 @@ import os
 import select
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -15,9 +15,10 @@ from rich.text import Text
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.progress import ProgressText
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.printable import printable
+from kipctl.report.printable import on_one_line
 from kipctl.report.progress_bar import ProgressLine
 from kipctl.report.tables import ClusterIdentity, Report
+from kipctl.report.terminal import console_on, printable_stream
 
 if TYPE_CHECKING:
     from kipctl.cli.follow_up import FollowUp
@@ -37,28 +38,11 @@ def orphaned(lab: str) -> str:
     return f"The run that made lab {lab!r} is gone. Remove it: kipctl lab down --name {lab}"
 
 
-class _MayClose:
-    """A terminal whose window may be closed meanwhile: no message cuts a clean-up off."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with suppress(OSError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError):
-            self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 @dataclass
 class Environment:
-    """Results go to stdout, messages and progress to stderr. Tests make their own."""
+    """Results go to stdout, messages and progress to stderr; whatever is written to either is made
+    printable there. Tests make their own.
+    """
 
     stdin: TextIO = field(default_factory=lambda: sys.stdin)
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
@@ -78,6 +62,10 @@ class Environment:
     """The named cluster that the command means, once `access` has found it."""
     _access: "Access | None" = field(default=None, init=False)
     """Of the cluster that the command means."""
+
+    def __post_init__(self) -> None:
+        self.stdout = printable_stream(self.stdout)
+        self.stderr = printable_stream(self.stderr, may_close=True)
 
     def report(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result; it may be cut off by its reader (`| head`)."""
@@ -99,9 +87,8 @@ class Environment:
 
     def show(self, report: Report) -> None:
         """Show what a question is about, on stderr: it is not the command's result."""
-        with suppress(OSError):
-            write(report, OutputFormat.AUTO, self.stderr, self.stderr.isatty())
-            self.stderr.flush()
+        write(report, OutputFormat.AUTO, self.stderr, self.stderr.isatty())
+        self.stderr.flush()
 
     def stdout_is_closed(self) -> bool:
         """True when stdout is a pipe that nobody reads any more."""
@@ -124,13 +111,12 @@ class Environment:
         if self._bar and isinstance(text, ProgressText):
             self._bar(text)
             return
-        text = printable(self._repeatable(text))
+        text = self._repeatable(text)
         if self._drawing:
             self._drawing.print(Text(text), soft_wrap=True)  # above it, not into it
             return
-        stderr = _MayClose(self.stderr)
-        stderr.write(text + "\n")
-        stderr.flush()
+        self.stderr.write(text + "\n")
+        self.stderr.flush()
 
     def error(self, error: KipctlError) -> None:
         """Print an error, in at most three lines."""
@@ -178,7 +164,7 @@ class Environment:
     @contextmanager
     def _drawn(self) -> Iterator[Console | None]:
         """The terminal, for as long as something is drawn there; None where that cannot be."""
-        console = Console(file=cast(TextIO, _MayClose(self.stderr)), highlight=False)
+        console = console_on(self.stderr, highlight=False)
         is_plain = console.is_dumb_terminal or console.options.ascii_only
         if not self.stderr.isatty() or is_plain or self._drawing:
             yield None
@@ -200,6 +186,7 @@ class Environment:
         identity = self._identity()
         if identity is not None:
             question = f"Cluster {identity}. {question}"
+        question = on_one_line(question)  # no name in it draws another
         access = self._access
         if yes and access and access.is_protected and not access.consent:
             raise UsageError(

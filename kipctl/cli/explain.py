@@ -13,6 +13,7 @@ from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table, paragraphs
+from kipctl.report.terminal import console_on
 
 _CHECKOUT = Path(__file__).parents[2] / "docs"
 _INDEX = "README"
@@ -93,8 +94,11 @@ def explain(
         return
     is_drawn = output in (OutputFormat.AUTO, OutputFormat.TABLE, OutputFormat.WIDE)
     is_drawn &= environment.stdout.isatty()
-    environment.stdout.write(_drawn(text, environment) if is_drawn else text)
-    environment.stdout.flush()
+    if is_drawn:
+        _draw(text, environment)
+    else:
+        environment.stdout.write(text)
+        environment.stdout.flush()
 
 
 def _title(id: str, text: str) -> str:
@@ -104,16 +108,12 @@ def _title(id: str, text: str) -> str:
     return found["sentence"] if found else heading
 
 
-def _drawn(text: str, environment: Environment) -> str:
-    """The page for the terminal that stdout is."""
-    from rich.console import Console
+def _draw(text: str, environment: Environment) -> None:
+    """The page on the terminal that stdout is."""
     from rich.markdown import Markdown
 
-    console = Console(file=environment.stdout)
-    with console.capture() as drawing:
-        text = _PICTURE.sub(r"(Picture: \1)", _LINK.sub(_command, text))
-        console.print(Markdown(text, hyperlinks=False))
-    return drawing.get()
+    text = _PICTURE.sub(r"(Picture: \1)", _LINK.sub(_command, text))
+    console_on(environment.stdout).print(Markdown(text, hyperlinks=False))
 
 
 def _command(link: re.Match[str]) -> str:

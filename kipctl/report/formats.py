@@ -6,20 +6,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TextIO
 
-from rich.console import Console
 from rich.text import Text
 
 from kipctl.report.layout import for_people, laid_out, wrapped
 from kipctl.report.printable import printable
-from kipctl.report.tables import Report, Table
+from kipctl.report.tables import Cell, Report, Table
+from kipctl.report.terminal import console_on, printable_stream
 
 A_SCREEN = 20
 """Rows of a table that a terminal is shown unasked."""
 _SCREEN_LINES = 45
 """Lines of a report that is to fit a screen."""
+_FORMULA = re.compile(r"[=@\t\r]|[+-](?!([\d.]+( to -?[\d.]+)?)?\Z)")
+"""What a spreadsheet takes text that begins so for, if it is no number and no range of them."""
 
 
 class OutputFormat(StrEnum):
@@ -38,7 +40,8 @@ class OutputFormat(StrEnum):
 
 
 def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: bool) -> None:
-    """Write the report to the stream in the format asked for."""
+    """Write the report to the stream in the format asked for. Raises OSError."""
+    stream = printable_stream(stream)
     if output is OutputFormat.AUTO:
         output = OutputFormat.TABLE if is_terminal else OutputFormat.PLAIN
     match output:
@@ -52,8 +55,8 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
                 **about,
                 **report.document,
             }
-            json.dump(envelope, stream, indent=2)
-            stream.write("\n")
+            # All else that is not printable is escaped, as JSON has it.
+            stream.write(json.dumps(envelope, indent=2).replace("\x7f", r"\u007f") + "\n")
         case OutputFormat.CSV:
             _write_csv(report.tables + report.further, stream)
         case OutputFormat.MARKDOWN:
@@ -66,12 +69,12 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
             every = tuple(replace(table, most=0) for table in report.tables)
             _write_lines(replace(report, tables=every), _Paper(is_terminal), stream)
         case _:
-            paper = _Paper(True, Console(file=stream).width, most=A_SCREEN)
+            paper = _Paper(True, console_on(stream).width, most=A_SCREEN)
             _write_lines(report, paper if is_terminal else _Paper(), stream)
 
 
 def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
-    """Each table as CSV with raw values; a blank line between tables.
+    """Each table as CSV with raw values, but for formulas; a blank line between tables.
 
     The first column of a table that has a name is that, under the title "table".
     """
@@ -80,22 +83,23 @@ def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
         if number:
             stream.write("\n")
         title, name = (("table",), (table.name,)) if table.name else ((), ())
-        writer.writerow((*title, *table.titles))
-        writer.writerows(
-            (*name, *("" if cell is None else cell for cell in row)) for row in table.rows
-        )
+        rows = ((*name, *row) for row in table.rows)
+        for row in chain(((*title, *table.titles),), rows):
+            writer.writerow(map(_csv_cell, row))
+
+
+def _csv_cell(cell: Cell) -> Cell:
+    """Of text that begins as a formula does, the text: a name of a client is never computed."""
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
 
 def _write_lines(report: Report, paper: "_Paper", stream: TextIO) -> None:
     if not paper.is_terminal:
         stream.writelines(f"{line.plain}\n" for line in _lines(report, paper))
         return
-    console = Console(file=stream, highlight=False)
-    with console.capture() as drawing:
+    with console_on(stream, highlight=False) as console:
         for line in _lines(report, paper):
             console.print(line, soft_wrap=True)
-    # Not written by rich: it ends the process when the reader of a pipe has gone.
-    stream.write(drawing.get())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kipctl.counts import counted
-from kipctl.report.printable import printable
+from kipctl.report.printable import on_one_line
 from kipctl.report.progress_bar import bar, left
 from kipctl.report.tap_tables import conditions_in_words
 from kipctl.runs.live import ClientProgress, Interval, RunProgress
@@ -110,7 +110,7 @@ def _client_lines(client: Mapping[str, Any], width: int) -> Iterator[Text]:
 def labelled(label: str, text: str, is_bad: bool = False) -> Text:
     """A line that says one thing."""
     style = "bold red" if is_bad else ""
-    line = Text.assemble((f"{label:{_LABEL}}  ", "dim"), (printable(text), style))
+    line = Text.assemble((f"{label:{_LABEL}}  ", "dim"), (on_one_line(text), style))
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
@@ -146,7 +146,7 @@ def milliseconds(time_us: float | None) -> str:
 
 
 def _ends(first: str, last: str, width: int) -> Text:
-    first = printable(first)[: width - len(last) - 2]
+    first = on_one_line(first)[: width - len(last) - 2]
     return Text.assemble((first, "bold"), " " * (width - len(first) - len(last)), last)
 
 

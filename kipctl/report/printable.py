@@ -1,13 +1,26 @@
-"""Text that came from somewhere else, fit for a terminal."""
+"""Text that came from somewhere else, as it is shown: nothing in it is obeyed, or not seen."""
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_NOT_PLAIN = re.compile(r"[^ -~\n\t]+")
 
 
 def printable(text: str) -> str:
-    r"""Control characters as they are written in Python (`\x1b`), but for new lines and tabs.
+    r"""The text, with what Python does not print as Python writes it, but for new lines and tabs.
 
-    Names and messages of brokers and clients could else move the cursor, or change what is read.
+    That is `\x1b` and all other controls, `\u202e` and others that turn the direction of reading,
+    line separators, what has no width, half a pair of surrogates. They could else move the cursor,
+    or change what is read.
     """
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _NOT_PLAIN.sub(_shown, text)
+
+
+def on_one_line(text: str) -> str:
+    r"""`printable`, and new lines and tabs as `\n` and `\t`: it draws no second line."""
+    return printable(text).replace("\n", r"\n").replace("\t", r"\t")
+
+
+def _shown(found: re.Match[str]) -> str:
+    if found[0].isprintable():
+        return found[0]
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in found[0])

@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kipctl.progress import ProgressText
-from kipctl.report.printable import printable
+from kipctl.report.printable import on_one_line
 
 
 def bar(share: float, width: int) -> Text:
@@ -56,7 +56,7 @@ class ProgressLine:
         return max(0.0, left_s - (self._clock() - updated_s))
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(printable(self._text))
+        yield Text(on_one_line(self._text))
         if self._progress:
             share = self._progress.share
             label = f"  {100 * share:3.0f} %{left(self.left_s())}"

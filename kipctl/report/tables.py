@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from kipctl.report.printable import printable
+from kipctl.report.printable import on_one_line
 
 Cell = str | int | float | bool | None
 Source = str | Callable[[Mapping[str, Any]], Cell]
@@ -65,7 +65,7 @@ class Table:
             case int():
                 return f"{cell:{thousands}}"
             case str():
-                return printable(cell)
+                return on_one_line(cell)
 
     def is_right(self, column: int) -> bool:
         """True when every cell of the column is a number or absent, or the column says so."""

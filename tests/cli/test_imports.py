@@ -38,6 +38,7 @@ OF_ALL = {
     "kipctl.report.printable",
     "kipctl.report.progress_bar",
     "kipctl.report.tables",
+    "kipctl.report.terminal",
     "kipctl.signals",
 }
 OF_REASSIGN = OF_ALL | {

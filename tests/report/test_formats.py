@@ -2,14 +2,13 @@
 
 import io
 import json
+import re
 
 import pytest
 
 from kipctl import __version__
-from kipctl.cli.environment import Environment
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.printable import printable
-from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
+from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 LATENCY = Table(
     "Latency",
@@ -148,25 +147,52 @@ def test_auto_is_table_on_a_terminal_and_plain_elsewhere() -> None:
         assert text(OutputFormat.AUTO, REPORT, is_terminal) == text(same, REPORT, is_terminal)
 
 
-EVIL = "\x1b[2Jgone\x07\x9b31m\r"
-SHOWN = r"\x1b[2Jgone\x07\x9b31m\x0d"
+EVIL = "\x1b[2Jgone\x07\x9b31m\r\x7f\u202e\ud800"
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+@pytest.mark.parametrize("output", OutputFormat)
+def test_no_report_sends_what_a_terminal_obeys(output: OutputFormat, is_terminal: bool) -> None:
+    report = Report(
+        "x",
+        {"who": EVIL},
+        (Table(EVIL, (EVIL,), ((EVIL,),), (EVIL,), EVIL),),
+        (EVIL,),
+        (Paragraph(EVIL, (EVIL,), Tone.WARNING),),
+    )
+    sent = re.sub(r"\x1b\[[\d;]*m", "", text(output, report, is_terminal))  # styles of rich
+    assert sent.replace("\n", "").isprintable()
+    if output is OutputFormat.JSON:
+        assert json.loads(sent)["who"] == EVIL
+
+
+def test_a_cell_draws_no_row() -> None:
+    report = Report("x", {}, (Table("", ("client",), (("one\ntwo",),)),))
+    assert text(OutputFormat.PLAIN, report) == "client\none\\ntwo\n"
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"), [(EVIL, SHOWN), ("two\nlines\tand é 中😀", "two\nlines\tand é 中😀")]
+    ("cell", "written"),
+    [
+        ('=HYPERLINK("http://evil")', '"\'=HYPERLINK(""http://evil"")"'),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("-1+1", "'-1+1"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t=1"),
+        ("\r=1", r"'\r=1"),
+        ("a=b", "a=b"),
+        ("-", "-"),
+        ("-1", "-1"),
+        ("-25.0 to -0.1", "-25.0 to -0.1"),
+        ("-1 to A1", "'-1 to A1"),
+        (-1, "-1"),
+        (-1.5, "-1.5"),
+        (None, '""'),
+    ],
 )
-def test_control_characters_are_shown(said: str, shown: str) -> None:
-    """What comes from a broker or a client does not command the terminal."""
-    assert printable(said) == shown
-    stderr = io.StringIO()
-    Environment(stderr=stderr).message(f"Broker said: {said}")
-    assert stderr.getvalue() == f"Broker said: {shown}\n"
-
-
-@pytest.mark.parametrize("output", [one for one in OutputFormat if one is not OutputFormat.CSV])
-def test_no_report_but_csv_sends_control_characters(output: OutputFormat) -> None:
-    report = Report("x", {"who": EVIL}, (Table(EVIL, ("who",), ((EVIL,),), (EVIL,)),), (EVIL,))
-    assert not set(text(output, report)) & set("\x1b\x07\x9b\r")
+def test_a_spreadsheet_takes_no_text_for_a_formula(cell: Cell, written: str) -> None:
+    report = Report("x", {}, (Table("", ("who",), ((cell,),)),))
+    assert text(OutputFormat.CSV, report) == f"who\n{written}\n"
 
 
 def test_markup_in_values_is_printed_as_it_is() -> None:

@@ -5,6 +5,7 @@ from markdown_it import MarkdownIt
 from test_formats import text
 
 from kipctl.report.formats import OutputFormat
+from kipctl.report.printable import on_one_line
 from kipctl.report.tables import ClusterIdentity, Column, Paragraph, Report, Table
 
 NASTY = (
@@ -82,8 +83,8 @@ def test_what_is_in_cells_and_sentences_is_no_markup(nasty: str) -> None:
         for token in inlines
         if all(child.type in ("text", "text_special") for child in token.children or ())
     ]
-    plain = " ".join(nasty.split())
-    assert shown == [plain, plain, plain, "n", plain, "1", plain, plain]
+    plain, cell = " ".join(nasty.split()), on_one_line(nasty)
+    assert shown == [plain, plain, plain, "n", cell, "1", plain, plain]
 
 
 @pytest.mark.parametrize("line", ["1. first", "12) twelfth", "- item", "+ item", "# title", "---"])
