@@ -88,10 +88,4 @@ def put_throttles_back(
     """Put back what was set for this change, and for rollbacks of it."""
     from kipctl.cluster.moves.throttled_change import clear_throttles
 
-    try:
-        return clear_throttles(request.cluster, throttled_for(request, journal, entry))
-    except UsageError as error:
-        request.environment.message(
-            f"That throttles are put back is not written down: {error.what}"
-        )
-        return ()
+    return clear_throttles(request.cluster, throttled_for(request, journal, entry))

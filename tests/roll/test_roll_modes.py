@@ -1,14 +1,19 @@
 """Two terminals: what `kipctl roll` has read before its question, or the lock, may have changed."""
 
+import errno
+import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import Commands
 from on_lab import Ran
-from reassigning import Reassigning, reassigning
+from reassigning import Held, Reassigning, reassigning
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.cli.roll import _FIELDS
@@ -19,6 +24,7 @@ from kipctl.protocol.metadata import MetadataRequest
 from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Risk
 from kipctl.roll.record import RollOptions, RollRecord, Rolls, RollState, read_roll, rolls
+from kipctl.state import write_whole
 
 T0 = PartitionId("t", 0)
 
@@ -135,6 +141,43 @@ def test_giving_up_keeps_what_another_has_written_meanwhile(world: World) -> Non
     assert [step.phase for step in now.steps] == PHASES
     assert now.state is RollState.ABANDONED
     assert "Broker 2 is as it was left (restarting)" in ran.out + ran.err
+
+
+def test_a_disk_that_is_full_ends_it_with_5_once_anything_is_done(world: World) -> None:
+    """From each write of the roll's record or the journal on; then it is given up."""
+    for number in count(1):
+        world.fake.altered.clear()
+        world.fake.partitions = {T0: Held((1, 2, 3), 1)}
+        with full_disk(number) as failed:
+            ran = world.kipctl("roll --exec false --yes --broker 1 --timeout 3", status=(2, 5))
+        is_moved = bool(world.fake.altered)
+        assert ran.status == 5 or (failed and not is_moved), ran
+        assert ("Go on: kipctl roll --resume" in ran.err) is (ran.status == 5)
+        if not failed:
+            break
+        assert "No space left on device" in ran.err
+        assert "Nothing was changed." not in ran.err or not is_moved
+        world.kipctl("roll --abandon", status=(0, 4))
+        assert world.kept.unfinished_roll() is None
+    assert "its status is 1" in ran.err
+    assert number > 5
+
+
+@contextmanager
+def full_disk(first: int) -> Iterator[list[int]]:
+    """Nothing can be written from this write on; yields those that failed."""
+    numbers, failed = count(1), list[int]()
+
+    def write(path: Path, document: Mapping[str, Any]) -> None:
+        if (number := next(numbers)) >= first:
+            failed.append(number)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_whole(path, document)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("roll.record", "cluster.moves.journal", "cluster.moves.journal_entry"):
+            patch.setattr(f"kipctl.{module}.write_whole", write)
+        yield failed
 
 
 def test_a_roll_that_another_began_while_the_question_stood_refuses_this_one(

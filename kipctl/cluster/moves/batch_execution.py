@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind, OnEvent, ignore_event
@@ -427,9 +427,7 @@ class Execution:
         self.copying.leave_out(reasons)
 
     def _mark(self, state: EntryState) -> None:
-        """What has been done stays done when the journal cannot be written any more."""
-        with suppress(UsageError):
-            self.entry = self.entry and self.entry.mark(state)
+        self.entry = self.entry and self.entry.mark_or_note(state)
 
 
 def _progress_now(cluster: Cluster, plan: Plan) -> str:

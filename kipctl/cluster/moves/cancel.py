@@ -196,7 +196,7 @@ def retire(cluster: Cluster, entries: Iterable[Entry], deadline: float) -> None:
     """Mark the entries undone of which all is as before again."""
     for entry in entries:
         if is_as_before(entry, _look(cluster, entry.before, deadline)):
-            entry.mark(EntryState.UNDONE)
+            entry.mark_or_note(EntryState.UNDONE)
 
 
 def is_as_before(entry: Entry, now: Snapshot) -> bool:

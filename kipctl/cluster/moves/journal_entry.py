@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.moves.kafka_json import ReassignmentFile, read_reassignment
 from kipctl.cluster.moves.throttle import Throttle, read_throttle
 from kipctl.cluster.snapshot import Assignment, PartitionId
@@ -34,6 +35,8 @@ ENTRY_SUFFIX, UNDONE_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = (
 PAUSE = "pause"
 """A file beside the entries: whoever carries one out is to stop before the next batch."""
 ID = "%Y%m%dT%H%M%S.%fZ"
+NOTHING_CHANGED = "Nothing was changed."
+NOT_BEGUN = f"{NOTHING_CHANGED} Set XDG_STATE_HOME to a folder that can be written."
 
 
 class EntryState(StrEnum):
@@ -193,7 +196,7 @@ class Entry:
         if self.is_legacy:
             if state is not EntryState.UNDONE:
                 return self
-            with explain_write_errors(self.path.parent):
+            with explain_write_errors(self.path.parent, self._stays):
                 path = self.path.with_name(self.id + UNDONE_SUFFIX)
                 self.path.rename(path)
                 sync_folder(path.parent)
@@ -204,7 +207,8 @@ class Entry:
             after=self.after if after is None else after,
             changed_at=(*self.changed_at, (str(state), datetime.now(UTC).isoformat())),
         )
-        entry._write()
+        is_before = state is EntryState.SUBMITTED
+        entry._write(f"{NOTHING_CHANGED} {self._stays}" if is_before else self._stays)
         return entry
 
     def with_throttle(self, throttle: Throttle | None) -> "Entry":
@@ -213,13 +217,25 @@ class Entry:
         Returns the entry as it is then. Raises UsageError when it cannot be written.
         """
         entry = replace(self, throttle=throttle)
-        entry._write()
+        entry._write(NOT_BEGUN if throttle else "")
         return entry
 
     @property
     def is_to_pause(self) -> bool:
         """True when somebody has asked for it (`Journal.ask_to_pause`) since it was begun."""
         return self.path.with_name(PAUSE).exists()
+
+    def mark_or_note(self, state: EntryState) -> "Entry":
+        """`mark`; where that cannot be written it is said after the result (`CleanupFailures`).
+
+        What has been done stays done when the journal cannot be written any more.
+        """
+        try:
+            return self.mark(state)
+        except UsageError as failed:
+            failed.what = f"Entry {self.id} is not marked as {state}: {failed.what}"
+            CleanupFailures.note(failed)
+            return self
 
     def again(self) -> "Entry":
         """The entry as its file has it now. Raises UsageError."""
@@ -251,8 +267,12 @@ class Entry:
             ],
         }
 
-    def _write(self) -> None:
-        with explain_write_errors(self.path.parent):
+    @property
+    def _stays(self) -> str:
+        return f"Entry {self.id} stays {self.state}."
+
+    def _write(self, otherwise: str) -> None:
+        with explain_write_errors(self.path.parent, otherwise):
             write_whole(self.path, self.as_document())
             if not self.is_unfinished:
                 with suppress(OSError):  # the entry itself says it
@@ -363,11 +383,11 @@ def new_id(folder: Path) -> str:
 
 
 @contextmanager
-def explain_write_errors(folder: Path) -> Iterator[None]:
+def explain_write_errors(folder: Path, otherwise: str = NOT_BEGUN) -> Iterator[None]:
+    """An OSError becomes a UsageError; `otherwise` is what is so where it cannot be written."""
     try:
         yield
     except OSError as error:
         raise UsageError(
-            f"The journal in {folder} cannot be written: {error.strerror}.",
-            "Nothing was changed. Set XDG_STATE_HOME to a folder that can be written.",
+            f"The journal in {folder} cannot be written: {error.strerror}.", otherwise
         ) from None

@@ -1,7 +1,7 @@
 """The way back from what is done to partitions otherwise: saved before, and marked after."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
@@ -40,7 +40,7 @@ def journaled_action(
     try:
         yield entry
     finally:
-        with suppress(KipctlError):
+        try:
             was = before.assignment
             targets = {one.id: one.target for one in list_reassignments(cluster, was)}
             now = {**refresh_snapshot(cluster, before.topics).assignment, **targets}
@@ -54,3 +54,5 @@ def journaled_action(
                 message(
                     f"The assignment of {', '.join(before.topics)} was left changed. Undo: {undo}"
                 )
+        except KipctlError as failed:
+            message(f"How it was left is not in entry {entry.id}: {failed.what}")

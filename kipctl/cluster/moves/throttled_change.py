@@ -7,6 +7,7 @@ later kipctl can put it back, however this one ended, and on whatever machine th
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.moves.journal import Journal
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.cluster.moves.plan import Move, Plan
@@ -25,7 +26,7 @@ from kipctl.cluster.moves.throttle import (
 )
 from kipctl.cluster.moves.throttle import CLEAR as CLEAR
 from kipctl.cluster.reassignments import Reassignment, list_reassignments, topics_and_brokers
-from kipctl.errors import InterruptedRunError, KipctlError, UsageError
+from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, UsageError
 from kipctl.transport.request import Cluster
 
 Message = Callable[[str], None]
@@ -72,8 +73,8 @@ def journaled(
             yield entry
     except BaseException:
         if not has_begun:
-            with suppress(UsageError):
-                entry.again().mark(EntryState.REFUSED)
+            with suppress(UsageError):  # the file is gone, or damaged
+                entry.again().mark_or_note(EntryState.REFUSED)
         raise
 
 
@@ -106,7 +107,7 @@ def throttled(
         set_throttle(cluster, throttle if to_set is None else to_set)
     except BaseException:
         if not put_back(cluster, throttle):
-            _forget(entry, message)
+            _forget(entry)
         raise
     ended = False
     try:
@@ -119,17 +120,18 @@ def throttled(
             if left_over:
                 message(f"The throttle is not all put back. Try again: {CLEAR}")
             else:
-                _forget(entry, message)
+                _forget(entry)
         else:
             message(f"Data is still copied, so the throttle stays. When it is done: {CLEAR}")
 
 
-def _forget(entry: Entry, message: Message) -> None:
-    """Take the throttle off the entry. Where that fails, putting it back again does no harm."""
+def _forget(entry: Entry) -> None:
+    """Take the throttle off the entry. Where that cannot be written it is said after the result."""
     try:
         entry.again().with_throttle(None)
-    except UsageError as error:
-        message(f"That the throttle is put back is not in entry {entry.id}: {error.what}")
+    except UsageError as failed:
+        what = f"That the throttle is put back is not in entry {entry.id}: {failed.what}"
+        CleanupFailures.note(PartlyDoneError(what, f"To put it back again does no harm: {CLEAR}"))
 
 
 def settings_now(
@@ -184,15 +186,12 @@ def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
 def clear_throttles(
     cluster: Cluster, found: Sequence[Entry], *, forget: bool = False
 ) -> list[NotRestored]:
-    """Put their throttles back, the newest first; what could not be stays in them, unless `forget`.
-
-    Raises UsageError when an entry cannot be written.
-    """
+    """Put their throttles back, the newest first; what could not be stays in them unless `forget`"""
     not_restored: list[NotRestored] = []
     for one in found:
         these = put_back(cluster, one.throttle) if one.throttle else ()
         if forget or not these:
-            one.again().with_throttle(None)
+            _forget(one)
         not_restored += these
     return not_restored
 

@@ -200,6 +200,28 @@ def test_what_cannot_be_synced_is_not_said_to_be_saved(
     assert kept.save(SECOND, FIRST, BOB).state is EntryState.PREPARED
 
 
+@pytest.mark.parametrize(
+    ("state", "is_before"),
+    [(EntryState.SUBMITTED, True), (EntryState.DONE, False), (EntryState.UNDONE, False)],
+)
+def test_only_of_what_comes_before_a_change_it_is_said_that_nothing_was_changed(
+    kept: Journal, monkeypatch: pytest.MonkeyPatch, state: EntryState, is_before: bool
+) -> None:
+    entry = kept.save(FIRST, SECOND, BOB)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(journal_entry, "write_whole", full)
+    with pytest.raises(UsageError, match="No space left on device") as error:
+        entry.mark(state)
+    assert ("Nothing was changed." in error.value.next_step) is is_before
+    assert f"Entry {entry.id} stays prepared." in error.value.next_step
+    with pytest.raises(UsageError, match="No space left on device") as error:
+        entry.with_throttle(None)
+    assert "Nothing was changed." not in str(error.value)
+
+
 def test_clusters_have_journals_of_their_own(tmp_path: Path) -> None:
     variables = {"XDG_STATE_HOME": str(tmp_path)}
     journal("one", variables).save(FIRST)

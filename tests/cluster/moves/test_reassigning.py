@@ -408,10 +408,30 @@ def test_a_journal_that_cannot_be_written_any_more_does_not_undo_what_was_done(
 
     with monkeypatch.context() as patch:
         patch.setattr(Entry, "mark", full)
-        fake.kipctl(ROTATE)
+        ran = fake.kipctl(ROTATE, status=5)
+    assert "10 leaders moved" in ran.out
+    assert "is not marked as done: The journal cannot be written" in ran.err
+    assert "Nothing was changed" not in ran.err
     assert fake.states() == ["submitted"]
     fake.kipctl(ROLLBACK)
     assert set(fake.leaders().values()) == {1}
+
+
+def test_what_is_cancelled_while_the_journal_is_full_is_partly_done(
+    fake: Reassigning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.moves_at_once = False
+    before = fake.replicas()
+    fake.kipctl("reassign --drain 3 --yes --timeout 0.2s", status=6)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("kipctl.cluster.moves.journal_entry.write_whole", full)
+    ran = fake.kipctl("reassign --cancel --yes", status=5)
+    assert "is not marked as undone: The journal in" in ran.err
+    assert "Nothing was changed" not in ran.err
+    assert fake.replicas() == before
 
 
 class TestMovesThatNobodyMeant:
