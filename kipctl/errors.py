@@ -100,6 +100,24 @@ class InterruptedRunError(KipctlError):
     status = ExitStatus.INTERRUPTED
 
 
+_KINDS = (
+    UsageError,
+    UnreachableError,
+    RefusedError,
+    PartlyDoneError,
+    TimedOutError,
+    ThresholdError,
+    PipelineError,
+    InterruptedRunError,
+)
+
+
+def error_of(status: ExitStatus, what: str, next_step: str = "") -> KipctlError:
+    """The error that ends with this status, as another process has told it."""
+    kind = next((kind for kind in _KINDS if kind.status is status), KipctlError)
+    return kind(what, next_step)
+
+
 @contextmanager
 def refusals_reported() -> Iterator[None]:
     """An OSError about a path becomes a UsageError that names it."""

@@ -4,25 +4,27 @@ Workers run wherever their starter puts them, on one machine or many. What they 
 folder that all of them and the starter see, and a way to hear each other once, before the start.
 """
 
-import pickle
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any
 
-from kipctl.errors import KipctlError, PipelineError
+from kipctl.errors import ExitStatus, KipctlError, PipelineError, error_of
 from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult
-from kipctl.probe.run import Outcome, Spec
+from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
+from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.probe.run import AnyOutcome, Outcome, Spec
+from kipctl.security.tokens import TOKEN_SOURCES, TokenSource
 from kipctl.trace.clock import now_us
 from kipctl.trace.run_start import RunStart, write_whole
-from kipctl.trace.safe_pickle import load_values
 from kipctl.trace.store import Run
+from kipctl.typed_json import DamagedError, decoded, encoded
 
 START_DELAY_US = 5_000_000
 """From when the last worker is ready to the start. Spark looks only once a second whether those
@@ -31,7 +33,6 @@ _STOP_CHECK_US = 250_000
 """Between two looks at whether to stop."""
 _FAILED = "failed"
 
-T = TypeVar("T")
 Gather = Callable[[str], list[str]]
 """Tells all workers a word and returns what each has said, when all have spoken."""
 
@@ -100,9 +101,12 @@ class SharedFolder:
         )
 
     def start_wall_us(self) -> int | None:
-        """The wall clock of the start (Unix epoch, microseconds); None before it is agreed on."""
-        text = self.start_file.read_text()
-        return int(text) if text.endswith("\n") else None
+        """The wall clock of the start (Unix epoch, microseconds); None before it is agreed on.
+
+        Raises DamagedError.
+        """
+        text = self.start_file.read_bytes()
+        return decoded(text, int, str(self.start_file)) if text.endswith(b"\n") else None
 
     def stop(self, workers: Iterable[int]) -> None:
         """Ask these workers to send, or read, no further records."""
@@ -127,36 +131,37 @@ class SharedFolder:
         return is_asked_to_stop
 
     def begun(self, worker: int) -> RunStart | None:
-        """Where and when the worker started; None if it did not, yet or ever."""
+        """Where and when the worker started; None if it did not, yet or ever.
+
+        Raises DamagedError.
+        """
         return RunStart.read(self.directory(worker))
 
     def failure(self, worker: int) -> str:
         """What the worker said when it failed; empty if it did not, or could not speak."""
-        return _loaded(self.directory(worker) / "failure", bytes.decode) or ""
+        try:
+            return (self.directory(worker) / "failure").read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def finish(self, worker: int, outcome: Outcome) -> None:
         """For a worker: leave its outcome."""
         # The folder may be shared: how the cluster was reached is nobody's business there.
         recorded = replace(outcome, spec=outcome.spec.of_record())
-        write_whole(self.directory(worker) / "outcome", pickle.dumps(recorded))
+        write_whole(self.directory(worker) / "outcome", encoded(recorded))
         self.end_file(worker).write_text("end")
 
     def is_finished(self, worker: int) -> bool:
         """Whether the worker has left its outcome."""
         return bool(self.end_file(worker).read_bytes())
 
-    def finished(self, worker: int) -> Outcome | None:
-        """The worker's outcome; None until it is done."""
-        outcome = _loaded(self.directory(worker) / "outcome", load_values)
-        assert outcome is None or isinstance(outcome, Outcome)
-        return outcome
-
-
-def _loaded(path: Path, load: Callable[[bytes], T]) -> T | None:
-    try:
-        return load(path.read_bytes())
-    except FileNotFoundError:
-        return None
+    def finished(self, worker: int, kind: type[AnyOutcome]) -> AnyOutcome | None:
+        """The worker's outcome; None until it is done. Raises DamagedError."""
+        left = self.directory(worker) / "outcome"
+        try:
+            return decoded(left.read_bytes(), kind, str(left))
+        except FileNotFoundError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +171,53 @@ class WorkOrder:
     Each also writes its Parquet files into `record`.
     """
 
-    specs: tuple[Spec[Any], ...]
+    produce: Mapping[int, ProduceSpec]
+    consume: Mapping[int, ConsumeSpec]
     shared: SharedFolder
     record: Path | None
+
+    @classmethod
+    def of(
+        cls, specs: Sequence[Spec[Any]], shared: SharedFolder, record: Path | None
+    ) -> "WorkOrder":
+        """That of workers with these specs, in the order of their numbers."""
+        numbered = [*enumerate(specs)]
+        return cls(
+            {worker: spec for worker, spec in numbered if isinstance(spec, ProduceSpec)},
+            {worker: spec for worker, spec in numbered if isinstance(spec, ConsumeSpec)},
+            shared,
+            record,
+        )
+
+    @property
+    def specs(self) -> Mapping[int, Spec[Any]]:
+        return {**self.produce, **self.consume}
 
     @property
     def workers(self) -> int:
         return len(self.specs)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a worker says at its end: DONE, or the error that kept all from beginning."""
+
+    status: ExitStatus
+    what: str = ""
+    next_step: str = ""
+
+    @property
+    def error(self) -> KipctlError | None:
+        return error_of(self.status, self.what, self.next_step) if self.status else None
+
+
+def work(order: bytes, worker: int, gather: Gather) -> bytes:
+    """`run_worker` of another process: a WorkOrder, and its Answer, as JSON."""
+    received = decoded(order, WorkOrder, "A work order", {TokenSource: TOKEN_SOURCES})
+    error = run_worker(received, worker, gather)
+    return encoded(
+        Answer(error.status, error.what, error.next_step) if error else Answer(ExitStatus.DONE)
+    )
 
 
 def run_worker(order: WorkOrder, worker: int, gather: Gather) -> KipctlError | None:
@@ -256,8 +301,12 @@ def _wall_us() -> int:
 
 
 def finished_result(order: WorkOrder, worker: int) -> ProbeResult[Any] | None:
-    """What the worker did, once it is done."""
-    outcome = order.shared.finished(worker)
+    """What the worker did, once it is done; if its outcome is damaged, what the rows tell."""
+    kind: type[Outcome] = ProduceOutcome if worker in order.produce else ConsumeOutcome
+    try:
+        outcome = order.shared.finished(worker, kind)
+    except DamagedError as damaged:
+        return salvaged_result(order, worker, damaged.what)
     if outcome is None:
         return None
     return ProbeResult(outcome, order.shared.directory(worker), recorded=order.record is not None)

@@ -19,7 +19,6 @@ from kipctl.tap.export import left_in, write
 from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
-from kipctl.trace.codes import Decision
 from kipctl.trace.store import RUN_FILE, Run
 from kipctl.transport.access import Access
 
@@ -199,8 +198,7 @@ def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[s
             "dropped": counts.dropped_hints,
         },
         "refused_by_hint": {
-            Decision(decision).name.lower(): count
-            for decision, count in counts.decisions.most_common()
+            decision.name.lower(): count for decision, count in counts.decisions.most_common()
         },
         "moves": {
             "met": seen.moves,

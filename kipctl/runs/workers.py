@@ -1,7 +1,6 @@
 """A run that several workers do together: one probe in each task of a Spark barrier stage."""
 
 import math
-import pickle
 import re
 import threading
 import time
@@ -19,7 +18,13 @@ from pyspark.sql import SparkSession
 from kipctl.errors import KipctlError, PipelineError
 from kipctl.measure.outcomes import combined_outcome
 from kipctl.measure.probe_results import ProbeResult, shifted
-from kipctl.measure.worker import SharedFolder, WorkOrder, finished_result, salvaged_result
+from kipctl.measure.worker import (
+    Answer,
+    SharedFolder,
+    WorkOrder,
+    finished_result,
+    salvaged_result,
+)
 from kipctl.pipeline.failures import error_text
 from kipctl.pipeline.launch import log_path
 from kipctl.probe.run import AnyOutcome, Spec
@@ -27,6 +32,7 @@ from kipctl.probe.schedule import Share
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader
+from kipctl.typed_json import decoded, encoded
 
 _START_TIMEOUT_S = 120.0
 _ORDERLY_END_S = 5.0
@@ -60,16 +66,13 @@ class WorkersJob:
     def _run(self) -> None:
         """The Spark job, from a thread of this process; when it is over, nobody works any more."""
         workers = self.order.workers
-        task = _task(pickle.dumps(self.order))
+        task = _task(encoded(self.order))
         try:
             stage = self._context.parallelize(range(workers), workers).barrier()
             for result in stage.mapPartitions(task).collect():
-                error = pickle.loads(result)
-                if isinstance(error, KipctlError):
+                if error := decoded(result, Answer, "A worker's answer").error:
                     self._start_errors.append(error)
-                elif error is not None:
-                    self._start_errors.append(_missing_module(*error))
-        except (PySparkException, Py4JError, OSError) as failed:
+        except (PySparkException, Py4JError, OSError, KipctlError) as failed:
             self._failed = failed
         finally:
             self.order.shared.stop(range(workers))
@@ -216,21 +219,18 @@ class RunningWorkers(Generic[AnyOutcome]):
         self._job.order.shared.stop(self._workers)
 
 
-def _missing_module(module: str, python: str, host: str) -> PipelineError:
-    return PipelineError(
-        f"The Python of Spark's executors, {python} on {host}, has no module {module!r}.",
-        "Install kipctl's dependencies there, or set PYSPARK_PYTHON to a Python that has them.",
-    )
-
-
 def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
-    """What each task does; yields the pickled answer of `work`.
+    """What each task does; yields its Answer as JSON.
 
     It imports nothing of kipctl before it is there: what an executor lacks has to be told.
     """
+    lacks = int(PipelineError.status)
+    next_step = (
+        "Install kipctl's dependencies there, or set PYSPARK_PYTHON to a Python that has them."
+    )
 
     def run(_: Iterable[int]) -> Iterator[bytes]:
-        import pickle
+        import json
         import socket
         import sys
 
@@ -238,14 +238,17 @@ def _task(order: bytes) -> Callable[[Iterable[int]], Iterator[bytes]]:
 
         context = BarrierTaskContext.get()
         try:
-            from kipctl.measure.worker import run_worker
+            from kipctl.measure.worker import work
         except ImportError as missing:
             context.allGather("failed")
-            yield pickle.dumps((missing.name or str(missing), sys.executable, socket.gethostname()))
+            python, name = (
+                f"{sys.executable} on {socket.gethostname()}",
+                missing.name or str(missing),
+            )
+            what = f"The Python of Spark's executors, {python}, has no module {name!r}."
+            yield json.dumps({"status": lacks, "what": what, "next_step": next_step}).encode()
             return
-        yield pickle.dumps(
-            run_worker(pickle.loads(order), context.partitionId(), context.allGather)
-        )
+        yield work(order, context.partitionId(), context.allGather)
 
     return run
 
@@ -263,7 +266,7 @@ def running_workers(
     `folder` is empty, and all of them see it. With `record` each writes its Parquet files there.
     """
     shares = [spec.of_worker(Share(worker, workers)) for spec in specs for worker in range(workers)]
-    order = WorkOrder(tuple(shares), SharedFolder.prepare(folder, len(shares)), record)
+    order = WorkOrder.of(shares, SharedFolder.prepare(folder, len(shares)), record)
     job = WorkersJob(session, order)
     try:
         yield tuple(

@@ -5,9 +5,10 @@ import json
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.security.tls import Tls
@@ -31,22 +32,27 @@ class Token:
     expires_s: float | None
 
 
-class TokenSource(Protocol):
-    """Where tokens come from."""
+class TokenSource(ABC):
+    """Where tokens come from. Its kinds are `TOKEN_SOURCES`: dataclasses of different fields."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def current(self) -> Token:
         """One that is good now. Raises KipctlError."""
 
+    @abstractmethod
     def is_ready(self) -> bool:
         """Whether `current` answers at once. If not, it will: a token is being fetched."""
 
     @property
+    @abstractmethod
     def subject(self) -> str:
         """Whom a token is of, without asking for one; "" if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileToken:
+class FileToken(TokenSource):
     """A file that somebody keeps fresh: it is read again for each login."""
 
     path: Path
@@ -69,7 +75,7 @@ class FileToken:
 
 
 @dataclass(frozen=True, slots=True)
-class UnsignedToken:
+class UnsignedToken(TokenSource):
     """An unsigned token, as Java's client makes it for development: anybody can be whoever."""
 
     claims: tuple[tuple[str, Any], ...]
@@ -90,7 +96,7 @@ class UnsignedToken:
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCredentials:
+class ClientCredentials(TokenSource):
     """A token endpoint, asked with a client's id and secret (KIP-768).
 
     A token is used until most of its lifetime is over; then another is fetched in the background,
@@ -158,6 +164,9 @@ class ClientCredentials:
         if isinstance(lifetime, int | float):
             return Token(text, time.time() + lifetime)
         return Token(text, _expiry(text))
+
+
+TOKEN_SOURCES = (FileToken, UnsignedToken, ClientCredentials)
 
 
 class _Cache:

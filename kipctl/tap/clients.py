@@ -13,6 +13,7 @@ from kipctl.tap.episodes import Episodes
 from kipctl.tap.leaders import UNKNOWN, PartitionId
 from kipctl.tap.metadata_causes import MetadataRequests
 from kipctl.tap.times import Times
+from kipctl.trace.codes import Decision
 
 _REMEMBERED_ANSWERS = 32
 _FORGOTTEN_US = 300_000_000
@@ -89,8 +90,8 @@ class Counts:
     """Metadata requests by cause."""
     same_again: int = 0
     """Of those that nothing explains, answered as the request before them was."""
-    decisions: Counter[int] = field(default_factory=Counter)
-    """Answers that the leader is another, by what became of the hint (`Decision`)."""
+    decisions: Counter[Decision] = field(default_factory=Counter)
+    """Answers that the leader is another, by what became of the hint."""
 
 
 class Client:

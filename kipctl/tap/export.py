@@ -13,21 +13,27 @@ from kipctl.trace.columns import raw_path
 from kipctl.trace.names import names_in
 from kipctl.trace.rows import chunks
 from kipctl.trace.run_start import RunStart
-from kipctl.trace.safe_pickle import load_values
 from kipctl.trace.store import Run
+from kipctl.typed_json import DamagedError, decoded
 
 
 def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> TapOutcome | None:
     """The outcome of a tap that died; None if it had not begun.
 
-    If it ended in good order it has left its outcome there. Else what its clients did is known as
-    far as it was `shown`, and its rows are there.
+    If it ended in good order it has left its outcome there. Else, or if that is damaged, what its
+    clients did is known as far as it was `shown`, and its rows are there. Raises DamagedError where
+    its beginning or its names are damaged.
     """
     begun = RunStart.read(directory)
     if begun is None:
         return None
-    if (directory / OUTCOME_FILE).exists():
-        shown = load_values((directory / OUTCOME_FILE).read_bytes())
+    left = directory / OUTCOME_FILE
+    try:
+        shown = decoded(left.read_bytes(), TapOutcome, str(left))
+    except FileNotFoundError:
+        pass
+    except DamagedError as damaged:
+        failure = f"{failure} {damaged.what}"
     last_us = begun.start_us
     moments = [COLUMNS["rpcs"].index(name) for name in ("sent_us", "received_us")]
     for rows in chunks(raw_path(directory, "rpcs"), len(COLUMNS["rpcs"])):

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import pickle
 import resource
 import threading
 from collections import deque
@@ -23,13 +22,14 @@ from kipctl.tap.proxy import Tap
 from kipctl.tap.spec import TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.folder_lock import in_use
-from kipctl.trace.run_start import RunStart
+from kipctl.trace.run_start import RunStart, write_whole
+from kipctl.typed_json import decoded, encoded
 
 _START_TIMEOUT_S = 60.0
 _ANSWER_TIMEOUT_S = 60.0
 _MOST_MESSAGES = 1000
 _CLIENTS_AT_ONCE = 50
-"""Pickled in about a millisecond, in which no other client is served."""
+"""Told in about a millisecond, in which no other client is served."""
 _SHOW, _STOP = "show", "stop"
 OUTCOME_FILE = "outcome"
 _NO_NAMES: Mapping[str, tuple[str, ...]] = {}
@@ -92,14 +92,14 @@ class _Started:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """An answer to `show`: the outcome without its clients, and these, some at a time, pickled."""
+    """An answer to `show`: the outcome without its clients, and these, some at a time, as JSON."""
 
     outcome: TapOutcome
     clients: tuple[bytes, ...]
 
     def whole(self) -> TapOutcome:
-        clients = chain.from_iterable(map(pickle.loads, self.clients))
-        return replace(self.outcome, clients=tuple(clients))
+        told = (decoded(some, tuple[ClientSeen, ...], "The answer") for some in self.clients)
+        return replace(self.outcome, clients=tuple(chain.from_iterable(told)))
 
 
 async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcome:
@@ -150,10 +150,10 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
         )
 
     async def show() -> None:
-        """Clients go on meanwhile: some are pickled at a time, and a thread waits for the pipe."""
+        """Clients go on meanwhile: some are told at a time, and a thread waits for the pipe."""
         known, clients = [*tap.observer.clients.values()], []
         for first in range(0, len(known), _CLIENTS_AT_ONCE):
-            clients.append(pickle.dumps(_seen(known[first : first + _CLIENTS_AT_ONCE], spec)))
+            clients.append(encoded(_seen(known[first : first + _CLIENTS_AT_ONCE], spec)))
             await asyncio.sleep(0)
         shown = _Shown(outcome(()), tuple(clients))
         await loop.run_in_executor(None, pipe.send, shown)
@@ -184,7 +184,7 @@ async def _serve(spec: TapSpec, directory: Path | None, pipe: Pipe) -> TapOutcom
     await tap.stop()
     whole = outcome(tap.observer.clients.values(), tap.observer.recorder.names)
     if directory:
-        (directory / OUTCOME_FILE).write_bytes(pickle.dumps(whole))
+        write_whole(directory / OUTCOME_FILE, encoded(whole))
     if showing:  # the starter was killed before it had it all
         with suppress(OSError):
             await showing

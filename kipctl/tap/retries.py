@@ -91,7 +91,7 @@ def retried(
 def settled(client: Client, failures: Sequence[FailedAttempt]) -> None:
     """A batch or fetch is over: count what became of the hints."""
     refused = (failed for failed in failures if failed.is_leader_error)
-    client.counts.decisions.update(int(failed.decision) for failed in refused)
+    client.counts.decisions.update(failed.decision for failed in refused)
 
 
 def given_up(failed: FailedAttempt) -> None:

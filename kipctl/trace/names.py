@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from kipctl.trace.run_start import write_whole
+from kipctl.typed_json import decoded
 
 _FILE = "names.json"
 
@@ -36,9 +37,12 @@ class NamesWriter:
 
 
 def names_in(directory: Path) -> dict[str, tuple[str, ...]]:
-    """The names that were written there, by column; none where no name came."""
+    """The names that were written there, by column; none where no name came.
+
+    Raises DamagedError.
+    """
+    left = directory / _FILE
     try:
-        found = json.loads((directory / _FILE).read_text())
+        return decoded(left.read_bytes(), dict[str, tuple[str, ...]], str(left))
     except FileNotFoundError:
         return {}
-    return {name: tuple(of) for name, of in found.items()}

@@ -1,12 +1,12 @@
 """Where and when rows begin: kept beside them, should no process live to say it."""
 
-import json
 import socket
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from kipctl.trace.clock import now_us
+from kipctl.typed_json import decoded, encoded
 
 _BEGUN_FILE = "begun"
 
@@ -34,12 +34,13 @@ class RunStart:
 
     def write(self, directory: Path) -> None:
         """Leave it beside the rows."""
-        write_whole(directory / _BEGUN_FILE, json.dumps(asdict(self)).encode())
+        write_whole(directory / _BEGUN_FILE, encoded(self))
 
     @classmethod
     def read(cls, directory: Path) -> "RunStart | None":
-        """What was left there; None when it did not start, yet or ever."""
+        """What was left there; None when it did not start, yet or ever. Raises DamagedError."""
+        left = directory / _BEGUN_FILE
         try:
-            return cls(**json.loads((directory / _BEGUN_FILE).read_text(encoding="utf-8")))
+            return decoded(left.read_bytes(), cls, str(left))
         except FileNotFoundError:
             return None

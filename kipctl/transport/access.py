@@ -19,17 +19,17 @@ _PATHS = ("ssl.truststore.location", "ssl.keystore.location")
 class Access:
     """Where to ask first, how connections are secured, and which addresses stand for others.
 
-    `bootstrap_servers` is Kafka's `host:port,host:port`. `address_map` has brokers' addresses that
-    are to be reached at another one, as through a tunnel; a broker's certificate is still to be of
-    its own name. `properties` are those of Java's clients that its security was read from, for
-    other clients under test. `name` is what the user calls the cluster ("" for nothing),
+    `bootstrap_servers` is Kafka's `host:port,host:port`. `address_map` has brokers' addresses, as
+    text, that are to be reached at another one, as through a tunnel; a broker's certificate is
+    still to be of its own name. `properties` are those of Java's clients that its security was read
+    from, for other clients under test. `name` is what the user calls the cluster ("" for nothing),
     `expected_id` the id that it has to have ("" for any). A cluster is protected by its name, or by
     its id wherever it is reached.
     """
 
     bootstrap_servers: str
     security: Security = UNSECURED
-    address_map: Mapping[Address, Address] = field(default_factory=dict)
+    address_map: Mapping[str, Address] = field(default_factory=dict)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     name: str = ""
     expected_id: str = ""
@@ -92,13 +92,13 @@ class Access:
 
     def mapped(self, broker: Address) -> Address:
         """Where a broker of this address is reached."""
-        return self.address_map.get(broker, broker)
+        return self.address_map.get(str(broker), broker)
 
 
 def access_of(
     servers: str,
     properties: Mapping[str, str],
-    address_map: Mapping[Address, Address] | None = None,
+    address_map: Mapping[str, Address] | None = None,
     cluster: NamedCluster | None = None,
     expected_id: str = "",
     protected_ids: Iterable[str] = (),
@@ -158,8 +158,8 @@ def parse_address(part: str, text: str = "", least_port: int = 1, several: bool 
     return Address(host, int(port))
 
 
-def parse_map(pairs: list[str]) -> dict[Address, Address]:
-    """`kafka1:9092=127.0.0.1:19092` words: addresses, and where they are reached.
+def parse_map(pairs: list[str]) -> dict[str, Address]:
+    """`kafka1:9092=127.0.0.1:19092` words: addresses as text, and where they are reached.
 
     Raises UsageError.
     """
@@ -170,7 +170,7 @@ def parse_map(pairs: list[str]) -> dict[Address, Address]:
             raise UsageError(
                 f"--map {pair!r} is not HOST:PORT=HOST:PORT.", "As in kafka1:9092=127.0.0.1:19092."
             )
-        address = parse_address(broker.strip(), pair)
+        address = str(parse_address(broker.strip(), pair))
         if address in address_map:
             raise UsageError(f"--map says twice where {address} is.", "Give each address once.")
         address_map[address] = parse_address(reached_at.strip(), pair)

@@ -1,5 +1,7 @@
 """Workers that share a run, on a fake cluster: their start, their folder, and what is left."""
 
+import json
+import re
 import shutil
 import threading
 from collections import Counter
@@ -13,7 +15,8 @@ import pytest
 from fake_broker import FakeCluster
 from rows import read_back, rows_of
 
-from kipctl.errors import KipctlError, PipelineError, UsageError
+from kipctl import errors
+from kipctl.errors import KipctlError, PipelineError, RefusedError, UsageError
 from kipctl.measure import worker as worker_module
 from kipctl.measure.consumer_summary import reads_of
 from kipctl.measure.export import record_batches
@@ -21,6 +24,7 @@ from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult, shifted
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.measure.worker import (
+    Answer,
     Gather,
     SharedFolder,
     WorkOrder,
@@ -28,6 +32,7 @@ from kipctl.measure.worker import (
     finished_result,
     run_worker,
     salvaged_result,
+    work,
 )
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.produce.config import ProducerConfig
@@ -35,10 +40,15 @@ from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.runs.record import Recorder
+from kipctl.security.sasl import OAUTHBEARER, AuthenticationError, Sasl
+from kipctl.security.settings import Security
+from kipctl.security.tls import Tls
+from kipctl.security.tokens import TOKEN_SOURCES, ClientCredentials, FileToken, UnsignedToken
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
-from kipctl.transport.access import Access
+from kipctl.transport.access import Access, parse_map
+from kipctl.typed_json import DamagedError, decoded, encoded
 
 INTERVAL_NS = 333_333
 
@@ -64,7 +74,7 @@ def order(whole: ProduceSpec | ConsumeSpec, folder: Path, workers: int = 2) -> W
     (folder / "shared").mkdir()
     (folder / "run").mkdir()
     shares = tuple(whole.of_worker(Share(worker, workers)) for worker in range(workers))
-    return WorkOrder(shares, SharedFolder.prepare(folder / "shared", workers), folder / "run")
+    return WorkOrder.of(shares, SharedFolder.prepare(folder / "shared", workers), folder / "run")
 
 
 def spec(cluster: FakeCluster, records: int = 301) -> ProduceSpec:
@@ -92,6 +102,7 @@ def work_together(given: WorkOrder) -> list[KipctlError | None]:
         return [answer.result(60) for answer in answers]
 
 
+IN_ERRORS = [kind for kind in vars(errors).values() if isinstance(kind, type)]
 WALL_US = 1_700_000_000_000_000
 
 
@@ -313,6 +324,144 @@ def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
     # Of the dead one's answers nobody knows the rack.
     (seen,) = reads_of(together, [part])
     assert seen[:, COLUMNS["reads"].index("broker_rack")].tolist() == [-1, -1, -1]
+
+
+SETS_A_CLASS = (
+    b"\x80\x02ckipctl.transport.access\nAccess\nN}X\x09\x00\x00\x00bootstrap]"
+    b"X\x06\x00\x00\x00evil:1as\x86b."
+)
+"""A pickle: `Access.bootstrap` becomes the attacker's, for all of the process."""
+
+
+@pytest.mark.parametrize(
+    ("tampered", "told"),
+    [
+        (lambda content: SETS_A_CLASS, "codec"),
+        (lambda content: b"\x80\x04\x8e" + (2 << 30).to_bytes(8, "little"), "codec"),
+        (lambda content: b"", "Expecting"),
+        (lambda content: content[:-20], "Expecting|delimiter|Unterminated"),
+        (lambda content: b"[" * 100_000, "recursion"),
+        (lambda content: b"[]", "Expected `object`, got `array`"),
+        (lambda content: changed(content, "stopped", "yes"), "Expected `bool`, got `str`"),
+        (lambda content: changed(content, "generated", 10**30), "number is too large"),
+        (lambda content: changed(content, "start_us", 1.5), "Expected `int`, got `float`"),
+        (lambda content: changed(content, "host", "\ud800"), "truncated|malformed"),
+        (lambda content: changed(content, "spec", None), "Expected `object`, got `null`"),
+        (lambda content: changed(content, "acknowledged"), "missing required field `acknowledged`"),
+        (lambda content: content.replace(b'"acks":-1', b'"acks":0'), "needs acks=all"),
+    ],
+)
+def test_an_outcome_that_somebody_wrote_over_is_what_the_rows_tell(
+    tmp_path: Path, tampered: Callable[[bytes], bytes], told: str
+) -> None:
+    """Whoever can write to the shared folder gets nothing else from its reader."""
+    given = order(ProduceSpec(Access("h:1"), "t", 100, 1000), tmp_path)
+    directory = given.shared.join(0)
+    begun = RunStart("h", 5000, 9)
+    begun.write(directory)
+    rows_of("batches", {"records": 4, "acked_us": 7000}).tofile(raw_path(directory, "batches"))
+    given.shared.finish(0, salvaged_outcome(given.specs[0], begun, directory, ""))
+    whole = finished_result(given, 0)
+    assert whole
+    assert (whole.outcome.acknowledged, whole.outcome.failure) == (4, "")
+
+    left = directory / "outcome"
+    left.write_bytes(tampered(left.read_bytes()))
+    part = finished_result(given, 0)
+    assert part
+    assert part.outcome.acknowledged == 4
+    assert part.outcome.spec == given.specs[0]
+    assert re.search(f"{left} is damaged.*({told})", part.outcome.failure)
+    assert isinstance(vars(Access)["bootstrap"], property)
+
+
+def changed(content: bytes, name: str, *value: object) -> bytes:
+    """The document with another value of that name, or without it."""
+    document = json.loads(content)
+    del document[name]
+    return json.dumps(document | dict.fromkeys([name] * len(value), *value)).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("begun", b'{"host": "h"}'), ("names.json", b'{"hint_endpoint": "h:1"}'), ("begun", b"\xff")],
+)
+def test_what_is_salvaged_from_is_read_as_strictly(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    given = order(ProduceSpec(Access("h:1"), "t", 100, 1000), tmp_path)
+    directory = given.shared.join(0)
+    RunStart("h", 5000, 9).write(directory)
+    (directory / name).write_bytes(content)
+    with pytest.raises(DamagedError, match=f"{directory / name} is damaged"):
+        salvaged_result(given, 0, "")
+
+
+def test_a_start_that_somebody_wrote_over_is_an_error(tmp_path: Path) -> None:
+    shared = SharedFolder.prepare(tmp_path, 1)
+    shared.start_file.write_text("soon\n")
+    with pytest.raises(DamagedError, match=f"{shared.start_file} is damaged"):
+        shared.start_wall_us()
+
+
+LOGINS = (
+    Sasl("PLAIN", "alice", "hunter2"),
+    Sasl(OAUTHBEARER, token=FileToken(Path("/token")), extensions=(("a", "b"),)),
+    Sasl(OAUTHBEARER, token=UnsignedToken((("sub", "me"), ("n", 1.5)))),
+    Sasl(OAUTHBEARER, token=ClientCredentials("https://a", "me", "hunter2", "", Tls("PEM"))),
+)
+
+
+def test_every_source_of_tokens_is_sent_with_an_order() -> None:
+    assert {type(login.token) for login in LOGINS} == {*TOKEN_SOURCES, type(None)}
+
+
+@pytest.mark.parametrize("login", LOGINS)
+def test_an_order_is_carried_out_elsewhere_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: Sasl
+) -> None:
+    address_map = parse_map(["kafka1:9092=[::1]:1"])
+    access = Access(
+        "h:1", Security(Tls("PEM", ciphers=("A",)), login), address_map, {"a": "b"}, "prod"
+    )
+    given = WorkOrder.of(
+        [
+            ConsumeSpec(access, "t", 1 << 62, partitions=(1, 2)),
+            ProduceSpec(access, "t", 5, 0.5, payload_file=Path("/payloads"), share=Share(1, 2)),
+        ],
+        SharedFolder(tmp_path, "token"),
+        tmp_path / "run",
+    )
+    carried_out = []
+
+    def run(received: WorkOrder, worker: int, gather: Gather) -> None:
+        carried_out.append(received)
+
+    monkeypatch.setattr(worker_module, "run_worker", run)
+    answer = decoded(work(encoded(given), 0, barrier(1)(0)), Answer, "It")
+    assert carried_out == [given]
+    assert type(carried_out[0].specs[1]) is ProduceSpec
+    assert answer.error is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (UsageError("what", "next"), UsageError),
+        (AuthenticationError("what"), RefusedError),  # of its status
+        (KipctlError("what"), KipctlError),
+        *((kind("what"), kind) for kind in KipctlError.__subclasses__() if kind in IN_ERRORS),
+    ],
+)
+def test_what_kept_a_worker_from_beginning_is_told_as_an_error_of_its_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: KipctlError, kind: type[KipctlError]
+) -> None:
+    monkeypatch.setattr(worker_module, "run_worker", lambda *_: error)
+    order = encoded(WorkOrder.of([], SharedFolder(tmp_path, ""), None))
+    told = decoded(work(order, 0, barrier(1)(0)), Answer, "It").error
+    assert told
+    assert type(told) is kind
+    assert (told.what, told.next_step, told.status) == (error.what, error.next_step, error.status)
 
 
 def test_racks_are_numbered_anew_when_workers_are_taken_together(tmp_path: Path) -> None:

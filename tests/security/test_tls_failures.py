@@ -120,7 +120,7 @@ def test_the_name_is_that_of_the_broker_where_it_is_reached_elsewhere() -> None:
     with showing(OTHER_NAME) as broker:
         kafka1 = Address("kafka1.example", 9092)
         tunnel = Access(
-            "", access().security, address_map={kafka1: Address("127.0.0.1", broker.port)}
+            "", access().security, address_map={str(kafka1): Address("127.0.0.1", broker.port)}
         )
         with BrokerConnection(*kafka1, "test", PATIENCE_S, tunnel) as connection:
             assert connection.api_versions

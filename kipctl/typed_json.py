@@ -1,0 +1,79 @@
+"""What goes to another process, or stays for one, as JSON that is read into declared types alone.
+
+Whoever can write to a shared folder must not thereby run code as its reader, nor change what that
+has in memory: what was read is new values of the dataclass that was asked for, or an error.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from pathlib import Path
+from types import GenericAlias
+from typing import Any, TypeVar, get_args, get_origin
+
+import msgspec
+
+from kipctl.errors import UsageError
+
+T = TypeVar("T")
+_MOST = 1 << 62
+"""Of a number: so the difference of two fits into a row."""
+
+
+class DamagedError(UsageError):
+    """A document is none of its kind: it is damaged, or was not written by kipctl."""
+
+
+def encoded(value: object) -> bytes:
+    """A value of dataclasses, named tuples, enums, collections and paths, as JSON.
+
+    Keys of mappings are texts or numbers. Raises TypeError for what is nothing of all that.
+    """
+    return msgspec.json.encode(value, enc_hook=_path_text)
+
+
+def decoded(
+    content: bytes | str,
+    kind: type[T],
+    name: str,
+    kinds_of: Mapping[object, Collection[type]] | None = None,
+) -> T:
+    """A value of that kind, from what `encoded` has made of one; `name` is for the message.
+
+    `kinds_of` has the dataclasses that may stand where a protocol is declared: which of them it is
+    the names of the fields tell. Raises DamagedError, and what the dataclasses themselves refuse
+    becomes one.
+    """
+
+    def other(declared: Any, plain: Any) -> Any:
+        """A value of a type that msgspec does not know."""
+        if declared is Path and isinstance(plain, str):
+            return Path(plain)
+        if get_origin(declared) is Counter:
+            return Counter(converted(plain, GenericAlias(dict, (*get_args(declared), int))))
+        if isinstance(plain, dict):
+            for one in (kinds_of or {}).get(declared, ()):
+                if plain.keys() == {field.name for field in fields(one)}:
+                    return converted(plain, one)
+        raise ValueError(f"this is no {getattr(declared, '__name__', declared)}")
+
+    def converted(plain: Any, kind: Any) -> Any:
+        return msgspec.convert(plain, kind, str_keys=True, dec_hook=other)
+
+    try:
+        json.loads(content, parse_int=_refuse_if_large)
+        return msgspec.json.decode(content, type=kind, dec_hook=other)
+    except (ValueError, RecursionError, UsageError) as wrong:
+        raise DamagedError(f"{name} is damaged, or is not kipctl's: {wrong}") from None
+
+
+def _path_text(value: object) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{value!r} is nothing for a document.")
+
+
+def _refuse_if_large(digits: str) -> None:
+    if len(digits) > len(str(-_MOST)) or not -_MOST < int(digits) <= _MOST:
+        raise ValueError("a number is too large")
