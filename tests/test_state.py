@@ -40,7 +40,8 @@ def test_a_state_folder_of_somebody_else_is_not_used(
     """Who owns it can change what kipctl writes and reads there."""
     variables = {"XDG_STATE_HOME": str(tmp_path / "state")}
     make_private(state_folder(variables), variables)
-    monkeypatch.setattr(os, "getuid", lambda uid=os.getuid(): uid + 1)
+    stranger = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: stranger)
     for folder in (state_folder(variables), state_folder(variables) / "runs" / "noon"):
         with pytest.raises(UsageError, match="belongs to another user"):
             make_private(folder, variables)

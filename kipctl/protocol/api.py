@@ -13,9 +13,11 @@ from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import R, Request, decode, encode
 from kipctl.protocol.primitives import INT16, INT32, EncodeError, MalformedFrame, Reader
 
-LARGEST_FRAME = 256 << 20
-"""Bytes, without the length. More than brokers take (`socket.request.max.bytes`, 100 MiB): what
-announces a longer one is no Kafka, but text or TLS where a length should be."""
+LARGEST_FRAME = 100 << 20
+"""Bytes, without the length: brokers take no more (`socket.request.max.bytes`). What announces a
+longer one is no Kafka, but text or TLS where a length should be."""
+LARGEST_FETCH = 256 << 20
+"""Where answers to Fetch come, which are as long as their client allows (`fetch.max.bytes`)."""
 
 
 class ApiKey(IntEnum):

@@ -302,11 +302,14 @@ def _tag_section(known: dict[int, _Member], unknown_at: int) -> _Step:
                 base = reader.base + reader.offset
                 content = reader.take(size)
                 if tag not in known:
+                    reader.keep_tag()
                     unknown.append((tag, content))
                     continue
                 index, name, codec, _ = known[tag]
                 inner = Reader(content, base)
+                inner.may_keep = reader.may_keep
                 found[index] = codec.read(inner)
+                reader.may_keep = inner.may_keep
                 if inner.remaining:
                     raise inner.malformed(f"{inner.remaining} bytes left over in tag {tag}")
                 name = "tagged_fields"

@@ -15,8 +15,10 @@ INT16 = Struct(">h")
 INT32 = Struct(">i")
 
 MOST_ELEMENTS, MOST_TAGS = 1_000_000, 10_000
-"""Of an array, and of one message: Kafka 4.4 reads no more, so that a frame cannot make a client
-keep many times its own size in memory."""
+"""Of an array, and of one message: Kafka 4.4 reads no more."""
+_BYTES_PER_KEPT_TAG = 16
+"""Beyond `MOST_TAGS` a frame has at most one tag that is kept for so many bytes: else empty ones
+would cost 35 times what they are on the wire."""
 
 
 class _FieldError(KipctlError):
@@ -42,12 +44,14 @@ class Reader:
     `MalformedFrame`, and none allocates more than the bytes that are really there.
     """
 
-    __slots__ = ("base", "buffer", "offset")
+    __slots__ = ("base", "buffer", "may_keep", "offset")
 
     def __init__(self, buffer: bytes, base: int = 0) -> None:
         self.buffer = buffer
         self.offset = 0
         self.base = base
+        self.may_keep = MOST_TAGS + len(buffer) // _BYTES_PER_KEPT_TAG
+        """Tags that nobody knows, of the whole frame."""
 
     def malformed(self, problem: str) -> MalformedFrame:
         """The error to raise for what is found at this place."""
@@ -104,6 +108,12 @@ class Reader:
         if count > MOST_TAGS:
             raise self.malformed(f"{count} tagged fields; {MOST_TAGS} are the most")
         return range(count)
+
+    def keep_tag(self) -> None:
+        """One more is kept of those that nobody knows."""
+        self.may_keep -= 1
+        if self.may_keep < 0:
+            raise self.malformed("more unknown tagged fields than a frame of its length may have")
 
     def elements(self, count: int) -> range:
         """So many elements of an array, to go through."""

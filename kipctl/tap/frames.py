@@ -2,7 +2,7 @@
 
 from struct import Struct
 
-from kipctl.protocol.api import LARGEST_FRAME
+from kipctl.protocol.api import LARGEST_FETCH
 from kipctl.protocol.primitives import MalformedFrame, Reader
 
 _LENGTH = Struct(">i")
@@ -42,7 +42,7 @@ class Frames:
         at, end = 0, len(data)
         while end - at >= 4:
             (length,) = _LENGTH.unpack_from(data, at)
-            if not 0 <= length <= LARGEST_FRAME:
+            if not 0 <= length <= LARGEST_FETCH:
                 raise MalformedFrame(_not_kafka(data[at : at + 5], length))
             after = at + 4 + length
             if after > end:

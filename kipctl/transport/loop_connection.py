@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kipctl.protocol.api import LARGEST_FRAME
+from kipctl.protocol.api import LARGEST_FETCH
 from kipctl.protocol.produce_frames import Buffer
 
 _RECEIVE_BYTES = 256 * 1024
@@ -138,7 +138,7 @@ class LoopConnection:
         They are views of what was received, good until the next call.
         """
         if len(self._received) - self._end < self._least_room:
-            self._make_room(self._end - self._start + self._least_room)
+            self._make_room()
         try:
             count = self._socket.recv_into(memoryview(self._received)[self._end :])
         except (BlockingIOError, InterruptedError):
@@ -151,12 +151,12 @@ class LoopConnection:
         frames: list[memoryview] = []
         while self._end - self._start >= 4:
             size = int.from_bytes(self._received[self._start : self._start + 4], "big", signed=True)
-            if not 4 <= size <= LARGEST_FRAME:
+            if not 4 <= size <= LARGEST_FETCH:
                 raise ConnectionLostError(f"a frame of {size} bytes was announced")
             frame_end = self._start + 4 + size
             if frame_end > self._end:
-                if frame_end > len(self._received):
-                    self._make_room(size + 4, in_place=not frames)
+                if self._start and frame_end > len(self._received):
+                    self._make_room(in_place=not frames)
                 break
             frames.append(memoryview(self._received)[self._start + 4 : frame_end])
             self._start = frame_end
@@ -164,15 +164,22 @@ class LoopConnection:
             self._start = self._end = 0
         return frames
 
-    def _make_room(self, needed: int, in_place: bool = True) -> None:
-        """Move what is unread to the front; grow if a frame of `needed` bytes would not fit.
+    def _make_room(self, in_place: bool = True) -> None:
+        """Move what is unread to the front; where it leaves no room there, more is made.
 
-        Not `in_place` when there are views of what was there before.
+        There is as much as is announced only once so much has come: until then it is doubled. Not
+        `in_place` when there are views of what was there before.
         """
-        unread = self._received[self._start : self._end]
-        if needed > len(self._received) or len(unread) == len(self._received) or not in_place:
-            self._received = bytearray(max(needed, len(unread) + _RECEIVE_BYTES))
-        self._received[: len(unread)] = unread
+        unread = memoryview(self._received)[self._start : self._end]
+        before = len(self._received)
+        if in_place and before - len(unread) >= self._least_room:
+            self._received[: len(unread)] = bytes(unread)
+        else:
+            announced = 4 + int.from_bytes(unread[:4], "big")
+            most = max(before, 2 * len(unread))
+            room = max(min(announced, most), len(unread) + _RECEIVE_BYTES)
+            self._received = bytearray(room)
+            self._received[: len(unread)] = unread
         self._start, self._end = 0, len(unread)
 
     def close(self) -> None:

@@ -4,15 +4,15 @@ import pytest
 
 from kipctl.errors import UsageError
 from kipctl.probe.consume.config import parse_properties
-from kipctl.protocol.api import LARGEST_FRAME
+from kipctl.protocol.api import LARGEST_FETCH
 
 
-@pytest.mark.parametrize("size", ["200000000", str(LARGEST_FRAME - (16 << 20))])
+@pytest.mark.parametrize("size", ["200000000", str(LARGEST_FETCH - (16 << 20))])
 def test_an_answer_to_a_fetch_fits_a_frame(size: str) -> None:
     assert parse_properties({"fetch.max.bytes": size}).fetch_max_bytes == int(size)
 
 
-@pytest.mark.parametrize("size", [str(LARGEST_FRAME - (16 << 20) + 1), "2147483647", "2147483648"])
+@pytest.mark.parametrize("size", [str(LARGEST_FETCH - (16 << 20) + 1), "2147483647", "2147483648"])
 def test_one_that_does_not_fit_a_frame_is_not_asked_for(size: str) -> None:
     with pytest.raises(UsageError, match=rf"fetch\.max\.bytes='{size}' .* at most"):
         parse_properties({"fetch.max.bytes": size})

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 from raw_peers import EXCHANGE
 
-from kipctl.protocol.api import LARGEST_FRAME, encode_request
+from kipctl.protocol.api import LARGEST_FETCH, encode_request
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.tap.frames import Frames
 
@@ -46,7 +46,7 @@ def test_what_is_not_whole_is_kept_back_and_counted() -> None:
     assert frames.waiting == 0
 
 
-@pytest.mark.parametrize("length", [-1, -(1 << 31), LARGEST_FRAME + 1, (1 << 31) - 1])
+@pytest.mark.parametrize("length", [-1, -(1 << 31), LARGEST_FETCH + 1, (1 << 31) - 1])
 @pytest.mark.parametrize("after", [b"", FRAMES[0]])
 def test_an_absurd_length_is_refused_at_once(length: int, after: bytes) -> None:
     for cut in range(4):
@@ -59,7 +59,7 @@ def test_a_length_that_is_only_announced_takes_no_memory() -> None:
     frames = Frames()
     tracemalloc.start()
     try:
-        assert frames.feed(struct.pack(">i", LARGEST_FRAME) + b"x" * 1000) == []
+        assert frames.feed(struct.pack(">i", LARGEST_FETCH) + b"x" * 1000) == []
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loop_peers import framed, pair, shake_hands, turn
 from secure_peers import TLS
 
-from kipctl.protocol.api import LARGEST_FRAME
+from kipctl.protocol.api import LARGEST_FETCH
 from kipctl.security.tls import Tls
 from kipctl.transport.loop_connection import ConnectionLostError
 from kipctl.transport.tls_socket import ROOM
@@ -124,7 +124,7 @@ def test_a_frame_that_was_handed_out_does_not_change_with_the_next(tls: Tls | No
         assert first == b"first frame"
 
 
-@pytest.mark.parametrize("size", [-1, 0, 3, LARGEST_FRAME + 1, 0x48545450, -(1 << 31)])
+@pytest.mark.parametrize("size", [-1, 0, 3, LARGEST_FETCH + 1, 0x48545450, -(1 << 31)])
 def test_an_absurd_size_ends_the_connection(size: int) -> None:
     with pair(tls=None) as (connection, peer):
         shake_hands(connection, peer)

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kipctl.probe.config import INT_MAX, ClientConfig, one_of, parse_values, setting, truth, whole
-from kipctl.protocol.api import LARGEST_FRAME
+from kipctl.protocol.api import LARGEST_FETCH
 
 READ_COMMITTED = "read_committed"
-_LARGEST_FETCH = LARGEST_FRAME - (16 << 20)
+_MOST_RECORDS = LARGEST_FETCH - (16 << 20)
 """What else is in an answer: a first batch that is longer still, and each partition's head."""
 
 
 def _fetch_max(text: str) -> int:
     size = whole(0, INT_MAX)(text)
-    if size > _LARGEST_FETCH:
+    if size > _MOST_RECORDS:
         raise ValueError(
-            f"kipctl takes answers of {LARGEST_FRAME >> 20} MiB, so it must be at most "
-            f"{_LARGEST_FETCH}"
+            f"kipctl takes answers of {LARGEST_FETCH >> 20} MiB, so it must be at most "
+            f"{_MOST_RECORDS}"
         )
     return size
 
