@@ -145,7 +145,7 @@ def roll(
     from kipctl.cli import roll_modes
     from kipctl.guard.conditions import parse_guard
     from kipctl.roll.record import RollOptions
-    from kipctl.roll.restart_command import parse_command
+    from kipctl.roll.restart_command import parse_command, working_folder
     from kipctl.transport.request import Cluster
 
     for text in guard.guard or ():
@@ -155,6 +155,7 @@ def roll(
     how = RollOptions(
         given[0].removeprefix("--") if given else "",
         parse_command(command) if command is not None else (),
+        working_folder() if command is not None else "",
         guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard.guard or ())),
         guard_action=guard_action,
         guard_patience_s=guard.guard_patience,

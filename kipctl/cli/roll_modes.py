@@ -1,8 +1,9 @@
 """What each way of `kipctl roll` does: a dry run, a roll, going on with one, and giving one up."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.confirm import confirm_unless_lab
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.journal_entry import Origin
     from kipctl.guard.monitor import GuardMonitor
-    from kipctl.roll.plan import RollPlan
+    from kipctl.roll.plan import Node, RollPlan
     from kipctl.roll.record import RollOptions, RollRecord, Rolls
     from kipctl.transport.request import Cluster
 
@@ -103,7 +104,7 @@ def begin(request: RollRequest) -> None:
     _demand_ended(request)
     plan = request.plan()
     require_safe(plan, force=how.force)
-    _demand_commands(plan, how)
+    _demand_commands(plan.steps, how)
     for line in plan_closing(plan.as_document()):
         environment.message(line)
     for risk in plan.steps:
@@ -138,9 +139,11 @@ def resume(request: RollRequest) -> None:
         raise RefusedError("There is no roll to go on with.", "Begin one: kipctl roll --dry-run")
     how = record.how
     if request.how.way:
-        how = replace(how, way=request.how.way, command=request.how.command, lab="")
+        now = request.how
+        how = replace(how, way=now.way, command=now.command, folder=now.folder, lab="")
     how = replace(how, **{field: getattr(request.how, field) for field in request.given})
     how = _with_lab(request, how)
+    _demand_commands(record.left, how)
     left = ", ".join(f"{step.broker} ({step.phase})" for step in record.left) or "none"
     confirm_unless_lab(
         request.environment,
@@ -289,14 +292,16 @@ def _with_lab(request: RollRequest, how: "RollOptions") -> "RollOptions":
     return replace(how, lab=lab.name, metrics_urls=how.metrics_urls or lab.metrics_urls)
 
 
-def _demand_commands(plan: "RollPlan", how: "RollOptions") -> None:
-    """Raise UsageError when the command cannot be made for one of the nodes."""
-    from kipctl.roll.restart_command import command_for
+def _demand_commands(nodes: "Iterable[Node]", how: "RollOptions") -> None:
+    """Raise UsageError when the command cannot be made, or run, for one of the nodes."""
+    from kipctl.roll.restart_command import command_for, require_program
 
-    for step in plan.steps:
-        role = "controller" if step.is_controller_only else "broker"
-        if how.way == "exec":
-            command_for(how.command, step.broker, step.host, step.port, step.rack, role)
+    if how.way != "exec":
+        return
+    for one in nodes:
+        role = "controller" if one.is_controller_only else "broker"
+        words = command_for(how.command, one.broker, one.host, one.port, one.rack, role)
+        require_program(words, Path(how.folder))
 
 
 def _order(plan: "RollPlan") -> str:

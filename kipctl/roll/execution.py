@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TextIO
 
 from kipctl.cluster.moves.guard_interface import GivenUpError
@@ -284,6 +285,7 @@ class Roll:
         words = lab_command(how.lab) if how.way == "lab" else how.command
         called = RunningCommand(
             command_for(words, broker, step.host, step.port, step.rack, step.name.split()[0]),
+            Path(how.folder) if how.way == "exec" else self.record.path.parent,
             self.record.output_path(broker),
             how.exec_timeout_s,
             self.message,

@@ -42,12 +42,13 @@ class RollState(StrEnum):
 class RollOptions:
     """How brokers are restarted and guarded, as it was asked for.
 
-    `way` is "exec", "manual" or "lab"; `command` are the words of the first, `lab` the name of the
-    last. `batch` are leaders moved at a time. Times are seconds.
+    `way` is "exec", "manual" or "lab"; `command` are the words of the first, and `folder` is where
+    it runs; `lab` is the name of the last. `batch` are leaders moved at a time. Times are seconds.
     """
 
     way: str
     command: tuple[str, ...] = ()
+    folder: str = ""
     lab: str = ""
     guards: tuple[str, ...] = ()
     guard_action: str = "stop"

@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from re import fullmatch
+from shutil import which
 from typing import Protocol, TextIO
 
 from kipctl import process
@@ -93,6 +94,27 @@ def command_for(
     return tuple(word.format_map(given) for word in words)
 
 
+def working_folder() -> str:
+    """Where the operator stands. Raises UsageError when that folder is gone."""
+    try:
+        return os.getcwd()
+    except OSError as gone:
+        raise UsageError(f"The folder that --exec is to run in: {gone.strerror}.") from None
+
+
+def require_program(words: Sequence[str], folder: Path) -> None:
+    """Raise UsageError unless the first word is a program: one in $PATH, or of a path as seen from
+    this folder."""
+    program = words[0]
+    if not folder.is_dir():
+        raise UsageError(f"{folder}, where --exec is to run, is no folder.", "Give --exec anew.")
+    if which(folder / program if "/" in program else program) is None:
+        raise UsageError(
+            f"--exec: {program} is no program that can be run in {folder}.",
+            "Name one in $PATH, or its path as seen from where you stand; it has to be executable.",
+        )
+
+
 def lab_command(name: str) -> tuple[str, ...]:
     """The words of a command that restarts a lab's node."""
     return (sys.executable, "-m", "kipctl", "lab", "restart", "{broker}", "--name", name)
@@ -113,9 +135,13 @@ class Restart(Protocol):
 
 @dataclass(slots=True)
 class RunningCommand:
-    """A command that this process runs. `timeout_s` after its begin it is ended, and has failed."""
+    """A command that this process runs, in this folder.
+
+    `timeout_s` after its begin it is ended, and has failed.
+    """
 
     words: Sequence[str]
+    folder: Path
     output: Path
     timeout_s: float
     say: Callable[[str], None]
@@ -132,11 +158,11 @@ class RunningCommand:
         Raises UsageError when there can be none.
         """
         try:
-            self._launch = Launch(self.words, self.output.parent, self.output)
+            self._launch = Launch(self.words, self.folder, self.output)
         except OSError as failed:
             raise UsageError(
                 f"The command that restarts it cannot be run, with its output in {self.output}:"
-                f" {failed.strerror}."
+                f" {failed.strerror or 'it has ended'}."
             ) from None
         return self._launch.process
 
@@ -144,7 +170,8 @@ class RunningCommand:
         """Let it run."""
         assert self._launch is not None
         self._began = time.monotonic()
-        self._launch.go()
+        with suppress(BrokenPipeError):  # it has ended, as where its folder is gone
+            self._launch.go()
 
     def look(self) -> Command:
         assert self._launch is not None

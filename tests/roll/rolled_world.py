@@ -147,7 +147,13 @@ class World:
         """Write a roll down, of all three brokers or of these (None: none), and of the controllers;
         `command` is one that restarts, or this."""
         words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
-        how = RollOptions(way, command or words, timeout_s=timeout_s, guard_action=guard_action)
+        how = RollOptions(
+            way,
+            command or words,
+            str(self.folder),
+            timeout_s=timeout_s,
+            guard_action=guard_action,
+        )
         steps = plan_roll(self.facts, brokers, controllers=controllers).steps
         return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)
 

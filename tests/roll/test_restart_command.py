@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from kipctl.roll.restart_command import (
     command_for,
     lab_command,
     parse_command,
+    require_program,
 )
 
 
@@ -78,7 +80,7 @@ def until_ended(command: Restart) -> Command:
 
 def called(tmp_path: Path, *words: str) -> tuple[RunningCommand, list[str]]:
     said: list[str] = []
-    return RunningCommand(words, tmp_path / "said.log", 60, said.append), said
+    return RunningCommand(words, tmp_path, tmp_path / "said.log", 60, said.append), said
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,51 @@ def test_a_command_that_is_not_there_has_failed(tmp_path: Path) -> None:
     assert until_ended(command) is Command.FAILED
     assert "status is 127" in command.outcome
     assert "not found" in " ".join(said)
+
+
+def script(folder: Path, mode: int = 0o755) -> Path:
+    """One that can be run, by default, and says where."""
+    path = folder / "restart.sh"
+    path.write_text("#!/bin/sh\npwd\n")
+    path.chmod(mode)
+    return path
+
+
+def test_a_command_runs_where_the_operator_stood(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    script(folder)
+    command, said = called(tmp_path, "./restart.sh")
+    command.folder = folder
+    command.prepare()
+    command.go()
+    assert until_ended(command) is Command.ENDED
+    assert said == [f"  {folder}"]
+
+
+def test_a_command_that_ended_before_it_was_called_has_failed(tmp_path: Path) -> None:
+    command, _ = called(tmp_path, "true")
+    pid = command.prepare().pid
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    command.go()
+    assert until_ended(command) is Command.FAILED
+
+
+@pytest.mark.parametrize("program", ["true", "sh", "./restart.sh", "/bin/sh", "bin/../restart.sh"])
+def test_a_program_is_found_as_the_command_finds_it(tmp_path: Path, program: str) -> None:
+    script(tmp_path)
+    (tmp_path / "bin").mkdir()
+    require_program((program, "-x"), tmp_path)
+
+
+@pytest.mark.parametrize("program", ["no-such-program", "./gone.sh", "./restart.sh", "/etc", "."])
+def test_what_cannot_be_run_is_no_command(tmp_path: Path, program: str) -> None:
+    script(tmp_path, 0o644)
+    with pytest.raises(UsageError, match=f"{program} is no program that can be run"):
+        require_program((program,), tmp_path)
+    with pytest.raises(UsageError, match="gone, where --exec is to run, is no folder"):
+        require_program(("true",), tmp_path / "gone")
 
 
 def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class World(Commands):
 
     def begun(self) -> RollRecord:
         steps = [Risk(id, "127.0.0.1", 9, None, "broker", 1, 1) for id in (1, 2, 3)]
-        how = RollOptions("exec", self.command, timeout_s=3)
+        how = RollOptions("exec", self.command, str(self.state), timeout_s=3)
         return self.kept.begin(Origin(("roll",), "u", "h"), how, steps)
 
     def refused(self, words: str, meanwhile: Callable[[], object]) -> Ran:
@@ -105,6 +105,7 @@ def test_a_roll_is_resumed_with_what_is_given_now_and_all_else_as_it_was(world: 
     assert read_roll(record.path).how == replace(
         record.how,
         command=("false",),
+        folder=os.getcwd(),
         timeout_s=70,
         guards=("offline > 0",),
         guard_patience_s=5,
@@ -113,8 +114,36 @@ def test_a_roll_is_resumed_with_what_is_given_now_and_all_else_as_it_was(world: 
 
 
 def test_every_option_of_a_roll_may_be_given_anew() -> None:
-    ways = {"way", "command", "lab"}
+    ways = {"way", "command", "folder", "lab"}
     assert {*_FIELDS.values(), *ways} == {field.name for field in fields(RollOptions)}
+
+
+def test_a_program_that_is_not_there_is_told_before_the_question(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked for where the operator stands, who may stand elsewhere when it is resumed."""
+    here, elsewhere = world.state / "here", world.state / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    begin = "roll --exec ./restart.sh --broker 1 --timeout 3"
+    ran = world.kipctl(begin, typed="", status=2)
+    assert f"./restart.sh is no program that can be run in {here}" in ran.err
+    assert "Restart brokers" not in ran.err
+    assert world.kept.last() is None
+    program = here / "restart.sh"
+    program.write_text("#!/bin/sh\npwd\nexit 7\n")
+    program.chmod(0o755)
+    assert f"\n  {here}\n" in world.kipctl(begin, "--yes", status=5).err
+    monkeypatch.chdir(elsewhere)
+    resume = "roll --resume --was-restarted no --yes"
+    again = world.kept.unfinished_roll()
+    assert again is not None
+    again.with_step(again.step(1).begin(Phase.LEADERS_OFF))
+    assert f"\n  {here}\n" in world.kipctl(resume, status=5).err
+    assert "in " + str(elsewhere) in world.kipctl(resume, "--exec ./restart.sh", status=2).err
+    program.unlink()
+    assert "no program" in world.kipctl(resume, status=2).err
 
 
 def test_a_roll_that_was_ended_while_the_question_stood_is_not_resumed(world: World) -> None:

@@ -186,7 +186,7 @@ def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
 def clear_throttles(
     cluster: Cluster, found: Sequence[Entry], *, forget: bool = False
 ) -> list[NotRestored]:
-    """Put their throttles back, the newest first; what could not be stays in them unless `forget`"""
+    """Put their throttles back, the newest first; what cannot be stays in them unless `forget`."""
     not_restored: list[NotRestored] = []
     for one in found:
         these = put_back(cluster, one.throttle) if one.throttle else ()
