@@ -3,8 +3,9 @@
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kipctl.errors import UsageError
 from kipctl.measure.consumer_summary import measured_consume, summarize_consume
@@ -23,12 +24,17 @@ from kipctl.probe.schedule import Share
 from kipctl.runs.actions import ActionKind, parse_action
 from kipctl.runs.e2e import follow, together
 from kipctl.runs.record import Recorder
+from kipctl.runs.tap import KnownTap
 from kipctl.runs.tap import repaired as repaired_tap
 from kipctl.trace.columns import BATCH, raw_path
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
+from kipctl.trace.stored_runs import StoredRun, read_stored_run
 from kipctl.transport.access import Access
+from kipctl.typed_json import decoded
+
+T = TypeVar("T")
 
 _DISTURBED = {
     ActionKind.RESTART: "A broker may be stopped. See: kipctl lab status",
@@ -43,7 +49,7 @@ def repair(folder: Path) -> Mapping[str, Any]:
     """Make the run in this folder whole, and evaluate it; returns its summary.
 
     What was done to the cluster meanwhile only its recorder knew. Raises UsageError when the run is
-    whole, when it is being recorded, and when nothing was measured.
+    whole, when it is being recorded, when nothing was measured, and when what was left is damaged.
     """
     rows = folder / ROWS_FOLDER
     if (folder / RUN_FILE).exists() and not rows.exists():
@@ -55,44 +61,89 @@ def repair(folder: Path) -> Mapping[str, Any]:
             f"{folder} holds nothing to repair: no run of kipctl's perf began there.",
             f"Remove it: kipctl runs remove {folder.name}",
         )
+    stored = read_stored_run(folder)
+    if (folder / RUN_FILE).exists() and stored.description is None:
+        raise UsageError(f"{folder} cannot be repaired: {stored.flaw}.")
     with ExitStack() as alone:
         # A probe outlives its starter until all that it has sent is settled.
         for used in (rows, *(path.parent for path in rows.glob("*/begun"))):
             alone.enter_context(in_use(used, alone=True))
-        document = _repaired(Run(folder), Run(rows).description, rows)
+        document = _repaired(Run(folder), stored, rows)
         shutil.rmtree(rows)
     return document
 
 
-def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What is known of a run when it begins, by the names of `run.json`: of every command."""
+
+    command: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownLoad:
+    """Of perf's commands."""
+
+    topic: str
+    bootstrap_server: str
+    workers: int
+    num_records: int
+    leader_discovery: LeaderDiscovery
+    cluster_before: Mapping[str, Any]
+    kafka_version: str | None = None
+    forever: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownProducer(_KnownLoad):
+    throughput: float
+    record_size: int | None
+    warmup_records: int
+    producer: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownConsumer(_KnownLoad):
+    consumer: Mapping[str, str]
+
+
+def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
     """A run that was recorded already is evaluated alone."""
-    if known["command"] == "tap":
-        return repaired_tap(run, known, rows, _FAILURE)
+    content = (rows / RUN_FILE).read_bytes()
+
+    def known(kind: type[T]) -> T:
+        return decoded(content, kind, str(rows / RUN_FILE))
+
+    command = known(_Known).command
+    if command == "tap":
+        return repaired_tap(run, known(KnownTap), rows, _FAILURE)
+    load = known(_KnownLoad)
     outside = ("schema_version", "command", "topic", "cluster_before")
-    how = {name: value for name, value in known.items() if name not in outside} | {"repaired": True}
-    recorder = Recorder(run, known["command"], known["topic"], how, known["cluster_before"])
-    is_recorded = (run.folder / RUN_FILE).exists()
-    done = run.description["summary"] if is_recorded else {}
+    how = {name: value for name, value in known(dict[str, Any]).items() if name not in outside}
+    recorder = Recorder(run, command, load.topic, how | {"repaired": True}, load.cluster_before)
+    is_recorded = stored.description is not None
 
     def record(outcome: Outcome, parts: Sequence[ProbeResult[Any]]) -> None:
         if not is_recorded:
             recorder.write(outcome, parts, [], [], None)
 
-    actions, version = done.get("actions", []), known.get("kafka_version")
-    workers = int(known["workers"])
-    match known["command"]:
+    actions, version = stored.summary.get("actions", []), load.kafka_version
+    workers = load.workers
+    match command:
         case "perf produce":
-            outcome, written = _whole(_producer(known), rows, range(workers))
+            outcome, written = _whole(_producer(known(_KnownProducer)), rows, range(workers))
             record(outcome, written)
             document = summarize_produce(measured_produce(outcome, written), actions, version)
         case "perf consume":
-            reading_outcome, read = _whole(_consumer(known), rows, range(workers))
+            reading_outcome, read = _whole(_consumer(known(_KnownConsumer)), rows, range(workers))
             record(reading_outcome, read)
             document = summarize_consume(measured_consume(reading_outcome, read), actions, version)
         case _:
-            reading_outcome, read = _whole(_consumer(known), rows, range(workers))
-            outcome, written = _whole(_producer(known), rows, range(workers, 2 * workers))
-            if known.get("forever"):
+            reading_outcome, read = _whole(_consumer(known(_KnownConsumer)), rows, range(workers))
+            outcome, written = _whole(
+                _producer(known(_KnownProducer)), rows, range(workers, 2 * workers)
+            )
+            if load.forever:
                 recorder = recorder.limited_to(
                     outcome.generated,
                     _kept_from_s(outcome, written),
@@ -106,7 +157,7 @@ def _repaired(run: Run, known: Mapping[str, Any], rows: Path) -> Mapping[str, An
             delivery = follow(outcome, written, reading_outcome, read)
             # A consumer that was stopped, or killed, may have had records still to come.
             # Of one whose beginning is not kept, what came may have come in what is gone.
-            is_all = not run.description.get("stopped") and not known.get("forever")
+            is_all = not run.description.get("stopped") and not load.forever
             was_awaited = is_recorded and is_all
             document = summarize_end_to_end(
                 produced, consumed, delivery, actions, version, was_awaited
@@ -142,28 +193,28 @@ def _kept_from_s(outcome: ProduceOutcome, written: Sequence[ProbeResult[ProduceO
     return 0.0 if first is None else (int(first[0, BATCH["acked_us"]]) - outcome.start_us) / 1e6
 
 
-def _producer(known: Mapping[str, Any]) -> ProduceSpec:
+def _producer(known: _KnownProducer) -> ProduceSpec:
     """The inverse of `produce_settings`."""
     return ProduceSpec(
-        Access(known["bootstrap_server"]),
-        known["topic"],
-        num_records=known["num_records"],
-        throughput=known["throughput"],
-        record_size=known["record_size"] or 0,
-        warmup_records=known["warmup_records"],
-        discovery=LeaderDiscovery(known["leader_discovery"]),
-        config=producer_config(known["producer"]),
+        Access(known.bootstrap_server),
+        known.topic,
+        num_records=known.num_records,
+        throughput=known.throughput,
+        record_size=known.record_size or 0,
+        warmup_records=known.warmup_records,
+        discovery=known.leader_discovery,
+        config=producer_config(known.producer),
     )
 
 
-def _consumer(known: Mapping[str, Any]) -> ConsumeSpec:
+def _consumer(known: _KnownConsumer) -> ConsumeSpec:
     """The inverse of `consume_settings`."""
     return ConsumeSpec(
-        Access(known["bootstrap_server"]),
-        known["topic"],
-        num_records=known["num_records"],
-        discovery=LeaderDiscovery(known["leader_discovery"]),
-        config=consumer_config(known["consumer"]),
+        Access(known.bootstrap_server),
+        known.topic,
+        num_records=known.num_records,
+        discovery=known.leader_discovery,
+        config=consumer_config(known.consumer),
     )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
 from kipctl.tap.recorder import DATASETS
 from kipctl.tap.spec import TapSpec, api_name
 from kipctl.trace.store import RUN_FILE, Run
-from kipctl.transport.access import Access
 
 TAPS_ROWS = "0"
 """The folder of its rows, among those of a run's clients."""
@@ -49,7 +48,7 @@ def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
                     "clients_connect_to": plan.spec.advertised_address(running.bootstrap_server)
                 } | described(outcome, conditions(plan.spec))
                 if run and rows:
-                    record(run, rows, outcome, plan.spec.access, document)
+                    record(run, rows, outcome, str(plan.spec.access), document)
                     (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more
         if outcome.failure:
             raise ChildDiedError(outcome.failure)
@@ -63,8 +62,8 @@ def _rows(run: Run | None, spec: TapSpec) -> Iterator[Path | None]:
         yield None
         return
     with rows_folder(run.folder, DATASETS) as folder:
-        known = {"command": "tap", "bootstrap_server": str(spec.access)}
-        Run(folder).describe(known | {"conditions": conditions(spec)})
+        known = KnownTap(str(spec.access), conditions(spec))
+        Run(folder).describe({"command": "tap", **asdict(known)})
         (folder / TAPS_ROWS).mkdir()
         yield folder / TAPS_ROWS
 
@@ -84,7 +83,7 @@ def _outcome(running: RunningTap, rows: Path | None) -> TapOutcome:
 
 
 def record(
-    run: Run, rows: Path, outcome: TapOutcome, access: Access, document: Mapping[str, Any]
+    run: Run, rows: Path, outcome: TapOutcome, servers: str, document: Mapping[str, Any]
 ) -> None:
     """Make the run whole, of a tap whose rows are there."""
     write(run, outcome, rows)
@@ -97,20 +96,28 @@ def record(
             "source": "tap",
             "interval_ns": 0,
             "arm": "tap",
-            "bootstrap_server": str(access),
+            "bootstrap_server": servers,
             **({"failed": outcome.failure} if outcome.failure else {}),
             "summary": document,
         },
     )
 
 
-def repaired(run: Run, known: Mapping[str, Any], rows: Path, failure: str) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True)
+class KnownTap:
+    """What is known of a tap when it begins."""
+
+    bootstrap_server: str
+    conditions: Mapping[str, Any]
+
+
+def repaired(run: Run, known: KnownTap, rows: Path, failure: str) -> Mapping[str, Any]:
     """Make a tap's run whole whose recorder was killed; its document. Raises UsageError."""
     outcome = left_in(rows / TAPS_ROWS, failure)
     if outcome is None:
         raise UsageError(f"{run.folder} holds nothing to repair: the tap had not begun.")
-    document = described(outcome, known["conditions"])
-    record(run, rows / TAPS_ROWS, outcome, known["bootstrap_server"], document)
+    document = described(outcome, known.conditions)
+    record(run, rows / TAPS_ROWS, outcome, known.bootstrap_server, document)
     return document
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fake_broker import TOPIC, FakeCluster
+from rows import rows_of
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
@@ -23,19 +24,29 @@ from kipctl.runs.consume import consume_settings
 from kipctl.runs.execute import Listeners
 from kipctl.runs.produce import PerfPlan, produce_settings
 from kipctl.runs.record import Recorder
-from kipctl.runs.repair import _consumer, _producer, left_undone, repair
+from kipctl.runs.repair import (
+    _consumer,
+    _KnownConsumer,
+    _KnownProducer,
+    _producer,
+    left_undone,
+    repair,
+)
 from kipctl.runs.start import OnThisMachine, Probe
 from kipctl.trace.clock import now_us
+from kipctl.trace.columns import raw_path
+from kipctl.trace.run_start import RunStart
 from kipctl.trace.settings import actions_in_short
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, Run
 from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
+from kipctl.typed_json import DamagedError, decoded
 
 CONFIG = ProducerConfig(
     acks=1, enable_idempotence=False, linger_ms=0.5, partitioner="round-robin", batch_size=100
 )
-REST = {"workers": 1, "master": None, "arm": "kip951"}
+REST = {"workers": 1, "master": None, "arm": "kip951", "cluster_before": {}}
 
 
 def snapshot(cluster: FakeCluster) -> Snapshot:
@@ -183,6 +194,77 @@ def test_a_run_that_is_being_recorded_is_left_alone(tmp_path: Path) -> None:
             assert (run.folder / ROWS_FOLDER / RUN_FILE).exists()
 
 
+def left_by_a_killed_recorder(folder: Path, **known: Any) -> Path:
+    """A run's folder with a single batch, and what was known when it began."""
+    rows = folder / ROWS_FOLDER
+    (rows / "0").mkdir(parents=True)
+    RunStart("h", 5000, 9).write(rows / "0")
+    batch = {"records": 4, "acked_us": 7000, "seq_stride": 1}
+    rows_of("batches", batch).tofile(raw_path(rows / "0", "batches"))
+    spec = ProduceSpec(Access("b:1"), "t", 10, 1000, config=CONFIG)
+    how = {"command": "perf produce", "topic": "t"} | produce_settings(spec, 1) | REST | known
+    Run(rows).describe({name: value for name, value in how.items() if value is not MISSING})
+    return rows / RUN_FILE
+
+
+MISSING = object()
+
+
+def test_what_was_known_is_read_of_a_folder_that_was_left(tmp_path: Path) -> None:
+    left_by_a_killed_recorder(tmp_path)
+    assert repair(tmp_path)["records"]["acknowledged"] == 4
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        ({"command": MISSING}, "missing required field `command`"),
+        ({"command": "tap"}, "missing required field `conditions`"),
+        ({"command": "perf consume"}, "missing required field `consumer`"),
+        ({"topic": MISSING}, "missing required field `topic`"),
+        ({"topic": 7}, "Expected `str`, got `int`"),
+        ({"workers": "all"}, "Expected `int`, got `str`"),
+        ({"num_records": 10**400}, "too large"),
+        ({"leader_discovery": "by hand"}, "Invalid enum value"),
+        ({"producer": {"acks": 1}}, "Expected `str`, got `int`"),
+        ({"producer": MISSING}, "missing required field `producer`"),
+        ({"cluster_before": []}, "Expected `object`, got `array`"),
+    ],
+)
+def test_what_somebody_wrote_over_is_an_error_and_stays(
+    tmp_path: Path, known: dict[str, Any], why: str
+) -> None:
+    left = left_by_a_killed_recorder(tmp_path, **known)
+    with pytest.raises(DamagedError, match=f"{left} is damaged.*{why}"):
+        repair(tmp_path)
+    assert left.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"[]"])
+def test_a_description_that_is_none_is_an_error_beside_rows_and_of_a_recorded_run(
+    tmp_path: Path, content: bytes
+) -> None:
+    left = left_by_a_killed_recorder(tmp_path)
+    whole = left.read_bytes()
+    left.write_bytes(content)
+    with pytest.raises(DamagedError, match="is damaged"):
+        repair(tmp_path)
+    left.write_bytes(whole)
+    (tmp_path / RUN_FILE).write_bytes(content)
+    with pytest.raises(UsageError, match=f"{tmp_path} cannot be repaired: run.json "):
+        repair(tmp_path)
+    assert left.read_bytes() == whole
+
+
+def test_a_damaged_outcome_of_a_tap_is_no_reason_not_to_repair(tmp_path: Path) -> None:
+    rows = left_by_a_killed_recorder(tmp_path, command="tap", conditions={"drop_hints": True})
+    (rows.parent / "0" / "batches.i64").unlink()  # a tap's have other columns
+    (rows.parent / "0" / "outcome").write_bytes(b"\x80\x04N.")
+    document = repair(tmp_path)
+    assert document["conditions"] == {"drop_hints": True}
+    assert "outcome is damaged" in Run(tmp_path).description["failed"]
+
+
 @pytest.mark.parametrize("holds", ["", "notes.txt", ".rows"])
 def test_where_no_run_began_there_is_nothing_to_repair(tmp_path: Path, holds: str) -> None:
     if holds:
@@ -203,14 +285,14 @@ def test_where_no_run_began_there_is_nothing_to_repair(tmp_path: Path, holds: st
 def test_a_producers_settings_are_read_back_as_they_were(config: ProducerConfig) -> None:
     spec = ProduceSpec(Access("b:1"), "t", 10, 2.5, 7, warmup_records=3, config=config)
     known: dict[str, Any] = {"topic": "t"} | produce_settings(spec, 0)
-    assert _producer(json.loads(json.dumps(known))) == spec
+    assert _producer(decoded(json.dumps(known | REST), _KnownProducer, "It")) == spec
 
 
 def test_a_consumers_settings_are_read_back_as_they_were() -> None:
     config = ConsumerConfig(client_rack="r 1", check_crcs=False, auto_offset_reset="earliest")
     spec = ConsumeSpec(Access("b:1"), "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
     known: dict[str, Any] = {"topic": "t"} | consume_settings(spec)
-    assert _consumer(json.loads(json.dumps(known))) == spec
+    assert _consumer(decoded(json.dumps(known | REST), _KnownConsumer, "It")) == spec
 
 
 OWN_TOPIC = "kipctl-perf-kafka-ops-1-4711-0a1b2c"
