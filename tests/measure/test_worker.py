@@ -43,7 +43,13 @@ from kipctl.runs.record import Recorder
 from kipctl.security.sasl import OAUTHBEARER, AuthenticationError, Sasl
 from kipctl.security.settings import Security
 from kipctl.security.tls import Tls
-from kipctl.security.tokens import TOKEN_SOURCES, ClientCredentials, FileToken, UnsignedToken
+from kipctl.security.tokens import (
+    TOKEN_SOURCES,
+    ClientCredentials,
+    FileToken,
+    TokenSource,
+    UnsignedToken,
+)
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
@@ -414,6 +420,9 @@ LOGINS = (
 
 def test_every_source_of_tokens_is_sent_with_an_order() -> None:
     assert {type(login.token) for login in LOGINS} == {*TOKEN_SOURCES, type(None)}
+    assert {kind.__name__ for kind in TokenSource.__subclasses__()} == {
+        kind.__name__ for kind in TOKEN_SOURCES
+    }
 
 
 @pytest.mark.parametrize("login", LOGINS)
