@@ -1,4 +1,4 @@
-"""Jars from a package repository: fetched once by the Ivy that PySpark brings, checked, kept."""
+"""Jars from Maven Central: fetched once by the Ivy that PySpark brings, checked, kept."""
 
 import hashlib
 import importlib.util
@@ -19,6 +19,12 @@ from kipctl.lab.locks import locked
 from kipctl.progress import ProgressText
 
 _SUMS = "SHA256SUMS"
+_PINNED = Path(__file__).with_name("pinned")
+_TRUST = " As it comes: kipctl knows no checksums of its jars."
+# Without them Ivy would take what lies in ~/.ivy2 before it looks further.
+_SETTINGS = """\
+<ivysettings><settings defaultResolver="central"/>
+<resolvers><ibiblio name="central" m2compatible="true"/></resolvers></ivysettings>"""
 
 
 class Module(NamedTuple):
@@ -47,6 +53,11 @@ class Download:
     excluded: tuple[str, str] | None = None
     """Organisation, and a pattern of the names of its modules that are not needed."""
 
+    @property
+    def pinned(self) -> Path:
+        """The SHA256SUMS of the jars that kipctl was tested with; of few downloads it is there."""
+        return _PINNED / self.folder
+
 
 def cache_folder() -> Path:
     """$XDG_CACHE_HOME/kipctl/kafka, or ~/.cache/kipctl/kafka."""
@@ -60,7 +71,7 @@ def fetched(
     """The folder of a download and its jars, from the cache, or fetched into it.
 
     Raises UnreachableError when no repository can be reached, UsageError when there is no such
-    version or no Ivy to fetch it with, RefusedError when the cache is damaged.
+    version or no Ivy to fetch it with, RefusedError when a jar is another than it has to be.
     """
     folder = cache_folder() / download.folder
     if not (folder / _SUMS).exists():
@@ -73,9 +84,12 @@ def fetched(
 
 
 def _verified(folder: Path, download: Download) -> tuple[Path, ...]:
-    """Each jar has the SHA-256 that was written down when it was fetched."""
+    """Each jar has the SHA-256 that is pinned, else the one it had when it was fetched."""
     paths = []
-    for line in (folder / _SUMS).read_text(encoding="utf-8").splitlines():
+    sums, what = folder / _SUMS, "was fetched"
+    if download.pinned.exists():
+        sums, what = download.pinned, "kipctl was tested with"
+    for line in sums.read_text(encoding="utf-8").splitlines():
         expected, _, name = line.partition("  ")
         path = folder / "jars" / name
         try:
@@ -85,7 +99,7 @@ def _verified(folder: Path, download: Download) -> tuple[Path, ...]:
             actual = "missing"
         if actual != expected:
             raise RefusedError(
-                f"{path} is not what was fetched (SHA-256 {actual[:12]}, not {expected[:12]}).",
+                f"{path} is not what {what} (SHA-256 {actual[:12]}, not {expected[:12]}).",
                 f"Remove {folder} and repeat: {download.title} is then fetched anew.",
             )
         paths.append(path)
@@ -105,10 +119,12 @@ def _fetch(
     shutil.rmtree(partial / "jars", ignore_errors=True)
     (partial / "jars").mkdir(parents=True)
     (partial / "ivy.xml").write_text(_ivy_module(download), encoding="utf-8")
+    (partial / "ivysettings.xml").write_text(_SETTINGS, encoding="utf-8")
     command = [str(java.path), "-jar", str(_ivy_jar()), "-ivy", str(partial / "ivy.xml")]
-    command += ["-cache", str(partial / "ivy")]
+    command += ["-settings", str(partial / "ivysettings.xml"), "-cache", str(partial / "ivy")]
     command += ["-retrieve", f"{partial}/jars/[artifact]-[revision](-[classifier]).[ext]"]
-    progress(f"Fetching {download.title}: about {download.size_mb} MB, once.")
+    trust = "" if download.pinned.exists() else _TRUST
+    progress(f"Fetching {download.title}: about {download.size_mb} MB, once.{trust}")
     said: deque[str] = deque(maxlen=400)
     found = arrived = 0
     with subprocess.Popen(

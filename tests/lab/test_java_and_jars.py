@@ -1,6 +1,7 @@
 """Finding Java, and fetching Kafka once: against a stand-in for Java that plays Ivy's part."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from typing import NamedTuple
 import pytest
 
 from kipctl.errors import RefusedError, UnreachableError, UsageError
+from kipctl.lab import ivy
 from kipctl.lab.exporter import fetched_exporter
 from kipctl.lab.jars import fetched_jars, installed_jars
 from kipctl.lab.java import Java, find_java
+from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
 
 # Writes down that it ran, then does what `script` says with $jars, the folder to fill.
 STAND_IN = """#!/bin/sh
@@ -32,7 +35,9 @@ FOUND = "for i in 0 1 2 3 4 5 6 7 8 9; do printf '\\tfound a#b;1 in public\\n'; 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty one; no download's sums are pinned."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(ivy, "_PINNED", tmp_path / "pinned")
     return tmp_path / "cache" / "kipctl" / "kafka"
 
 
@@ -82,7 +87,8 @@ def test_what_is_fetched_is_fetched_once_and_kept_apart(
     told: list[str] = []
     assert it.fetch(java, told.append) == it.fetch(java, told.append) == it.jars
     assert told == [
-        f"Fetching {it.name}: about {it.megabytes} MB, once.",
+        f"Fetching {it.name}: about {it.megabytes} MB, once."
+        " As it comes: kipctl knows no checksums of its jars.",
         f"Fetching {it.name}: found 10 modules.",
     ]
     assert (tmp_path / "runs").read_text() == "ran\n"
@@ -111,6 +117,44 @@ def test_a_jar_that_was_changed_or_lost_is_refused(tmp_path: Path, cache: Path) 
     jar.unlink()
     with pytest.raises(RefusedError, match=r"other-1\.0\.jar is not what was fetched"):
         kafka(java)
+
+
+def test_a_jar_that_is_not_the_pinned_one_is_refused_and_so_is_one_that_was_kept(
+    tmp_path: Path, cache: Path
+) -> None:
+    java = java_that(tmp_path, DELIVER)
+    kafka(java)
+    pinned = tmp_path / "pinned" / "4.3.1"
+    pinned.parent.mkdir()
+    right = (cache / "4.3.1" / "SHA256SUMS").read_text()
+    for wrong in (
+        right.replace(right[:4], "0000", 1),
+        right + f"{'0' * 64}  lost-1.0.jar\n",
+    ):
+        pinned.write_text(wrong)
+        for _ in "kept", "fetched":
+            with pytest.raises(RefusedError, match=r"is not what kipctl was tested with"):
+                kafka(java)
+            shutil.rmtree(cache / "4.3.1", ignore_errors=True)
+    pinned.write_text(right)
+    assert kafka(java) == JARS
+
+
+def test_what_labs_run_by_default_is_pinned_and_of_what_is_not_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    java = java_that(tmp_path, DELIVER)
+    told: list[str] = []
+    for fetch in (
+        lambda: fetched_jars(DEFAULT_KAFKA_VERSION, java, told.append),
+        lambda: fetched_exporter(java, told.append),
+    ):
+        with pytest.raises(RefusedError, match="is not what kipctl was tested with"):
+            fetch()
+    assert [text for text in told if text.endswith(" MB, once.")] == told[:2] == told
+    fetched_jars("4.3.0", java, told.append)
+    assert told[-1].endswith("As it comes: kipctl knows no checksums of its jars.")
 
 
 def test_a_fetch_that_fails_leaves_nothing_that_counts_as_fetched(
@@ -220,3 +264,27 @@ def test_without_java_the_user_is_told_what_to_install(
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UsageError, match="has no bin/java"):
         find_java()
+
+
+# What Ivy takes before Central, where nobody tells it otherwise.
+_PLANTED = """<ivy-module version="2.0">
+<info organisation="io.prometheus.jmx" module="jmx_prometheus_javaagent" revision="1.0.1"/>
+<publications><artifact/></publications></ivy-module>"""
+
+
+@pytest.mark.kafka  # it needs Java
+def test_a_jar_that_was_put_where_ivy_looks_first_is_not_taken(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for chain in ("local", "shared"):
+        of_module = tmp_path / ".ivy2" / chain / "io.prometheus.jmx" / AGENT / "1.0.1"
+        for folder, name, content in (
+            ("ivys", "ivy.xml", _PLANTED),
+            ("jars", f"{AGENT}.jar", "planted"),
+        ):
+            (of_module / folder).mkdir(parents=True)
+            (of_module / folder / name).write_text(content)
+    nowhere = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=9"
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Duser.home={tmp_path} {nowhere}")
+    with pytest.raises(UnreachableError, match=r"JMX exporter 1\.0\.1 could not be fetched"):
+        fetched_exporter(find_java(), print)
