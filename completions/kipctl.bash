@@ -80,6 +80,7 @@ _kipctl() {
         'kipctl report --svg') return ;;
         'kipctl report -o' | 'kipctl report --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl tap --for') return ;;
+        'kipctl tap --client-ca') return ;;
         'kipctl tap --ca') return ;;
         'kipctl tap --listen') return ;;
         'kipctl tap --advertise') return ;;
@@ -476,7 +477,7 @@ _kipctl() {
         'kipctl wait') words='' options='--until --topic --timeout --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl roll') words='' options='--exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --guard --guard-patience --guard-quiet --guard-action --dry-run --force --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl report') words='' options='--since --until --master --conf --start-timeout --scratch --html --svg --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
-        'kipctl tap') words='' options='--for --tls-to-brokers --ca --listen --advertise --certificate --key --cap --delay --drop-hints --stale-metadata --reset --record --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl tap') words='' options='--for --client-ca --lend-identity --tls-to-brokers --ca --listen --advertise --certificate --key --cap --delay --drop-hints --stale-metadata --reset --yes --record --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl demo') words='' options='--record --output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
         'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --port --host --config --request-log --metrics --security --acl --output --help' ;;

@@ -13,6 +13,7 @@ from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
     RecordOption,
+    YesOption,
     duration_option,
     pause_option,
     record_folder,
@@ -87,6 +88,22 @@ def tap(
     key: Annotated[
         str, typer.Option("--key", metavar="PEM", help="Its private key, if that is apart.")
     ] = "",
+    client_ca: Annotated[
+        str,
+        typer.Option(
+            "--client-ca",
+            metavar="PEM",
+            help="Let in clients with a certificate of this authority alone.",
+        ),
+    ] = "",
+    lend_identity: Annotated[
+        bool,
+        typer.Option(
+            "--lend-identity",
+            help="Let whoever connects act with the client certificate of your settings.",
+        ),
+    ] = False,
+    yes: YesOption = False,
     tls_to_brokers: Annotated[
         bool, typer.Option("--tls-to-brokers", help="Speak TLS to the brokers.")
     ] = False,
@@ -114,7 +131,7 @@ def tap(
     from kipctl.runs.tap import tap as run
     from kipctl.security.settings import with_tls
     from kipctl.signals import noted_signals
-    from kipctl.tap.spec import TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate
+    from kipctl.tap.spec import Lend, TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate
 
     environment: Environment = context.obj
     if ca and not tls_to_brokers:
@@ -129,10 +146,12 @@ def tap(
         drop_hints=drop_hints,
         stale_metadata_us=stale_metadata.us if stale_metadata is not None else 0,
         resets_per_s=parse_rate(reset) if reset is not None else 0.0,
-        tls=TlsFiles(certificate=certificate, key=key),
+        tls=TlsFiles(certificate=certificate, key=key, client_ca=client_ca),
+        lends=Lend.EVERYBODY if lend_identity else Lend.NOBODY,
     )
-    spec.tls.check()
-    _ = spec.advertised
+    spec.check()
+    if lend_identity:
+        _confirm_lending(environment, spec, yes)
     plan = TapPlan(spec, record_folder(record, environment.variables))
     _warn(environment, spec)
     with noted_signals() as ended:
@@ -142,8 +161,7 @@ def tap(
 
 
 def _warn(environment: Environment, spec: "TapSpec") -> None:
-    """Say what it means to listen elsewhere than on this machine, and which caps follow."""
-    from kipctl.protocol.address import is_loopback
+    """Say who may do what through it, and which caps follow."""
     from kipctl.tap.spec import LAST_BY_NAME
 
     if spec.tells_no_ids:
@@ -151,13 +169,47 @@ def _warn(environment: Environment, spec: "TapSpec") -> None:
             "Metadata before version 10 tells clients no ids of topics: Produce and Fetch, which"
             f" ask by id from version {LAST_BY_NAME + 1} on, are capped at {LAST_BY_NAME} with it."
         )
-    host, _ = spec.listen_address
-    if not is_loopback(host):
-        environment.message(
-            f"Listening at {host}: whoever reaches it reaches the cluster through this machine,"
-            f"{'' if spec.tls.certificate else ' unencrypted,'} as if from here. The tap asks\n"
-            "nobody who they are; only the cluster's own authentication stands behind it."
+    if said := exposure(spec):
+        environment.message(said)
+
+
+def _confirm_lending(environment: Environment, spec: "TapSpec", yes: bool) -> None:
+    """Ask on a protected cluster. Raises what `Environment.confirm` raises, and KipctlError."""
+    from kipctl.transport.request import Cluster
+
+    if not spec.identity:
+        raise UsageError(
+            "--lend-identity is for a client certificate, and there is none in the settings.",
+            "Leave it out: a login (SASL) is the clients' own.",
         )
+    with Cluster(spec.access) as cluster:
+        cluster.metadata(())  # says the id, by which it may be protected
+    if spec.access.is_protected:
+        environment.confirm(
+            f"Whoever connects to the tap changes it as {spec.identity}. Begin?", yes
+        )
+
+
+def exposure(spec: "TapSpec") -> str:
+    """What it means that the tap listens there, in one or two lines; "" where that is nothing."""
+    from kipctl.protocol.address import is_loopback
+
+    host, _ = spec.listen_address
+    if is_loopback(host) and not spec.identity:
+        return ""
+    if spec.tls.client_ca:
+        who = f"whoever has a certificate of {spec.tls.client_ca}"
+    else:
+        who = "every user of this machine" if is_loopback(host) else "whoever reaches it"
+    how = "" if spec.tls.certificate else ", unencrypted"
+    if spec.identity:
+        does = f"is {spec.identity} to the brokers{how}.\nNothing else stands behind it."
+    else:
+        does = (
+            f"reaches the cluster through this machine{how}, as if from here.\n"
+            "Only the cluster's own authentication stands behind it, if it has one."
+        )
+    return f"Listening at {host}: {who} {does}"
 
 
 def _client_protocol(spec: "TapSpec") -> str:

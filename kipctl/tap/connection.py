@@ -11,6 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
+from kipctl.protocol.address import Address
 from kipctl.protocol.primitives import EncodeError, MalformedFrame
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.frames import Frames
@@ -18,12 +19,13 @@ from kipctl.trace.clock import now_us
 
 _RESET = Struct("ii").pack(1, 0)
 """SO_LINGER for no time."""
+_NOWHERE = Address("", 0)
 _BUFFERED_BYTES = 1024 * 1024
 """At each end: when so much waits to be written, the other end is not read."""
 
 
 class Connect(Protocol):
-    """Opens the broker's end."""
+    """Opens the broker's end. Raises PermissionError for a client that is not to be served."""
 
     async def __call__(self, end: "BrokerEnd", /) -> None: ...
 
@@ -66,6 +68,9 @@ class Connection:
     async def _connect_broker(self) -> None:
         try:
             await self._connect(self.broker)
+        except PermissionError as refused:
+            self.end(f"from the client: {refused}")
+            return
         except (OSError, ValueError) as error:  # ValueError: what it is called is no host's name
             self.end(f"the broker cannot be reached: {getattr(error, 'strerror', '') or error}")
             return
@@ -199,14 +204,17 @@ class End(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_BUFFERED_BYTES)  # type: ignore[attr-defined]
 
     @property
-    def local_host(self) -> str:
+    def local(self) -> Address:
         """The address that the other side came to."""
-        return str(self._transport.get_extra_info("sockname")[0]) if self._transport else ""
+        return self._address("sockname")
 
     @property
-    def remote_host(self) -> str:
+    def remote(self) -> Address:
         """The address that the other side came from."""
-        return str(self._transport.get_extra_info("peername")[0]) if self._transport else ""
+        return self._address("peername")
+
+    def _address(self, of: str) -> Address:
+        return Address(*self._transport.get_extra_info(of)[:2]) if self._transport else _NOWHERE
 
     def write(self, data: bytes) -> None:
         if self._transport:

@@ -17,7 +17,8 @@ from kipctl.tap.addresses import Addresses
 from kipctl.tap.connection import BrokerEnd, Connection
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.observer import Observer
-from kipctl.tap.spec import EVERYWHERE, TapSpec
+from kipctl.tap.peer_user import is_of_this_user
+from kipctl.tap.spec import EVERYWHERE, Lend, TapSpec
 from kipctl.tap.tls import accept, handshake
 from kipctl.tap.watch import LOOK_US
 from kipctl.trace.clock import now_us
@@ -58,7 +59,8 @@ class Tap:
     _next_port: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises UsageError for addresses and certificates that cannot be used."""
+        """Raises UsageError, as `TapSpec.check`."""
+        self.spec.check()
         self._inside, tls = self.spec.tls.for_clients(), self.spec.access.security.tls
         self._outside = tls.context() if tls else None
         self._candidates = list(self.spec.access.bootstrap)
@@ -73,7 +75,6 @@ class Tap:
         """
         await self._find_bootstrap()
         host, _ = self.spec.listen_address
-        _ = self.spec.advertised  # what cannot be is said now
         self.bootstrap = Address(
             "127.0.0.1" if host in EVERYWHERE else host, self._listen_for(None)
         )
@@ -152,15 +153,19 @@ class Tap:
         self._made += 1
         at = [broker or self._candidates[0]]
         number = self._made
+        is_own_users_alone = self.spec.identity and self.spec.lends is Lend.THIS_USER
 
         def exchange() -> Exchange:
             host, add = self.spec.advertised or (self.spec.listen_address[0], 0)
             if host in EVERYWHERE:
-                host = connection.client.local_host
-            came_from = connection.client.remote_host
+                host = connection.client.local.host
+            came_from = connection.client.remote.host
             return Exchange(self.observer, number, at[0], host, now_us(), add, came_from)
 
         async def connect(end: BrokerEnd) -> None:
+            client = connection.client
+            if is_own_users_alone and not is_of_this_user(client.remote, client.local):
+                raise PermissionError("it is another user's")
             at[0] = await self._connect(broker, end)
 
         connection = Connection(exchange, connect, partial(self._ended, number, at))

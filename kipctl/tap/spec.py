@@ -3,6 +3,7 @@
 import re
 import ssl
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
@@ -23,15 +24,20 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Paths of PEM files, the tap's own, for clients; without a certificate it speaks plainly."""
+    """Paths of PEM files, the tap's own, for clients; without a certificate it speaks plainly.
+
+    Clients need a certificate of an authority in `client_ca`, if that is given.
+    """
 
     certificate: str = ""
     key: str = ""
+    client_ca: str = ""
 
     def check(self) -> None:
         """Raise UsageError for files that cannot be used, and for one that would not be."""
-        if self.key and not self.certificate:
-            raise UsageError("--key is for --certificate.", "Give both.")
+        for option, file in (("--key", self.key), ("--client-ca", self.client_ca)):
+            if file and not self.certificate:
+                raise UsageError(f"{option} is for --certificate.", "Give both.")
         self.for_clients()
 
     def for_clients(self) -> ssl.SSLContext | None:
@@ -46,7 +52,25 @@ class TlsFiles:
                 f"The certificate {self.certificate} cannot be used: {error}.",
                 "Give PEM files with --certificate and --key.",
             ) from None
+        if self.client_ca:
+            context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                context.load_verify_locations(self.client_ca)
+            except (OSError, ssl.SSLError) as error:
+                raise UsageError(
+                    f"The authorities {self.client_ca} cannot be used: {error}.",
+                    "Give a PEM file with --client-ca.",
+                ) from None
         return context
+
+
+class Lend(Enum):
+    """Who may act with the tap's own client certificate."""
+
+    NOBODY = auto()
+    THIS_USER = auto()
+    """Processes of the tap's own user, on its own machine."""
+    EVERYBODY = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +94,25 @@ class TapSpec:
     stale_metadata_us: int = 0
     resets_per_s: float = 0.0
     tls: TlsFiles = TlsFiles()
+    lends: Lend = Lend.NOBODY
+
+    @property
+    def identity(self) -> str:
+        """Who each client is to brokers by the certificate of `access`; "" if there is none."""
+        tls = self.access.security.tls
+        return tls.subject if tls and tls.chain else ""
+
+    def check(self) -> None:
+        """Raise UsageError for what cannot be, and for an identity that nobody said to lend."""
+        self.tls.check()
+        _ = self.advertised
+        if self.identity and self.lends is Lend.NOBODY:
+            raise UsageError(
+                f"Whoever connects to the tap would be {self.identity} to the brokers: they know"
+                " its certificate, and not who is behind it.",
+                "Give --lend-identity if that is meant (--client-ca FILE says who may connect), or"
+                " settings without ssl.keystore.*.",
+            )
 
     @property
     def listen_address(self) -> tuple[str, int]:

@@ -22,7 +22,7 @@ from kipctl.lab.security import MECHANISMS, SCRAM_SHA_512, Security
 from kipctl.protocol.address import Address
 from kipctl.state import write_private
 from kipctl.tap.process import running_tap
-from kipctl.tap.spec import TapSpec
+from kipctl.tap.spec import Lend, TapSpec
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -105,7 +105,7 @@ def test_stock_clients_under_test(
 def test_a_tap_to_brokers_that_want_its_certificate(way: Way, topic: str) -> None:
     """A stock client is behind it; one that logs in is in `test_main_ways_kafka`."""
     failed: list[object] = []
-    with running_tap(TapSpec(access=way.access), None) as tap:
+    with running_tap(TapSpec(access=way.access, lends=Lend.THIS_USER), None) as tap:
         behind = way.access.behind(tap.bootstrap_server)
         assert "SSL" not in behind.security.protocol
         producer = Producer({**behind.librdkafka(), "log_level": 0})

@@ -24,7 +24,7 @@ from kipctl.runs.record import describe, event_rows
 from kipctl.runs.start import OnThisMachine
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
-from kipctl.tap.spec import TapSpec, api_name
+from kipctl.tap.spec import Lend, TapSpec, api_name
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run, without_secrets
 from kipctl.transport.access import Access
@@ -52,6 +52,7 @@ class Conditions:
             delays=delays,
             drop_hints=arm.drop_hints,
             stale_metadata_us=self.stale_metadata_us,
+            lends=Lend.THIS_USER,
         )
 
     def as_document(self) -> dict[str, float]:

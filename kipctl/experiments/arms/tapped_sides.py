@@ -34,7 +34,7 @@ from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS
-from kipctl.tap.spec import TapSpec
+from kipctl.tap.spec import Lend, TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader, read_rows
@@ -61,7 +61,9 @@ def reader_of(
 
 
 def _tap(arm: Arm, load: Load) -> TapSpec:
-    return TapSpec(access=load.access, caps=arm.caps, drop_hints=arm.drop_hints)
+    return TapSpec(
+        access=load.access, caps=arm.caps, drop_hints=arm.drop_hints, lends=Lend.THIS_USER
+    )
 
 
 def _rows(directory: Path, dataset: str) -> IntRows:

@@ -40,7 +40,7 @@ from kipctl.runs.metadata.senders import (
 from kipctl.runs.record import describe
 from kipctl.tap import export
 from kipctl.tap.process import running_tap
-from kipctl.tap.spec import TapSpec
+from kipctl.tap.spec import Lend, TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.columns import BATCH, RPC
@@ -206,7 +206,7 @@ def _watch(
     moving = load.phase is Phase.LEADER_CHANGES
     with (
         tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
-        running_tap(TapSpec(access=stand.access), Path(scratch)) as tap,
+        running_tap(TapSpec(access=stand.access, lends=Lend.THIS_USER), Path(scratch)) as tap,
     ):
         with closing(make(stand.access.behind(tap.bootstrap_server), load)) as sender:
             for earlier in before:
