@@ -1,5 +1,6 @@
 """What `make` does on a machine that lacks Python or Java, with that machine's commands played."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SETUP = Path(__file__).parents[1] / ".ci" / "setup"
+SAID = "kipctl setup: installing the package {} with apt-get\n"
 JAVA = "echo 'openjdk version \"{version}\" 2025-04-15' >&2"
 
 
@@ -36,11 +38,13 @@ def become_debian_root(machine: Path, **offered: str) -> None:
     add(machine, "apt-get", f'echo "$*" >> "{machine}/calls"; case "$*" in {cases} esac')
 
 
-def setup(machine: Path, *arguments: str, **variables: str) -> tuple[int, str]:
+def setup(
+    machine: Path, *arguments: str, stdin: int = subprocess.DEVNULL, **variables: str
+) -> tuple[int, str]:
     done = subprocess.run(
         ["bash", SETUP, *arguments],
         env={"PATH": str(machine), **variables},
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         capture_output=True,
         text=True,
     )
@@ -56,10 +60,34 @@ def test_a_java_that_is_new_enough_is_left_alone(machine: Path, version: str) ->
 
 def test_root_on_debian_gets_the_default_java(machine: Path) -> None:
     become_debian_root(machine, default_jre_headless="17.0.15")
-    assert setup(machine, "java")[0] == 0
+    assert setup(machine, "java") == (0, SAID.format("default-jre-headless"))
     calls = (machine / "calls").read_text().splitlines()
     assert [call.split()[0] for call in calls] == ["update", "install"]
     assert calls[1].endswith("default-jre-headless")
+
+
+@pytest.mark.parametrize(
+    ("answer", "installs"),
+    [("y\n", True), ("Yes\n", True), ("\n", False), ("n\n", False), ("yesterday\n", False)],
+)
+@pytest.mark.parametrize("wanted", ["java", "venv folder"])
+def test_on_a_terminal_root_is_asked_before(
+    machine: Path, wanted: str, answer: str, installs: bool
+) -> None:
+    become_debian_root(machine, default_jre_headless="17.0.15")
+    add(machine, "python3", python("3.11", has_venv=False))
+    package = "default-jre-headless" if wanted == "java" else "python3-venv"
+    user, terminal = os.openpty()
+    try:
+        os.write(user, answer.encode())
+        status, told = setup(machine, *wanted.split(), stdin=terminal)
+    finally:
+        os.close(user)
+        os.close(terminal)
+    assert f"install the package {package} with apt-get? [y/N] " in told
+    assert (machine / "calls").exists() == installs
+    assert (status == 0) == installs
+    assert installs or "run make again" in told
 
 
 def test_a_release_whose_default_is_too_old_gets_17(machine: Path) -> None:
@@ -119,5 +147,6 @@ def test_what_is_missing_and_may_not_be_installed_is_named(
 def test_root_on_debian_gets_the_venv_package(machine: Path) -> None:
     add(machine, "python3", python("3.11", has_venv=False))
     become_debian_root(machine)
-    assert setup(machine, "venv", "folder")[0] == 0
+    status, told = setup(machine, "venv", "folder")
+    assert (status, told) == (0, SAID.format("python3-venv") + "made folder\n")
     assert (machine / "calls").read_text().endswith("python3-venv\n")
