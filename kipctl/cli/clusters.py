@@ -158,7 +158,7 @@ def check(
                         environment.message(missing.what)
             except RefusedError as other:  # another cluster than the one that is expected
                 refused = other
-    environment.report(connection_report(steps, found), output)
+    environment.report(connection_report(steps, found, access.products), output)
     if refused:
         raise refused
     if not reached:

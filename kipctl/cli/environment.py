@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
     from kipctl.transport.access import Access
     from kipctl.transport.clusters import NamedCluster
+    from kipctl.transport.product import Product
     from kipctl.transport.request import Cluster
 
 
@@ -62,6 +63,7 @@ class Environment:
     """The named cluster that the command means, once `access` has found it."""
     _access: "Access | None" = field(default=None, init=False)
     """Of the cluster that the command means."""
+    _limits_said: "set[Product]" = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self.stdout = printable_stream(self.stdout)
@@ -69,6 +71,7 @@ class Environment:
 
     def report(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result; it may be cut off by its reader (`| head`)."""
+        self._say_limits()
         try:
             about = replace(
                 report,
@@ -183,6 +186,7 @@ class Environment:
         one `--yes` needs `--expect-cluster` beside it. Raises RefusedError when the answer is no,
         UsageError when there is nobody to ask.
         """
+        self._say_limits()
         identity = self._identity()
         if identity is not None:
             question = f"Cluster {identity}. {question}"
@@ -268,6 +272,15 @@ class Environment:
             require_url(url)
         return urls
 
+    def _say_limits(self) -> None:
+        """Say, once, what the command cannot do on the product that has answered."""
+        from kipctl.transport.product import limits
+
+        for product in self._access.products - self._limits_said if self._access else ():
+            self._limits_said.add(product)
+            for sentence in limits(product, " ".join(self.arguments)):
+                self.message(sentence)
+
     def _identity(self) -> ClusterIdentity | None:
         """The cluster that has answered, if one was asked."""
         if self._access is None or not self._access.ids:
@@ -313,6 +326,7 @@ class Environment:
     def forget_cluster(self) -> None:
         """A command begins: the one before meant a cluster of its own."""
         self.connecting.clear()
+        self._limits_said.clear()
         self.cluster = self._access = self._follow_up = None
 
     def _repeatable(self, text: str) -> str:

@@ -8,6 +8,7 @@ from kipctl.errors import KipctlError
 from kipctl.protocol.address import Address
 from kipctl.transport.access import Access
 from kipctl.transport.blocking_connection import BlockingConnection, TlsError
+from kipctl.transport.product import Product
 from kipctl.transport.request import Cluster
 
 LOGIN = "login"
@@ -74,9 +75,11 @@ def _versions(access: Access, server: Address) -> Step:
         with Cluster(alone, timeout_s=_TIMEOUT_S) as cluster:
             ranges = cluster.any_broker().api_versions
             brokers = len(cluster.nodes)
+            access.products.update(alone.products)
     except KipctlError as failed:
         return Step(server, "versions", False, failed.what)
     detail = f"{len(ranges)} APIs, Produce to version {ranges.get(0, (0, 0))[1]}; {brokers} brokers"
+    detail += "".join(f" of {other}" for other in alone.products - {Product.KAFKA})
     return Step(server, "versions", True, detail, _ms(time.monotonic() - began))
 
 

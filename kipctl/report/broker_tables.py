@@ -9,6 +9,7 @@ from kipctl.counts import counted
 from kipctl.protocol.address import host_port
 from kipctl.report.leader_tables import Value, listing
 from kipctl.report.tables import Paragraph, Report, Table, Tone
+from kipctl.transport.product import Product
 
 if TYPE_CHECKING:
     from kipctl.cluster.broker_metrics import BrokerMetrics
@@ -57,6 +58,7 @@ def brokers_report(
             "apis": apis,
             "settings": settings,
             "reassignments": _reassignments_document(facts),
+            "product": facts.product,
             "metrics": [_metrics_document(metrics) for metrics in facts.metrics],
             "findings": [
                 {
@@ -333,7 +335,9 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
 def _answer(facts: "ClusterFacts", severities: Counter[str]) -> Paragraph:
     """How the cluster is, in a sentence."""
     releases = {release for one in facts.brokers if (release := _release(facts, one))}
-    whose = f"{counted(len(facts.brokers), 'broker')} of Kafka {', '.join(sorted(releases)) or '?'}"
+    kafka = f"Kafka {', '.join(sorted(releases)) or '?'}"
+    product = kafka if facts.product is Product.KAFKA else facts.product
+    whose = f"{counted(len(facts.brokers), 'broker')} of {product}"
     if not severities:
         return Paragraph(f"Nothing is wrong with {whose}. Nothing was changed.", tone=Tone.GOOD)
     found = ", ".join(counted(count, str(name)) for name, count in severities.items())

@@ -1,10 +1,12 @@
 """Tables of `kipctl clusters`: those that have names, and a test of one step by step."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kipctl.counts import counted
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
+from kipctl.transport.product import LIMITS, Product
 
 if TYPE_CHECKING:
     from kipctl.cluster.acls import CommandRights
@@ -60,7 +62,21 @@ def _document(one: "NamedCluster") -> dict[str, object]:
     }
 
 
-def connection_report(steps: "list[Step]", found: "list[CommandRights]") -> Report:
+def connection_report(
+    steps: "list[Step]", found: "list[CommandRights]", products: Collection[Product] = ()
+) -> Report:
+    """The way to a cluster, the rights there, and what does not work on the product that it is."""
+    cannot = [
+        (", ".join(limit.commands), limit.what, limit.source)
+        for product in sorted(products)
+        for limit in LIMITS.get(product, ())
+    ]
+    elsewhere = Table(
+        f"Not as on Kafka: {', '.join(sorted(products))}",
+        (Column("commands", heads=True), "what", "source"),
+        tuple(cannot),
+        name="limits",
+    )
     way = Table(
         "The way there",
         ("server", "step", "", Column("ms", 1), "what"),
@@ -98,6 +114,10 @@ def connection_report(steps: "list[Step]", found: "list[CommandRights]") -> Repo
                 }
                 for step in steps
             ],
+            "products": sorted(products),
+            "limits": [
+                dict(zip(("commands", "what", "source"), row, strict=True)) for row in cannot
+            ],
             "rights": [
                 {
                     "command": one.command,
@@ -108,7 +128,7 @@ def connection_report(steps: "list[Step]", found: "list[CommandRights]") -> Repo
                 for one in found
             ],
         },
-        (way, allowed) if found else (way,),
+        (way, *([allowed] if found else []), *([elsewhere] if cannot else [])),
         opening=(_reached(steps, found),),
         fits_screen=True,
     )

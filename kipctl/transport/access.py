@@ -10,6 +10,7 @@ from kipctl.protocol.address import Address
 from kipctl.security.librdkafka import librdkafka_properties
 from kipctl.security.settings import Security, is_about_security, security_of
 from kipctl.transport.clusters import NamedCluster
+from kipctl.transport.product import Product
 
 UNSECURED = Security()
 _PATHS = ("ssl.truststore.location", "ssl.keystore.location")
@@ -38,6 +39,8 @@ class Access:
     protected_ids: frozenset[str] = frozenset()
     ids: set[str] = field(default_factory=set, repr=False, compare=False)
     """Of the cluster, once it has answered."""
+    products: set[Product] = field(default_factory=set, repr=False, compare=False)
+    """What it is, likewise."""
     consent: set[str] = field(default_factory=set, repr=False, compare=False)
     """By what the user has agreed to change a protected cluster; empty if he has not."""
 

@@ -22,6 +22,7 @@ from kipctl.protocol.primitives import INT32, MalformedFrame
 from kipctl.protocol.produce import ProduceRequest
 from kipctl.transport.access import Access, as_access
 from kipctl.transport.blocking_connection import BlockingConnection, TlsError
+from kipctl.transport.product import product_of
 
 T = TypeVar("T")
 _MOST_SHOWN = 3
@@ -304,13 +305,17 @@ class Cluster:
         Creates no topic. Raises `UnreachableError` when no broker answers.
         """
         request = metadata_request(topics)
-        response = self._from_any(lambda connection: connection.request(request))
+        response, apis = self._from_any(
+            lambda connection: (connection.request(request), connection.api_versions)
+        )
         if response.error_code:
             raise RefusedError(
                 f"The cluster refuses Metadata: {error_text(response.error_code)}.",
                 "Try again; if it stays, look into the brokers' logs.",
             )
-        self.access.identify(response.cluster_id or "")
+        cluster_id, hosts = response.cluster_id or "", [one.host for one in response.brokers]
+        self.access.identify(cluster_id)
+        self.access.products.add(product_of(cluster_id, hosts, apis))
         self._nodes = {broker.node_id: broker for broker in response.brokers}
         self.controller_id = response.controller_id
         return response

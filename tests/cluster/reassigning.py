@@ -108,6 +108,7 @@ class Reassigning(Commands):
 
     partitions: dict[PartitionId, Held]
     brokers: Replicas = (1, 2, 3, 4)
+    cluster_id: str = "fake"
     refused: set[PartitionId] = field(default_factory=set)
     unelected: set[PartitionId] = field(default_factory=set)
     stumbles: dict[type, list[int | bytes | None]] = field(default_factory=dict)
@@ -196,7 +197,7 @@ class Reassigning(Commands):
             known.setdefault(partition_id.topic, []).append(partition_id)
         names = list(known) if request.topics is None else [t.name or "" for t in request.topics]
         answer = MetadataResponse(
-            cluster_id="fake",
+            cluster_id=self.cluster_id,
             controller_id=1,
             brokers=tuple(MetadataResponseBroker(b, "127.0.0.1", self.port) for b in self.brokers),
             topics=tuple(

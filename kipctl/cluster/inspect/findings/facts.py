@@ -26,6 +26,7 @@ from kipctl.protocol.metadata import metadata_request
 from kipctl.transport.access import Access
 from kipctl.transport.acl_errors import denial
 from kipctl.transport.each_broker import ask_each
+from kipctl.transport.product import Product, product_of
 from kipctl.transport.request import BrokerConnection, Cluster
 
 SETTINGS = {
@@ -137,6 +138,13 @@ class ClusterFacts:
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
         return tuple(broker for broker in self.brokers if broker.no_answer is None)
+
+    @property
+    def product(self) -> Product:
+        """Which one answers, as far as its answers tell."""
+        hosts = [broker.host for broker in self.snapshot.brokers]
+        apis = {key for broker in self.answering for key in broker.api_versions}
+        return product_of(self.snapshot.cluster_id, hosts, apis)
 
     def values(self, setting: str) -> dict[int, str]:
         """A setting by broker; those are left out that do not have it, or where it is empty."""
