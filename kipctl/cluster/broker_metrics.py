@@ -6,24 +6,27 @@ sent, so its client may know of it a moment before the count does. Requests of c
 cluster's own brokers are counted together; reading the metrics is no Kafka request.
 """
 
+import io
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from urllib.parse import urlsplit
 
-import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from kipctl.cluster.snapshot import Broker
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError, UsageError
+from kipctl.http_exchange import exchange
+from kipctl.urls import without_login
 
-T = TypeVar("T")
-R = TypeVar("R")
-_AT_ONCE = 32
 TIMEOUT_S = 10.0
 """An exporter that exports every bean takes seconds."""
+ALL_TIMEOUT_S = 1.5 * TIMEOUT_S
+"""For all of a cluster's, however many."""
+_LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 256, 4096, 50_000
+"""Far more than any broker has of what is asked for; the parser takes long for lines that are."""
 
 RequestCounts = Mapping[tuple[str, int], int]
 """Requests by API, as Kafka names it, and version. Fetch is all fetches; FetchConsumer and
@@ -32,20 +35,22 @@ FetchFollower are the same ones by reader."""
 ErrorCounts = Mapping[tuple[str, str], int]
 """Errors in answers by API and error code's name; NONE is counted too."""
 
+APP_INFO = ("kafka_server_app_info_version", "kafka_server_app_info_starttimems")
+"""By the example configuration and without rules; its label `id` is the broker's."""
 _KINDS = {
+    (APP_INFO[0], None): "app_info",
+    (APP_INFO[1], None): "app_info",
     # By the example configuration for Kafka that comes with the exporter, which Strimzi has too.
     ("kafka_network_requestmetrics_requests_total", None): "requests",
     ("kafka_network_requestmetrics_errors_total", None): "errors",
     ("kafka_server_replicamanager_underreplicatedpartitions", None): "under_replicated",
     ("kafka_server_brokertopicmetrics_bytesout_total", None): "bytes_out",
     ("kafka_server_socket_server_metrics_connections_software", None): "connections",
-    ("kafka_server_app_info_version", None): "app_info",
     # Without any rules: the attribute, with the bean's keys as labels.
     ("kafka_network_requestmetrics_count", "RequestsPerSec"): "requests",
     ("kafka_network_requestmetrics_count", "ErrorsPerSec"): "errors",
     ("kafka_server_replicamanager_value", "UnderReplicatedPartitions"): "under_replicated",
     ("kafka_server_brokertopicmetrics_count", "BytesOutPerSec"): "bytes_out",
-    ("kafka_server_app_info_starttimems", None): "app_info",
 }
 """What is read, by the sample's name in lower case and its label `name`."""
 
@@ -70,7 +75,7 @@ class BrokerMetrics:
     @property
     def host(self) -> str:
         """The host in the URL."""
-        return httpx.URL(self.url).host
+        return urlsplit(self.url).hostname or ""
 
     def requests_of(self, api: str) -> int:
         """All requests of an API, whatever their version."""
@@ -79,12 +84,6 @@ class BrokerMetrics:
     def errors_named(self, *errors: str) -> int:
         """How often answers of any API had one of these errors."""
         return sum(count for (_, name), count in self.errors.items() if name in errors)
-
-
-def at_once(ask: Callable[[T], R], of: Sequence[T]) -> list[R]:
-    """What `ask` returns for each of these; exporters that hang are waited for at the same time."""
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return list(threads.map(ask, of))
 
 
 def scrape(url: str, timeout_s: float = TIMEOUT_S) -> BrokerMetrics:
@@ -101,83 +100,124 @@ def fetch(url: str, timeout_s: float = TIMEOUT_S) -> str:
     Raises UnreachableError, TimedOutError, RefusedError when it answers with an HTTP error, and
     UsageError when the URL is none.
     """
+    shown = without_login(url)
     try:
-        answer = httpx.get(url, timeout=timeout_s, follow_redirects=True)
-        answer.raise_for_status()
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        answer = exchange(url, timeout_s)
+    except UsageError:
         raise UsageError(
-            f"{url!r} is no URL of metrics: {str(error).rstrip('.')}.",
-            "Write it as http://HOST:PORT/metrics.",
+            f"{shown!r} is no URL of metrics.", "Write it as http://HOST:PORT/metrics."
         ) from None
-    except httpx.TimeoutException:
+    except TimedOutError:
         raise TimedOutError(
-            f"The metrics at {url} did not come in {timeout_s:g} s.",
+            f"The metrics at {shown} did not come in {timeout_s:g} s.",
             "Check that the broker is not overloaded, and that its exporter exports little.",
         ) from None
-    except httpx.HTTPStatusError as error:
-        status = f"{error.response.status_code} {error.response.reason_phrase}".strip()
-        raise RefusedError(
-            f"{url} answers {status}.", "Check the path: the exporter's is /metrics."
-        ) from None
-    except httpx.HTTPError as error:
+    except UnreachableError as error:
         raise UnreachableError(
-            f"The metrics at {url} cannot be reached: {str(error).rstrip('.')}.",
+            f"The metrics at {shown} cannot be reached: {error.what}.",
             "Check the URL, and that the broker runs with the JMX exporter.",
         ) from None
-    return answer.text
+    if answer.status != 200:
+        raise RefusedError(
+            f"{shown} answers {answer.status_text}.",
+            "Check the path, the exporter's is /metrics: kipctl follows no redirect.",
+        )
+    return answer.body.decode("utf-8", "replace")
 
 
-def samples_in(text: str, url: str) -> list[Sample]:
-    """All samples in Prometheus' text format. Raises UsageError when it is none."""
+def samples_in(text: str, url: str, names: Iterable[str]) -> list[Sample]:
+    """The samples of these names in Prometheus' text format; letters may be small or capital.
+
+    Raises UsageError when it is no such text.
+    """
     try:
-        return [s for family in text_string_to_metric_families(text) for s in family.samples]
-    except ValueError as error:
+        families = text_string_to_metric_families("".join(_lines_of(names, text)))
+        return [sample for family in families for sample in family.samples]
+    except Exception as error:  # the parser declares none
         raise UsageError(
-            f"{url} does not answer with metrics in Prometheus' text format: {str(error)[:80]!r}.",
+            f"{without_login(url)} does not answer with metrics in Prometheus' text format:"
+            f" {str(error)[:80]!r}.",
             "Give the URL of a broker's JMX exporter, such as http://HOST:PORT/metrics.",
         ) from None
 
 
+def _lines_of(names: Iterable[str], text: str) -> Iterator[str]:
+    """The lines about these names, and the first, which shows whether it is metrics at all.
+
+    An exporter may have a hundred thousand others. Raises ValueError for more than can be read.
+    """
+    # A counter's samples may have its type's line without their suffix.
+    starts = tuple(name.lower().removesuffix("_total") for name in names)
+    kept = 0
+    for number, line in enumerate(io.StringIO(text)):
+        if number and not line[:_LONGEST_NAME].lower().removeprefix("# type ").startswith(starts):
+            continue
+        kept += 1
+        if kept > _MOST_LINES or len(line) > _LONGEST_LINE:
+            raise ValueError("too many lines, or one that is too long")
+        yield line
+
+
 def parse(text: str, url: str) -> BrokerMetrics:
     """Read Prometheus' text format. Raises UsageError when it holds no broker's metrics."""
+    shown = without_login(url)
     requests: Counter[tuple[str, int]] = Counter()
     errors: Counter[tuple[str, str]] = Counter()
     connections: Counter[tuple[str, str]] = Counter()
     numbers: dict[str, int] = {}
-    broker = version = None
-    for sample in samples_in(text, url):
+    version = None
+    samples = samples_in(text, url, {name for name, _ in _KINDS})
+    for sample in samples:
         labels = sample.labels
         kind = _KINDS.get((sample.name.lower(), labels.get("name")))
         if kind is None or "topic" in labels:  # a topic's share is in the broker's
             continue
-        count = int(sample.value)
-        match kind:
-            case "requests":
-                requests[labels["request"], int(labels["version"])] += count
-            case "errors":
-                errors[labels["request"], labels["error"]] += count
-            case "connections":
-                software = labels["client_software_name"], labels["client_software_version"]
-                connections[software] += count
-            case "app_info":
-                broker = int(labels["id"])
-                version = labels.get("version", version)
-            case _:
-                numbers[kind] = count
+        try:
+            match kind:
+                case "requests":
+                    requests[labels["request"], int(labels["version"])] += _count(sample)
+                case "errors":
+                    errors[labels["request"], labels["error"]] += _count(sample)
+                case "connections":
+                    software = labels["client_software_name"], labels["client_software_version"]
+                    connections[software] += _count(sample)
+                case "app_info":
+                    version = labels.get("version", version)
+                case _:
+                    numbers[kind] = _count(sample)
+        except (KeyError, ValueError):
+            raise UsageError(
+                f"{shown} counts {kind.replace('_', ' ')} in a way that is not Kafka's:"
+                f" {f'{sample.name}{labels} {sample.value}'[:120]!r}.",
+                "See the rules of its JMX exporter, and that the URL is a broker's.",
+            ) from None
     if not requests:
         raise UsageError(
-            f"{url} has no request counts of a Kafka broker.",
+            f"{shown} has no request counts of a Kafka broker.",
             "Let its exporter export kafka.network:type=RequestMetrics, and give a broker's URL.",
         )
     return BrokerMetrics(
-        url,
+        shown,
         dict(requests),
         dict(errors),
-        broker,
+        broker_in(samples),
         version,
         {of: count for of, count in connections.items() if count} if connections else None,
         **numbers,
     )
+
+
+def _count(sample: Sample) -> int:
+    """As Kafka counts, in 63 bits. Raises ValueError, also for what is no number."""
+    if not 0 <= sample.value < 1 << 63:
+        raise ValueError
+    return int(sample.value)
+
+
+def broker_in(samples: Iterable[Sample]) -> int | None:
+    """Which broker they say that they are of; None where they do not."""
+    ids = (one.labels.get("id", "") for one in samples if one.name.lower() in APP_INFO)
+    return next((int(id) for id in ids if re.fullmatch("[0-9]{1,10}", id)), None)
 
 
 def broker_of(metrics: BrokerMetrics, brokers: Iterable[Broker]) -> int | None:

@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 from kipctl.errors import UsageError
+from kipctl.urls import without_login
 
 
 def require_url(url: str) -> None:
@@ -14,5 +15,6 @@ def require_url(url: str) -> None:
         is_url = False
     if not is_url:
         raise UsageError(
-            f"--metrics-url {url!r} is no URL.", "Write it as http://HOST:PORT/metrics."
+            f"--metrics-url {without_login(url)!r} is no URL.",
+            "Write it as http://HOST:PORT/metrics.",
         )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from kipctl.at_once import LateError
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -27,7 +28,7 @@ from kipctl.protocol.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from kipctl.transport.acl_errors import refusal
-from kipctl.transport.each_broker import LateError, ask_each
+from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
 _DEADLINE_S = 30.0

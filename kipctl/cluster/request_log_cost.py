@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
+from kipctl.at_once import at_once
+from kipctl.cluster.broker_metrics import ALL_TIMEOUT_S, BrokerMetrics, broker_of, scrape
 from kipctl.cluster.snapshot import Broker
-from kipctl.errors import KipctlError
 
 BYTES_OF_LINE = 2_000
 CPU_S_OF_LINE = 0.00015
@@ -23,14 +23,15 @@ def request_rates(urls: Sequence[str], brokers: Sequence[Broker]) -> dict[int, f
 
     Brokers are left out whose exporter does not answer, or does not say whose it is.
     """
-    before = at_once(_scraped, urls)
-    if not any(before):
+    before = at_once(_scraped, urls, ALL_TIMEOUT_S)
+    if not any(isinstance(one, _Counted) for one in before):
         return {}
     time.sleep(SAMPLE_S)
     rates = {}
-    for first, last in zip(before, at_once(_scraped, urls), strict=True):
-        broker = broker_of(first.metrics, brokers) if first else None
-        if first and last and broker is not None:
+    for first, last in zip(before, at_once(_scraped, urls, ALL_TIMEOUT_S), strict=True):
+        if not (isinstance(first, _Counted) and isinstance(last, _Counted)):
+            continue
+        if (broker := broker_of(first.metrics, brokers)) is not None:
             more = _answered(last.metrics) - _answered(first.metrics)
             rates[broker] = max(0, more) / (last.at_s - first.at_s)
     return rates
@@ -41,11 +42,8 @@ class _Counted(NamedTuple):
     at_s: float
 
 
-def _scraped(url: str) -> _Counted | None:
-    try:
-        return _Counted(scrape(url), time.monotonic())
-    except KipctlError:
-        return None
+def _scraped(url: str) -> _Counted:
+    return _Counted(scrape(url), time.monotonic())
 
 
 def _answered(metrics: BrokerMetrics) -> int:

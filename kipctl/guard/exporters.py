@@ -1,18 +1,20 @@
 """What brokers' exporters tell a roll: when their process started, and what a guard looks at."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client.samples import Sample
 
-from kipctl.cluster.broker_metrics import at_once, fetch, samples_in
+from kipctl.at_once import at_once
+from kipctl.cluster.broker_metrics import APP_INFO, broker_in, fetch, samples_in
 from kipctl.errors import KipctlError
 from kipctl.guard.conditions import Condition
 
 STARTED = "process_start_time_seconds"
 """Prometheus' own name for it, which the JMX exporter and all client libraries use."""
-_BROKER = ("kafka_server_app_info_version", "kafka_server_app_info_starttimems")
 _TIMEOUT_S = 5.0
+"""For all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,9 @@ class ExporterAnswer:
 
     @property
     def started_at(self) -> float | None:
-        """When the process started, in seconds since 1970."""
-        return next((s.value for s in self.samples if s.name == STARTED), None)
+        """When the process started, in seconds since 1970; None where it does not say so."""
+        values = (one.value for one in self.samples if one.name == STARTED)
+        return next(filter(math.isfinite, values), None)
 
 
 @dataclass(slots=True)
@@ -38,20 +41,11 @@ class Exporters:
     urls: tuple[str, ...] = ()
     _brokers: dict[str, int] = field(default_factory=dict)
 
-    def ask(self) -> dict[str, ExporterAnswer | KipctlError]:
-        """What each URL answers, or why it does not."""
-        answers = dict(zip(self.urls, at_once(_ask, self.urls), strict=True)) if self.urls else {}
-        for url, answer in answers.items():
-            if isinstance(answer, ExporterAnswer) and answer.broker is not None:
-                self._brokers[url] = answer.broker
-        return answers
-
     def started_at(self, broker: int) -> float | None:
         """When the broker's process started; None where that is not known."""
-        if self.urls and broker not in self._brokers.values():
-            self.ask()
-        for url, of in self._brokers.items():
-            if of == broker and isinstance(answer := _ask(url), ExporterAnswer):
+        known = tuple(url for url, of in self._brokers.items() if of == broker)
+        for answer in self._ask(known or self.urls).values():
+            if isinstance(answer, ExporterAnswer) and answer.broker == broker:
                 return answer.started_at
         return None
 
@@ -67,10 +61,22 @@ class Exporters:
             return {}
         answers = {
             url: answer
-            for url, answer in self.ask().items()
+            for url, answer in self._ask(self.urls, {one.name for one in conditions}).items()
             if away is None or self._brokers.get(url) != away
         }
         return {one.text: worst_value(one, answers) for one in conditions}
+
+    def _ask(
+        self, urls: Sequence[str], names: Collection[str] = ()
+    ) -> dict[str, ExporterAnswer | KipctlError]:
+        """What each answers of metrics of these names, or why it does not, in `_TIMEOUT_S`."""
+        wanted = {STARTED, *APP_INFO, *names}
+        found = at_once(lambda url: _answer_of(url, wanted), urls, _TIMEOUT_S)
+        answers = dict(zip(urls, found, strict=True))
+        for url, answer in answers.items():
+            if isinstance(answer, ExporterAnswer) and answer.broker is not None:
+                self._brokers[url] = answer.broker
+        return answers
 
 
 def worst_value(
@@ -96,10 +102,6 @@ def worst_value(
     return max(found) if condition.sign.startswith(">") else min(found)
 
 
-def _ask(url: str) -> ExporterAnswer | KipctlError:
-    try:
-        samples = samples_in(fetch(url, _TIMEOUT_S), url)
-    except KipctlError as failed:
-        return failed
-    ids = [s.labels.get("id", "") for s in samples if s.name.lower() in _BROKER]
-    return ExporterAnswer(next((int(one) for one in ids if one.isdigit()), None), samples)
+def _answer_of(url: str, names: Collection[str]) -> ExporterAnswer:
+    samples = samples_in(fetch(url, _TIMEOUT_S), url, names)
+    return ExporterAnswer(broker_in(samples), samples)

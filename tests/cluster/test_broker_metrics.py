@@ -1,15 +1,16 @@
 """Metrics of brokers: what is read from an exporter's text, and what is said when it cannot be."""
 
-import threading
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from http_peers import TRICKLES, peer, saying
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kipctl.cluster.broker_metrics import (
     BrokerMetrics,
-    at_once,
     parse,
     scrape,
 )
@@ -64,17 +65,6 @@ kafka_server_app_info_start_time_ms{client_id="3",} 1.7E12
 """
 
 
-def test_exporters_are_asked_at_the_same_time() -> None:
-    all_are_asked = threading.Barrier(20)
-
-    def ask(number: int) -> int:
-        all_are_asked.wait()
-        return -number
-
-    assert at_once(ask, range(20)) == [-number for number in range(20)]
-    assert at_once(ask, ()) == []
-
-
 def test_counts_as_the_exporters_example_configuration_names_them() -> None:
     metrics = parse(BY_RULES, URL)
     assert metrics == BrokerMetrics(
@@ -124,32 +114,85 @@ def test_what_is_no_brokers_metrics_is_named(text: str, told: str) -> None:
     assert wrong.value.what.startswith(f"{URL} {told}")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'kafka_network_requestmetrics_requests_total{version="1"} 1',
+        'kafka_network_requestmetrics_requests_total{request="Fetch"} 1',
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="x"} 1',
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="1"} NaN',
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="1"} +Inf',
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="1"} -1',
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="1"} 1e300',
+        'kafka_network_requestmetrics_errors_total{error="NONE"} 1',
+        'kafka_network_requestmetrics_errors_total{request="Fetch"} 1',
+        "kafka_server_socket_server_metrics_connections_software 1",
+        "kafka_server_replicamanager_underreplicatedpartitions NaN",
+        "kafka_server_brokertopicmetrics_bytesout_total -Inf",
+    ],
+)
+def test_what_kafka_does_not_count_so_is_named_in_one_line(line: str) -> None:
+    with pytest.raises(UsageError, match=r"in a way that is not Kafka's: .kafka_") as wrong:
+        parse(f"{BY_RULES}{line}\n", URL)
+    assert len(wrong.value.what) < 400
+    assert "\n" not in wrong.value.what
+
+
+@pytest.mark.parametrize("id", ["²", "x", "", "-1", "1.5", "9" * 3000, "\u0661"])
+def test_an_id_that_is_no_brokers_is_not_known(id: str) -> None:
+    metrics = parse(BY_RULES.replace('id="1"', f'id="{id}"')[:-1], URL)
+    assert metrics.broker is None
+    assert metrics.kafka_version == "4.3.1"
+
+
+def test_what_cannot_be_read_in_reasonable_time_and_memory_is_refused() -> None:
+    count = 'kafka_network_requestmetrics_requests_total{request="Fetch",version="1"} 1\n'
+    quotes = 'kafka_network_requestmetrics_requests_total{request="' + '\\"' * 2_000_000
+    for text in (count * 60_000, BY_RULES + quotes):
+        with pytest.raises(UsageError, match="does not answer with metrics"):
+            parse(text, URL)
+
+
+def test_what_is_not_asked_for_is_not_read() -> None:
+    """Of a broker with many partitions it is nearly all that its exporter says."""
+    others = 'kafka_log_log_size{topic="t",partition="1"} 1\n' * 200_000
+    text = BY_RULES + others + 'kafka_log_log_size{"broken\n'
+    assert parse(text, URL) == parse(BY_RULES, URL)
+
+
+_PIECES = st.sampled_from(
+    [
+        *re.findall(r"\w+|\s|[^\w\s]", BY_RULES + WITHOUT_RULES),
+        "NaN",
+        "+Inf",
+        "1e999",
+        "²",
+        "\\",
+        '"',
+    ]
+)
+
+
+@given(st.data())
+def test_whatever_a_text_holds_ends_in_metrics_or_a_declared_error(data: st.DataObject) -> None:
+    whole = data.draw(st.sampled_from([BY_RULES, WITHOUT_RULES]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(whole)))
+        until = data.draw(st.integers(at, min(len(whole), at + 40)))
+        put = data.draw(st.one_of(st.text(max_size=8), st.lists(_PIECES, max_size=6).map("".join)))
+        whole = whole[:at] + put + whole[until:]
+    try:
+        metrics = parse(whole, URL)
+    except UsageError:
+        return
+    assert all(0 <= count < 1 << 63 for count in metrics.requests.values())
+
+
 @contextmanager
-def serving(status: int, text: str, hold: threading.Event | None = None) -> Iterator[str]:
-    """An exporter's place, taken by a server that gives this answer, once `hold` is set."""
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if hold is not None:
-                hold.wait()
-                return
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/metrics"
-        finally:
-            if hold is not None:
-                hold.set()
-            server.shutdown()
-            thread.join()
+def serving(status: int, text: str) -> Iterator[str]:
+    """An exporter's place, taken by a server that gives this answer."""
+    with peer(saying(f"HTTP/1.1 {status} As asked\r\n\r\n{text}".encode())) as server:
+        yield server.url
 
 
 def test_counts_are_asked_for_over_http() -> None:
@@ -169,10 +212,34 @@ def test_an_http_error_is_told_by_its_number() -> None:
         scrape(url)
 
 
-def test_an_exporter_that_does_not_answer_is_not_waited_for() -> None:
-    with serving(200, "", hold=threading.Event()) as url:  # noqa: SIM117
-        with pytest.raises(TimedOutError, match=r"did not come in 0\.1 s"):
-            scrape(url, timeout_s=0.1)
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("what", TRICKLES)
+def test_an_exporter_that_answers_too_slowly_is_not_waited_for(what: str) -> None:
+    with (
+        peer(TRICKLES[what]) as slow,
+        pytest.raises(TimedOutError, match=r"did not come in 0\.3 s"),
+    ):
+        scrape(slow.url, timeout_s=0.3)
+
+
+def test_a_redirect_is_not_followed_and_nothing_of_its_end_is_told() -> None:
+    with serving(200, "<b>of an inner page</b>") as inner:
+        moved = f"HTTP/1.1 302 Found\r\nLocation: {inner}\r\nContent-Length: 0\r\n\r\n"
+        with (
+            peer(saying(moved.encode())) as outer,
+            pytest.raises(RefusedError, match="answers 302 Found") as refused,
+        ):
+            scrape(outer.url)
+    assert "inner page" not in str(refused.value)
+
+
+@pytest.mark.parametrize("answer", ["", "HTTP/1.1 403 No\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nno{"])
+def test_no_error_holds_the_password_of_the_url(answer: str) -> None:
+    with peer(saying(answer.encode())) as wrong, pytest.raises(KipctlError) as failed:
+        scrape(wrong.url.replace("//", "//me:s3cret@"))
+    assert "s3cret" not in str(failed.value)
+    with serving(200, BY_RULES) as right:
+        assert "s3cret" not in repr(scrape(right.replace("//", "//me:s3cret@")))
 
 
 @pytest.mark.parametrize(
@@ -182,6 +249,7 @@ def test_an_exporter_that_does_not_answer_is_not_waited_for() -> None:
         ("127.0.0.1:7071/metrics", UsageError, "is no URL of metrics"),
         ("ftp://127.0.0.1/metrics", UsageError, "is no URL of metrics"),
         ("http://127.0.0.1:port/metrics", UsageError, "is no URL of metrics"),
+        ("http://me:s3/cret@127.0.0.1/metrics", UsageError, "'http://***@127.0.0.1/metrics' is no"),
     ],
 )
 def test_a_url_that_leads_nowhere(url: str, error: type[KipctlError], told: str) -> None:

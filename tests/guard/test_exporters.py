@@ -3,13 +3,18 @@
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import cast
 
 import pytest
+from http_peers import TRICKLES, peer
 
 from kipctl.cluster.broker_metrics import samples_in
+from kipctl.cluster.moves.guard_interface import GivenUpError
 from kipctl.errors import UnreachableError
-from kipctl.guard.conditions import parse_guard
+from kipctl.guard.conditions import Guard, parse_guard
 from kipctl.guard.exporters import ExporterAnswer, Exporters, worst_value
+from kipctl.guard.monitor import GuardMonitor
+from kipctl.transport.request import Cluster
 
 TEXT = """\
 # TYPE kafka_server_app_info_version gauge
@@ -75,10 +80,11 @@ def exporters() -> Iterator[list[Exporter]]:
 )
 def test_the_worst_of_all_samples_counts(guard: str, value: float | None) -> None:
     text = TEXT % (1, 100)
-    answers = {"u": ExporterAnswer(1, samples_in(text, "u"))}
-    assert worst_value(parse_guard(guard), answers) == value
+    condition = parse_guard(guard)
+    answers = {"u": ExporterAnswer(1, samples_in(text, "u", [condition.name]))}
+    assert worst_value(condition, answers) == value
     silent = {**answers, "v": UnreachableError("gone")}
-    assert worst_value(parse_guard(guard), silent) is None
+    assert worst_value(condition, silent) is None
 
 
 def test_a_brokers_start_is_found_by_its_id(exporters: list[Exporter]) -> None:
@@ -100,3 +106,31 @@ def test_the_exporter_of_a_broker_that_is_being_restarted_is_not_missed(
     assert asked.values([guard], away=2) == {guard.text: 4}
     assert asked.values([guard], away=1) == {guard.text: None}
     assert asked.started_at(2) is None
+
+
+@pytest.mark.parametrize("start", ["NaN", "+Inf", "soon", ""])
+@pytest.mark.parametrize("id", ["²", "9" * 5000, "1"])
+def test_what_an_exporter_says_amiss_is_not_known(
+    exporters: list[Exporter], id: str, start: str
+) -> None:
+    guard = parse_guard("metric under > 3")
+    exporters[0].text = TEXT.replace('id="%d"', f'id="{id}"') % start
+    asked = Exporters((exporters[0].url,))
+    assert asked.started_at(1) is None
+    assert asked.values([guard]) in ({guard.text: 4}, {guard.text: None})
+
+
+@pytest.mark.timeout(120)
+def test_one_that_trickles_holds_neither_a_guard_nor_a_roll(
+    exporters: list[Exporter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = parse_guard("metric under > 3")
+    with peer(TRICKLES["a body"]) as slow:
+        asked = Exporters((slow.url, exporters[0].url))
+        assert asked.values([guard]) == {guard.text: None}
+        assert asked.started_at(1) == 100
+        monkeypatch.setattr("kipctl.guard.exporters._TIMEOUT_S", 0.2)
+        assert asked.started_at(2) is None
+        monitor = GuardMonitor(cast(Cluster, None), Guard.of([guard], 0.0, 0.0), asked, print)
+        with pytest.raises(GivenUpError):
+            monitor.require_quiet()

@@ -5,8 +5,9 @@ from typing import cast
 
 import pytest
 
+from kipctl.at_once import AT_ONCE, LateError
 from kipctl.errors import KipctlError, RefusedError, UnreachableError
-from kipctl.transport.each_broker import AT_ONCE, LateError, ask_each
+from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from kipctl.at_once import AT_ONCE
 from kipctl.cluster.acls import no_topics_warning
 from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.moves.election_request import SEE_LEADERS
@@ -27,7 +28,7 @@ from kipctl.errors import (
 from kipctl.protocol.api_versions import own_api_versions_request
 from kipctl.protocol.metadata import metadata_request
 from kipctl.protocol.metadata_frames import read_metadata
-from kipctl.transport.each_broker import AT_ONCE, ask_each
+from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import Cluster
 
 _FIRST_PAUSE_S = 0.1

@@ -8,10 +8,11 @@ clusters.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kipctl.cluster.broker_metrics import BrokerMetrics, at_once, broker_of, scrape
+from kipctl.at_once import at_once
+from kipctl.cluster.broker_metrics import ALL_TIMEOUT_S, BrokerMetrics, broker_of, scrape
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
@@ -28,6 +29,7 @@ from kipctl.transport.acl_errors import denial
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.product import Product, product_of
 from kipctl.transport.request import BrokerConnection, Cluster
+from kipctl.urls import without_login
 
 SETTINGS = {
     "replica.selector.class": "which replica consumers with a client.rack read from (KIP-392)",
@@ -191,8 +193,8 @@ def collect_facts(
     leads to metrics.
     """
     snapshot = from_metadata(cluster.metadata())
-    before = at_once(lambda url: _scraped(url, snapshot.brokers), metrics_urls)
-    errors = [metrics.error for metrics in before if metrics.error is not None]
+    before = at_once(scrape, metrics_urls, ALL_TIMEOUT_S)
+    errors = [one for one in before if isinstance(one, KipctlError)]
     if errors and len(errors) == len(before):
         raise errors[0]
     sent = {broker: Counter(cluster.broker(broker).sent) for broker in snapshot.broker_ids}
@@ -207,34 +209,45 @@ def collect_facts(
         for broker, count in sent.items()
         if broker in cluster.nodes
     }
-    metrics = tuple(at_once(lambda facts: _scraped_again(facts, own), before))
+    first = [
+        _first_look(*asked, snapshot.brokers, own)
+        for asked in zip(metrics_urls, before, strict=True)
+    ]
+    looks = list(zip(metrics_urls, first, strict=True))
+    metrics = tuple(
+        replace(one, error=after, own=None)
+        if isinstance(after, KipctlError)
+        else replace(one, after=after)
+        for one, after in zip(first, at_once(_counts_again, looks, ALL_TIMEOUT_S), strict=True)
+    )
     return replace(facts, metrics=metrics, eligible=eligible)
 
 
-def _scraped(url: str, brokers: Iterable[Broker]) -> MetricsFacts:
-    try:
-        before = scrape(url)
-    except KipctlError as error:
-        return MetricsFacts(url, error=error)
-    return MetricsFacts(url, broker_of(before, brokers), before)
-
-
-def _scraped_again(
-    facts: MetricsFacts, own: Mapping[int, Mapping[tuple[str, int], int]]
+def _first_look(
+    url: str,
+    before: BrokerMetrics | KipctlError,
+    brokers: Sequence[Broker],
+    own: Mapping[int, Mapping[tuple[str, int], int]],
 ) -> MetricsFacts:
+    if isinstance(before, KipctlError):
+        return MetricsFacts(without_login(url), error=before)
+    broker = broker_of(before, brokers)
+    sent = None if broker is None else own.get(broker)
+    return MetricsFacts(before.url, broker, before, own=sent)
+
+
+def _counts_again(asked: tuple[str, MetricsFacts]) -> BrokerMetrics:
     """A request is counted a moment after its answer: look again if one of our own is missing."""
-    if facts.before is None:
-        return facts
-    sent = None if facts.broker is None else own.get(facts.broker)
-    try:
-        for _ in range(_LOOKS):
-            after = scrape(facts.url)
-            new = Counter(after.requests) - Counter(facts.before.requests)
-            if new >= Counter(sent or {}):
-                break
-    except KipctlError as error:
-        return MetricsFacts(facts.url, facts.broker, facts.before, error=error)
-    return MetricsFacts(facts.url, facts.broker, facts.before, after, sent)
+    url, facts = asked
+    if facts.error is not None:
+        raise facts.error
+    assert facts.before is not None
+    for _ in range(_LOOKS):
+        after = scrape(url)
+        new = Counter(after.requests) - Counter(facts.before.requests)
+        if new >= Counter(facts.own or {}):
+            break
+    return after
 
 
 def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFacts, ...]:

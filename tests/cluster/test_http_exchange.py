@@ -1,0 +1,155 @@
+"""HTTP with servers that may be anybody: what none of them can take, and what none can be given."""
+
+import re
+import threading
+import tracemalloc
+import zlib
+from collections.abc import Iterator
+
+import pytest
+from http_peers import OK, TRICKLES, peer, saying
+
+from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
+from kipctl.http_exchange import LARGEST_BODY, HttpAnswer, exchange
+from kipctl.urls import without_login
+
+PATIENT_S = 120.0
+pytestmark = pytest.mark.timeout(60)
+
+
+def bomb() -> Iterator[bytes]:
+    """Zeros, 1.5 GiB of them, as 1.5 MiB of gzip."""
+    packed = zlib.compressobj(wbits=31)
+    mebibyte = bytes(1 << 20)
+    for _ in range(1536):
+        yield packed.compress(mebibyte)
+    yield packed.flush()
+
+
+@pytest.mark.parametrize("what", TRICKLES)
+def test_the_deadline_is_of_the_whole_exchange_and_its_connection_is_closed(what: str) -> None:
+    with peer(TRICKLES[what]) as slow:
+        with pytest.raises(TimedOutError):
+            exchange(slow.url, 0.3)
+        assert slow.was_left.wait(PATIENT_S)
+
+
+def test_an_answer_comes_whole_and_its_status_is_the_callers_business() -> None:
+    with peer(saying(b"HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nhi")) as busy:
+        answer = exchange(busy.url, PATIENT_S)
+    assert answer == HttpAnswer(503, b"hi")
+    assert answer.status_text == "503 Service Unavailable"
+    assert HttpAnswer(299, b"").status_text == "299"
+
+
+def test_a_body_is_not_read_beyond_its_limit() -> None:
+    flood = OK + b"\r\n" + bytes(LARGEST_BODY + 1)
+    with peer(saying(flood)) as endless, pytest.raises(UnreachableError, match="more than 16 MiB"):
+        exchange(endless.url, PATIENT_S)
+    with peer(saying(flood[:-1])) as large:
+        assert len(exchange(large.url, PATIENT_S).body) == LARGEST_BODY
+
+
+def test_what_is_compressed_is_not_unpacked() -> None:
+    packed = OK + b"Content-Encoding: gzip\r\n\r\n" + b"".join(bomb())
+    with peer(saying(packed)) as bombing:
+        tracemalloc.start()
+        try:
+            with pytest.raises(UnreachableError, match="compressed"):
+                exchange(bombing.url, PATIENT_S)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert b"accept-encoding: identity" in bombing.heard[0].lower()
+    assert peak < 64 << 20
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with peer(saying(OK + b"\r\n")) as inner:
+        moved = f"HTTP/1.1 302 Found\r\nLocation: {inner.url}\r\nContent-Length: 0\r\n\r\n"
+        with peer(saying(moved.encode())) as outer:
+            assert exchange(outer.url, PATIENT_S).status == 302
+        assert inner.heard == []
+
+
+def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with peer(saying(OK + b"\r\n")) as proxy, peer(saying(OK + b"\r\nit")) as server:
+        for name in ("HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.url)
+            monkeypatch.setenv(name.lower(), proxy.url)
+        assert exchange(server.url, PATIENT_S, login=("me", "s3cret")).body == b"it"
+        assert proxy.heard == []
+
+
+def test_a_login_in_the_url_is_given_and_a_form_is_posted() -> None:
+    with peer(saying(OK + b"\r\n")) as server:
+        exchange(server.url.replace("//", "//me:s3%40@"), PATIENT_S, form={"a": "b c"})
+        head, _, form = server.heard[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /metrics HTTP/1.1\r\n")
+    assert b"Authorization: Basic bWU6czNA" in head.split(b"\r\n")
+    assert form == b"a=b+c"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", UnreachableError),
+        (b"SSH-2.0-OpenSSH\r\n", UnreachableError),
+        (OK + b"Content-Length: 9\r\n\r\nshort", UnreachableError),
+        (OK + b"Content-Length: -1\r\n\r\n", UnreachableError),
+        (OK + b"X: " + bytes(1 << 20), UnreachableError),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", UnreachableError),
+    ],
+)
+def test_what_is_no_answer_is_a_declared_error(answer: bytes, error: type[KipctlError]) -> None:
+    with peer(saying(answer)) as broken, pytest.raises(error) as failed:
+        exchange(broken.url, PATIENT_S)
+    assert failed.value.what
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:7071/metrics",
+        "ftp://127.0.0.1/",
+        "http://",
+        "http://127.0.0.1:port/",
+        "http://127.0.0.1:99999/",
+        "http://me:pass/word@127.0.0.1/",
+        "http://[::1/",
+        "http://a..b/",
+        "http://\udcff/",
+        "http://127.0.0.1/\x00",
+    ],
+)
+def test_what_is_no_url_is_wrong_usage(url: str) -> None:
+    with pytest.raises(UsageError):
+        exchange(url, PATIENT_S)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://b1:7071/metrics", "http://b1:7071/metrics"),
+        ("http://me:hush@b1:7071/metrics?a", "http://***@b1:7071/metrics?a"),
+        ("https://me@b1/", "https://***@b1/"),
+        ("https://me:hu@sh@b1/", "https://***@b1/"),
+        ("https://me:hu/s\nh@b1/", "https://***@b1/"),
+    ],
+)
+def test_a_urls_password_is_not_shown(url: str, shown: str) -> None:
+    assert without_login(url) == shown
+    assert not re.search("hu|sh", without_login(url))
+
+
+def test_no_thread_is_left_of_a_late_exchange() -> None:
+    before = set(threading.enumerate())
+    with peer(TRICKLES["a body"]) as slow:
+        for _ in range(3):
+            with pytest.raises(TimedOutError):
+                exchange(slow.url, 0.2)
+        theirs = [one for one in set(threading.enumerate()) - before if one.daemon]
+        for thread in theirs:
+            thread.join(PATIENT_S)
+            assert not thread.is_alive()
