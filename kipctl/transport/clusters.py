@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
 from kipctl.errors import UsageError
 from kipctl.state import replace_whole
 
@@ -79,6 +77,8 @@ def add_cluster(file: Path, cluster: NamedCluster) -> None:
 
     Raises UsageError for a name that is there, and for what cannot be written.
     """
+    import tomli_w
+
     given = {key: getattr(cluster, key) for key in _KEYS} | {"map": dict(cluster.map)}
     entry = {key: value for key, value in given.items() if value}
     try:
