@@ -12,7 +12,7 @@ from typing import TextIO
 from rich.text import Text
 
 from kipctl.report.layout import for_people, laid_out, wrapped
-from kipctl.report.printable import printable
+from kipctl.report.printable import on_one_line, printable
 from kipctl.report.tables import Cell, Report, Table
 from kipctl.report.terminal import console_on, printable_stream
 
@@ -134,7 +134,7 @@ def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
         titles = dict.fromkeys(re.split("[:,]", table.title)[0] for table in left_out)
         yield from _text(f"More with -o wide: {', '.join(titles)}.", paper)
     if report.cluster is not None and report.tables:
-        yield from _text(f"Cluster: {report.cluster}.", replace(paper, width=None))
+        yield Text(on_one_line(f"Cluster: {report.cluster}."))
     for line in report.closing:  # Never broken: they are commands, or read by programs.
         yield from _text(line, replace(paper, width=None))
 

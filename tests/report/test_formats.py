@@ -8,7 +8,7 @@ import pytest
 
 from kipctl import __version__
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
+from kipctl.report.tables import Cell, ClusterIdentity, Column, Paragraph, Report, Table, Tone
 
 LATENCY = Table(
     "Latency",
@@ -166,9 +166,12 @@ def test_no_report_sends_what_a_terminal_obeys(output: OutputFormat, is_terminal
         assert json.loads(sent)["who"] == EVIL
 
 
-def test_a_cell_draws_no_row() -> None:
-    report = Report("x", {}, (Table("", ("client",), (("one\ntwo",),)),))
-    assert text(OutputFormat.PLAIN, report) == "client\none\\ntwo\n"
+def test_neither_a_cell_nor_the_name_of_a_cluster_draws_a_line() -> None:
+    of = ClusterIdentity("", "one\ntwo", "a:1")
+    report = Report("x", {}, (Table("", ("client",), (("one\ntwo",),)),), cluster=of)
+    assert text(OutputFormat.PLAIN, report) == (
+        "client\none\\ntwo\nCluster: id one\\ntwo, at a:1.\n"
+    )
 
 
 @pytest.mark.parametrize(
