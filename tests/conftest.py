@@ -82,10 +82,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="session", autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Labs and journals of tests are kept apart from the user's own."""
+    """Labs, journals and locks of tests are kept apart from the user's own."""
     folder = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder))
+        patch.setenv("KIPCTL_LOCK_FOLDER", str(tmp_path_factory.mktemp("locks")))
         patch.delenv("KIPCTL_BOOTSTRAP_SERVER", raising=False)
         if os.environ.get("KIPCTL_LAGGING_METADATA"):
             from lagging_metadata import switch_on

@@ -65,7 +65,7 @@ def wait(
         environment.report_hidden_topics(cluster, seen.snapshot.topics, topic or [])
     seconds = time.monotonic() - began
     with suppress(KipctlError):  # of a cluster without an id nothing is kept
-        if changed_by := journal(seen.snapshot.cluster_id, environment.variables).locked_by():
+        if changed_by := journal(seen.snapshot.cluster_id, environment.variables).changed_by():
             environment.message(
                 f"{changed_by}, is changing this cluster now, and may begin more. See how far it"
                 " is: kipctl reassign --history"

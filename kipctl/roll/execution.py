@@ -5,6 +5,7 @@ how the command that restarts it has ended: what a kipctl that is gone knew of t
 anew.
 """
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -121,7 +122,9 @@ class Roll:
             self._watched = self.watcher.controller(place)
         self._watched.forget()
         self._leader_moves, self._is_called_here, self._last_progress = 0, False, ""
-        self._restarting = CommandOfDeadKipctl(step.process) if step.process else None
+        self._restarting = (
+            CommandOfDeadKipctl(step.process, step.called_on) if step.process else None
+        )
         self._since = time.monotonic()
         while (step := self.record.step(broker)).phase is not Phase.DONE:
             if step.phase is not Phase.RESTARTING:
@@ -290,9 +293,9 @@ class Roll:
             how.exec_timeout_s,
             self.message,
         )
-        process, output = called.prepare(), str(called.output)
+        calling = replace(step, process=called.prepare(), called_on=socket.gethostname())
         try:
-            self._save(step.begin(Phase.RESTARTING, mark=mark, process=process, output=output))
+            self._save(calling.begin(Phase.RESTARTING, mark=mark, output=str(called.output)))
         except BaseException:
             called.end()
             raise

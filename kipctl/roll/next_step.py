@@ -30,13 +30,15 @@ class Phase(StrEnum):
 class Command(StrEnum):
     """What is known of the command that restarts a broker (or of the operator who does).
 
-    ENDED is well, or nobody knows how: it was called by a kipctl that is gone.
+    ENDED is well, or nobody knows how: it was called by a kipctl that is gone. ELSEWHERE: it was
+    called on another machine, and may still run there.
     """
 
     NOT_CALLED = "not called"
     RUNNING = "running"
     ENDED = "ended"
     FAILED = "failed"
+    ELSEWHERE = "elsewhere"
 
 
 class Action(StrEnum):
@@ -117,6 +119,12 @@ def _restarting(look: NodeState) -> NextAction:
             Action.WAIT, f"it does not seem to have been restarted: {look.judged.why}"
         )
     if look.judged.life is ProcessLife.SAME:
+        if look.command is Command.ELSEWHERE and look.said is not False:
+            return NextAction(
+                Action.STOP,
+                f"{look.judged.why}, and the command that restarts it may still run on another"
+                " machine. If it does not: kipctl roll --resume --was-restarted no",
+            )
         return NextAction(Action.RESTART, look.judged.why)
     if look.said is not None:
         said = "the operator says so"

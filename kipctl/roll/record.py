@@ -68,7 +68,8 @@ class Step(Node):
 
     `since` is the newest entry of the journal of changes from before its leaders moved: later ones
     of this roll are this step's. `mark` is of before its restart, `process` the command that
-    restarts it, `output` the file of what that says, and `seen_by` what told that it is restarted.
+    restarts it, `called_on` the machine where that runs, `output` the file of what it says, and
+    `seen_by` what told that it is restarted.
     `at` has when each phase, or moment, came (ISO, UTC), `moved` and `brought_back` count leaders.
     `waits_s` are what a canary waited for leaders that moved while it was in hand, None where there
     was no canary.
@@ -78,6 +79,7 @@ class Step(Node):
     since: str = ""
     mark: ProcessMark = field(default_factory=ProcessMark)
     process: Process | None = None
+    called_on: str = ""
     output: str = ""
     seen_by: str = ""
     moved: int = 0
@@ -117,6 +119,7 @@ class Step(Node):
             "since": self.since,
             "mark": asdict(self.mark),
             "process": self.process and [self.process.pid, self.process.started],
+            "called_on": self.called_on,
             "output": self.output,
             "seen_by": self.seen_by,
             "leaders_moved_off": self.moved,
@@ -277,6 +280,7 @@ def _step(one: Mapping[str, Any]) -> Step:
         str(one["since"]),
         ProcessMark(**one["mark"]),
         None if process is None else Process(int(process[0]), str(process[1])),
+        str(one.get("called_on", "")),
         str(one["output"]),
         str(one["seen_by"]),
         int(one["leaders_moved_off"]),

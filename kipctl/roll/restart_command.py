@@ -8,6 +8,7 @@ import os
 import select
 import shlex
 import signal
+import socket
 import string
 import sys
 import termios
@@ -222,15 +223,21 @@ class RunningCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandOfDeadKipctl:
-    """A command that a kipctl that has ended called; how the command ended is not known."""
+    """A command that a kipctl that has ended called on this host, or another one; how the command
+    ended is not known."""
 
     called: Process
+    host: str
 
     def look(self) -> Command:
+        if self.host != socket.gethostname():
+            return Command.ELSEWHERE
         return Command.RUNNING if process.is_alive(self.called) else Command.ENDED
 
     @property
     def outcome(self) -> str:
+        if self.look() is Command.ELSEWHERE:
+            return f"it was called on {self.host}"
         return "how it ended is not known"
 
 

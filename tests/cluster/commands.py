@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from on_lab import Ran
 
 from kipctl.cli.app import run
@@ -55,7 +56,11 @@ class Commands:
         }
         environment = Environment(Typed(typed, meanwhile), out, err, variables)
         words = shlex.split(" ".join(arguments))
-        ran = Ran(run(words, environment), out.getvalue(), err.getvalue())
+        with pytest.MonkeyPatch.context() as patch:
+            if state:
+                state.mkdir(exist_ok=True)
+                patch.setenv("KIPCTL_LOCK_FOLDER", str(state))
+            ran = Ran(run(words, environment), out.getvalue(), err.getvalue())
         assert ran.status in (status if isinstance(status, tuple) else (status,)), ran
         return ran
 

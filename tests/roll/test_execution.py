@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from kipctl.errors import (
     TimedOutError,
     UsageError,
 )
+from kipctl.process import Process
 from kipctl.roll import execution, record, restart_command
 from kipctl.roll.next_step import Phase
 from kipctl.roll.process_identity import BLOCK, ProcessMark
@@ -333,6 +335,19 @@ def killed_as_it_calls_a_restart(world: World) -> RollRecord:
     world.off.add(1)
     mark = ProcessMark(1 * BLOCK)
     return record.with_step(step.begin(Phase.RESTARTING, mark=mark, process=None, output=""))
+
+
+def test_a_restart_that_another_machine_has_called_is_not_called_again_unasked(
+    world: World,
+) -> None:
+    """With a home that both share: the process id is of the other one."""
+    record = killed_as_it_calls_a_restart(world)
+    step = record.step(1).begin(Phase.RESTARTING, process=Process(1, "7"), called_on="elsewhere")
+    stopped = stops(world, record.with_step(step), "called on elsewhere")
+    assert "kipctl roll --resume --was-restarted no" in stopped.what
+    assert world.restarts == []
+    done = ends(world, record, 1, 2, 3, said=False)
+    assert {step.called_on for step in done.steps} == {socket.gethostname()}
 
 
 def test_a_restart_that_was_about_to_be_called_is_not_waited_with(world: World) -> None:

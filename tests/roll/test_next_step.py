@@ -9,6 +9,7 @@ THERE = NodeState(True)
 AWAY = NodeState(False, unmet="3 partitions are not all in sync")
 NEW, SAME, NOT_KNOWN = (RestartVerdict(life, f"it is {life}") for life in ProcessLife)
 ENDED, RUNNING, FAILED = Command.ENDED, Command.RUNNING, Command.FAILED
+ELSEWHERE = Command.ELSEWHERE
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,13 @@ ENDED, RUNNING, FAILED = Command.ENDED, Command.RUNNING, Command.FAILED
             NodeState(True, judged=SAME, said=True),
             Action.RESTART,
         ),  # it is to be seen
+        # It may still run on the machine where it was called: it is not called again unasked.
+        (Phase.RESTARTING, NodeState(False, command=ELSEWHERE), Action.WAIT),
+        (Phase.RESTARTING, NodeState(True, "", 0, ELSEWHERE, False, NEW), Action.NOTE_RESTARTED),
+        (Phase.RESTARTING, NodeState(True, "", 0, ELSEWHERE, False, SAME), Action.STOP),
+        (Phase.RESTARTING, NodeState(True, "", 0, ELSEWHERE, False, SAME, True), Action.STOP),
+        (Phase.RESTARTING, NodeState(True, "", 0, ELSEWHERE, False, SAME, False), Action.RESTART),
+        (Phase.RESTARTING, NodeState(True, "", 0, ELSEWHERE, False, NOT_KNOWN), Action.STOP),
         # Afterwards: leaders come back to a broker that is in sync only.
         (Phase.RESTARTED, AWAY, Action.WAIT),
         (Phase.RESTARTED, NodeState(True, "2 partitions are behind"), Action.WAIT),

@@ -4,6 +4,8 @@ import os
 import pty
 import select
 import signal
+import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -175,8 +177,11 @@ def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Pat
 
 def test_a_command_of_a_kipctl_that_is_gone_is_waited_for(tmp_path: Path) -> None:
     command, _ = called(tmp_path, "cat")
-    earlier = CommandOfDeadKipctl(command.prepare())
+    earlier = CommandOfDeadKipctl(command.prepare(), socket.gethostname())
+    elsewhere = replace(earlier, host="elsewhere")  # where this process id means another
     assert earlier.look() is Command.RUNNING
+    assert elsewhere.look() is Command.ELSEWHERE
+    assert "called on elsewhere" in elsewhere.outcome
     command.go()
     assert until_ended(command) is Command.ENDED
     assert earlier.look() is Command.ENDED

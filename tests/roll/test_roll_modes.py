@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.cli.roll import _FIELDS
 from kipctl.cluster.moves.journal_entry import Origin
+from kipctl.cluster.moves.machine_lock import alone, lock_path
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
@@ -207,6 +209,14 @@ def full_disk(first: int) -> Iterator[list[int]]:
         for module in ("roll.record", "cluster.moves.journal", "cluster.moves.journal_entry"):
             patch.setattr(f"kipctl.{module}.write_whole", write)
         yield failed
+
+
+def test_a_kipctl_of_another_user_keeps_this_one_out(world: World) -> None:
+    command = shlex.quote(" ".join(world.command))
+    with alone(lock_path("fake")):
+        ran = world.kipctl(f"roll --exec {command} --yes", status=4)
+    assert re.search(rf"of \S+ \(uid {os.getuid()}\), process {os.getpid()}\.", ran.err)
+    assert world.kept.last() is None
 
 
 def test_a_roll_that_another_began_while_the_question_stood_refuses_this_one(

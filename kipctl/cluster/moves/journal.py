@@ -8,11 +8,10 @@ found without reading all. Journals of earlier kipctls have `ID.json` alone, or 
 once it was rolled back.
 """
 
-import fcntl
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +32,7 @@ from kipctl.cluster.moves.journal_entry import (
     read_entry,
 )
 from kipctl.cluster.moves.kafka_json import reassignment_document
+from kipctl.cluster.moves.machine_lock import TIMEOUT_S, alone, held_by, lock_path, locks
 from kipctl.cluster.moves.throttle import Throttle
 from kipctl.cluster.snapshot import Assignment
 from kipctl.errors import RefusedError, UsageError
@@ -40,7 +40,6 @@ from kipctl.process import wait_until
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 _LONGEST_NAME = 100
-_LOCK_TIMEOUT_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +63,8 @@ class Journal:
 
     folder: Path
     cluster_id: str = ""
+    shared_lock: Path | None = None
+    """That of all users of this machine."""
 
     def save(
         self,
@@ -175,7 +176,7 @@ class Journal:
 
     @contextmanager
     def locked(self, origin: Origin) -> Iterator[None]:
-        """Be the only kipctl of this user and machine that reassigns in this cluster.
+        """Be the only kipctl on this machine, or with this state folder, that changes this cluster.
 
         Raises RefusedError, which names the other, when there is one. The kernel lets go of the
         lock when this process ends, however it ends.
@@ -183,19 +184,19 @@ class Journal:
         with explain_write_errors(self.folder):
             handle = self._open_lock()
         try:
-            # Who only looks whether it is held holds it too, for a moment.
-            if not wait_until(lambda: _locks(handle), _LOCK_TIMEOUT_S):
+            if not wait_until(lambda: locks(handle), TIMEOUT_S):
                 raise RefusedError(
                     f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
                     "See how far it is: kipctl reassign --history. Stop it after its batch: kipctl"
                     " reassign --pause",
                 )
-            with suppress(OSError):
-                (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
-            with suppress(OSError):  # on a full disk it is a lock all the same
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
-            yield
+            with alone(self.shared_lock) if self.shared_lock else nullcontext():
+                with suppress(OSError):
+                    (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
+                with suppress(OSError):  # on a full disk it is a lock all the same
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
+                yield
         finally:
             os.close(handle)
 
@@ -208,19 +209,29 @@ class Journal:
             with explain_write_errors(self.folder):
                 (self.folder / PAUSE).touch(0o600)
             return owner
+        if other := self.changed_by():
+            raise RefusedError(
+                f"This cluster is changed by {other}: who has begun it is to pause it.",
+                "See what is being reassigned: kipctl reassign --list",
+            )
         raise RefusedError(
-            "No kipctl of this user on this machine is changing this cluster.",
+            "No kipctl on this machine is changing this cluster.",
             "See what is being reassigned: kipctl reassign --list",
         )
 
+    def changed_by(self) -> str:
+        """Which kipctl on this machine, of whatever user, is changing this cluster now; "" for
+        none."""
+        return self.locked_by() or (held_by(self.shared_lock) if self.shared_lock else "")
+
     def locked_by(self) -> str:
-        """Which kipctl of this user on this machine is changing this cluster now; "" for none."""
+        """Which kipctl with this journal is changing this cluster now; "" for none."""
         try:
             handle = os.open(self.folder / "lock", os.O_RDWR)
         except OSError:
             return ""
         try:
-            return "" if _locks(handle) else _lock_owner(handle)
+            return "" if locks(handle) else _lock_owner(handle)
         finally:
             os.close(handle)
 
@@ -258,7 +269,8 @@ def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journ
             "The cluster does not report its id: no way back can be kept for it.",
             "See: kipctl inspect brokers",
         )
-    return Journal(state_folder(variables) / "journal" / folder_name(cluster_id), cluster_id)
+    folder = state_folder(variables) / "journal" / folder_name(cluster_id)
+    return Journal(folder, cluster_id, lock_path(cluster_id))
 
 
 def folder_name(cluster_id: str) -> str:
@@ -267,14 +279,6 @@ def folder_name(cluster_id: str) -> str:
     if len(encoded) > _LONGEST_NAME:
         return "%" + hashlib.sha256(cluster_id.encode(errors="surrogatepass")).hexdigest()
     return encoded
-
-
-def _locks(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _lock_owner(handle: int) -> str:

@@ -288,7 +288,7 @@ def test_which_kipctl_changes_the_cluster_now_is_seen_without_being_in_its_way(
 def test_who_begins_waits_for_one_who_only_looks(
     kept: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal_module, "_LOCK_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(journal_module, "TIMEOUT_S", 60.0)
     with kept.locked(BOB):
         pass
     looking = os.open(kept.folder / "lock", os.O_RDWR)

@@ -12,9 +12,20 @@ from test_resume import AFTER, BOB, DRAIN, REPLICAS, RESUME, T, cut_off
 
 from kipctl.cluster.moves.journal import Journal, journal
 from kipctl.cluster.moves.journal_entry import Entry
+from kipctl.cluster.moves.machine_lock import alone, lock_path
 from kipctl.cluster.snapshot import PartitionId
 
 __all__ = ["REPLICAS"]  # of the fake
+
+
+def test_a_kipctl_of_another_user_keeps_this_one_out(fake: Reassigning) -> None:
+    with alone(lock_path("fake")):
+        for command in ("reassign --rotate --topic t --yes", "reassign --pause"):
+            ran = fake.kipctl(command, status=4)
+            assert f"process {os.getpid()}" in ran.err
+        assert "may begin more" in fake.kipctl("wait --until no-reassignment").err
+    assert not fake.altered
+    fake.kipctl("reassign --rotate --topic t --yes")
 
 
 class TestPause:
@@ -42,7 +53,7 @@ class TestPause:
 
     def test_without_one_that_runs_it_is_refused(self, fake: Reassigning) -> None:
         ran = fake.kipctl("reassign --pause", status=4)
-        assert "No kipctl of this user" in ran.err
+        assert "No kipctl on this machine is changing this cluster." in ran.err
         fake.kipctl("reassign --rotate --topic t --batch 2 --yes --between 0s")
 
     def test_of_a_batch_what_is_under_way_is_waited_for_and_no_more_is_begun(
