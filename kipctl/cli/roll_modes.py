@@ -1,7 +1,7 @@
 """What each way of `kipctl roll` does: a dry run, a roll, going on with one, and giving one up."""
 
 from collections.abc import Collection, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -253,9 +253,12 @@ def _carry_out(request: RollRequest, record: "RollRecord") -> None:
                 new_waits,
             )
             rolling.run()
-    finally:  # what was done is printed, however it ends
+    except BaseException:
         if rolling:
-            environment.report(_report(rolling.record, rolling.guarding), request.output)
+            with suppress(OSError):  # why it stopped is said all the same
+                environment.report(_report(rolling.record, rolling.guarding), request.output)
+        raise
+    environment.report(_report(rolling.record, rolling.guarding), request.output)
 
 
 def _report(record: "RollRecord", guarding: "GuardMonitor") -> Report:

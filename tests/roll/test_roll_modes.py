@@ -17,6 +17,7 @@ from on_lab import Ran
 from reassigning import Held, Reassigning, reassigning
 from scripted_broker import Asked, ScriptedBroker
 
+from kipctl.cli.environment import Environment
 from kipctl.cli.roll import _FIELDS
 from kipctl.cluster.moves.journal_entry import Origin
 from kipctl.cluster.moves.machine_lock import alone, lock_path
@@ -209,6 +210,19 @@ def full_disk(first: int) -> Iterator[list[int]]:
         for module in ("roll.record", "cluster.moves.journal", "cluster.moves.journal_entry"):
             patch.setattr(f"kipctl.{module}.write_whole", write)
         yield failed
+
+
+@pytest.mark.parametrize("gone", [BrokenPipeError, OSError])
+def test_a_report_that_nobody_reads_does_not_hide_that_it_stopped(
+    world: World, monkeypatch: pytest.MonkeyPatch, gone: type[OSError]
+) -> None:
+    def report(*_: object) -> None:
+        raise gone(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Environment, "report", report)
+    monkeypatch.setattr(Environment, "stdout_is_closed", lambda _: True)
+    ran = world.kipctl("roll --exec false --yes --broker 1 --timeout 3", status=5)
+    assert "its status is 1" in ran.err
 
 
 def test_a_kipctl_of_another_user_keeps_this_one_out(world: World) -> None:
