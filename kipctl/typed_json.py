@@ -22,7 +22,11 @@ _MOST = 1 << 62
 
 
 class DamagedError(UsageError):
-    """A document is none of its kind: it is damaged, or was not written by kipctl."""
+    """What was left is none of its kind: it is damaged, or was not written by kipctl."""
+
+    @classmethod
+    def of(cls, name: object, why: Exception) -> "DamagedError":
+        return cls(f"{name} is damaged, or is not kipctl's: {why}")
 
 
 def encoded(value: object) -> bytes:
@@ -65,7 +69,7 @@ def decoded(
         json.loads(content, parse_int=_refuse_if_large)
         return msgspec.json.decode(content, type=kind, dec_hook=other)
     except (ValueError, RecursionError, UsageError) as wrong:
-        raise DamagedError(f"{name} is damaged, or is not kipctl's: {wrong}") from None
+        raise DamagedError.of(name, wrong) from None
 
 
 def _path_text(value: object) -> str:

@@ -12,6 +12,7 @@ from kipctl.trace.codes import Decision, MetadataCause, RangeCase, RangeHandling
 from kipctl.trace.columns import COLUMNS, MOMENTS, raw_path
 from kipctl.trace.rows import IntRows, chunks
 from kipctl.trace.schema import DATASETS
+from kipctl.typed_json import DamagedError
 
 _NAMES: dict[str, Sequence[str]] = {
     "decision": [decision.name.lower() for decision in Decision],
@@ -50,9 +51,17 @@ class Meaning:
 
 
 def record_batches(meaning: Meaning, directory: Path, dataset: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a dataset, in Arrow's form with the schema of `kipctl.trace.schema`."""
-    for rows in chunks(raw_path(directory, dataset), len(meaning.columns[dataset])):
-        yield _record_batch(meaning, rows, dataset)
+    """The rows of a dataset, in Arrow's form with the schema of `kipctl.trace.schema`.
+
+    Raises DamagedError for numbers that none of its columns holds.
+    """
+    path = raw_path(directory, dataset)
+    for rows in chunks(path, len(meaning.columns[dataset])):
+        try:
+            batch = _record_batch(meaning, rows, dataset)
+        except pa.ArrowInvalid as wrong:
+            raise DamagedError.of(path, wrong) from None
+        yield batch
 
 
 def _record_batch(meaning: Meaning, rows: IntRows, dataset: str) -> pa.RecordBatch:

@@ -240,6 +240,18 @@ def test_what_somebody_wrote_over_is_an_error_and_stays(
     assert left.exists()
 
 
+@pytest.mark.parametrize("row", [{"records": 1 << 50}, {"partition": 1 << 40}])
+def test_rows_that_no_client_has_written_are_an_error_too(
+    tmp_path: Path, row: dict[str, int]
+) -> None:
+    left = left_by_a_killed_recorder(tmp_path)
+    path = raw_path(left.parent / "0", "batches")
+    rows_of("batches", {"records": 4, "acked_us": 7000, "seq_stride": 1} | row).tofile(path)
+    with pytest.raises(DamagedError, match=f"{path} is damaged"):
+        repair(tmp_path)
+    assert left.exists()
+
+
 @pytest.mark.parametrize("content", [b"", b"\x80\x04N.", b"[]"])
 def test_a_description_that_is_none_is_an_error_beside_rows_and_of_a_recorded_run(
     tmp_path: Path, content: bytes
