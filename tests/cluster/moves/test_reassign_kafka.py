@@ -169,7 +169,11 @@ def test_ctrl_c_says_what_was_done_and_how_to_undo_it(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={"XDG_STATE_HOME": str(state), "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server},
+        env={
+            "XDG_STATE_HOME": str(state),
+            "KIPCTL_LOCK_FOLDER": str(state.parent),
+            "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
+        },
     ) as process:
         assert process.stdout is not None
         if process.stdout.readline() != "the election is next\n":
