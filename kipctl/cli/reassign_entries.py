@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from kipctl.cli.reassign_request import ReassignRequest
-from kipctl.errors import RefusedError, UsageError
+from kipctl.errors import RefusedError
 from kipctl.report.reassign_tables import age
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.journal_entry import Entry, EntryState
+    from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.throttle import NotRestored
 
 OTHERS = "See the others: kipctl reassign --history"
@@ -51,14 +51,6 @@ def require_of_cluster(entry: "Entry", cluster_id: str) -> None:
 def described(entry: "Entry") -> str:
     """The command of an entry, who gave it, how long ago, and its id."""
     return f"{entry.origin} ({age(entry.made_at, datetime.now(UTC))}, entry {entry.id})"
-
-
-def mark(request: ReassignRequest, entry: "Entry", state: "EntryState") -> None:
-    """Mark an entry; where the journal cannot be written any more, say so and go on."""
-    try:
-        entry.again().mark(state)
-    except UsageError as error:
-        request.environment.message(f"Entry {entry.id} is not marked as {state}: {error.what}")
 
 
 def cut_off_rollback(

@@ -10,7 +10,6 @@ from kipctl.cli.reassign_entries import (
     current,
     cut_off_rollback,
     described,
-    mark,
     put_throttles_back,
 )
 from kipctl.cli.reassign_request import (
@@ -169,7 +168,7 @@ def _end(request: ReassignRequest, journal: "Journal", entry: "Entry", *, is_who
         return
     now = entry.again()
     if now.is_open:
-        mark(request, now, EntryState.DONE)
+        now.mark_or_note(EntryState.DONE)
     if entry.undoes:
         try:
             undone = journal.find(entry.undoes)

@@ -13,7 +13,6 @@ from kipctl.cli.reassign_entries import (
     current,
     cut_off_rollback,
     described,
-    mark,
     put_throttles_back,
     throttled_for,
 )
@@ -211,12 +210,12 @@ def _go_back(
             request.environment.progress(title) as progress,
         ):
             if entry.is_open:
-                mark(request, entry, EntryState.DONE)  # its remaining moves are not to be made
+                entry.mark_or_note(EntryState.DONE)  # its remaining moves are not to be made
             how = request.carrying_out(record, progress)
             moved = rolled_back(request.cluster, way.plan, way.in_place, **how)
     is_undone = not way.left and not again.own and not (moved and moved.failures)
     if is_undone and entry.state is not EntryState.UNDONE:
-        mark(request, entry, EntryState.UNDONE)
+        entry.mark_or_note(EntryState.UNDONE)
     return _RolledBack(again, known, cancelled, moved, not_restored)
 
 
@@ -406,7 +405,7 @@ def _nothing_to_roll_back(
     if not way.left:
         with journal.locked(request.origin):
             not_restored = put_throttles_back(request, journal, entry)
-            mark(request, entry, EntryState.UNDONE)
+            entry.mark_or_note(EntryState.UNDONE)
         _report_undone(request, entry)
         require_put_back(not_restored)
         return

@@ -22,6 +22,7 @@ from kipctl.cluster.moves.kafka_json import ReassignmentFile, read_reassignment
 from kipctl.cluster.moves.throttle import Throttle, read_throttle
 from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import UsageError
+from kipctl.redaction import words_without_secrets
 from kipctl.state import sync_folder, write_whole
 
 SCHEMA = 2
@@ -55,7 +56,8 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who changed something: the command line (without "kipctl"), the user, and the machine."""
+    """Who changed something: the command line (without "kipctl", and without its secrets), the
+    user, and the machine."""
 
     command: tuple[str, ...] = ()
     user: str = ""
@@ -68,12 +70,12 @@ class Origin:
             user = getpass.getuser()
         except (KeyError, OSError):  # a container's user may have no name
             user = str(os.getuid())
-        return cls(tuple(command), user, socket.gethostname())
+        return cls(words_without_secrets(command), user, socket.gethostname())
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "Origin":
         """As a journal's entry, or a roll's record, has it."""
-        command = tuple(map(str, document["command"]))
+        command = words_without_secrets(map(str, document["command"]))
         return cls(command, str(document["user"]), str(document["host"]))
 
     def __str__(self) -> str:
@@ -226,12 +228,13 @@ class Entry:
         return self.path.with_name(PAUSE).exists()
 
     def mark_or_note(self, state: EntryState) -> "Entry":
-        """`mark`; where that cannot be written it is said after the result (`CleanupFailures`).
+        """`mark` what its file has now; where that cannot be written it is said after the result
+        (`CleanupFailures`).
 
         What has been done stays done when the journal cannot be written any more.
         """
         try:
-            return self.mark(state)
+            return self.again().mark(state)
         except UsageError as failed:
             failed.what = f"Entry {self.id} is not marked as {state}: {failed.what}"
             CleanupFailures.note(failed)

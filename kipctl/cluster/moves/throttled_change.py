@@ -5,7 +5,7 @@ later kipctl can put it back, however this one ended, and on whatever machine th
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.moves.journal import Journal
@@ -73,8 +73,7 @@ def journaled(
             yield entry
     except BaseException:
         if not has_begun:
-            with suppress(UsageError):  # the file is gone, or damaged
-                entry.again().mark_or_note(EntryState.REFUSED)
+            entry.mark_or_note(EntryState.REFUSED)
         raise
 
 

@@ -402,10 +402,11 @@ def test_a_journal_that_cannot_be_written_any_more_does_not_undo_what_was_done(
     mark = Entry.mark
 
     def full(self: Entry, to: EntryState, *rest: object) -> Entry:
-        if to in (EntryState.DONE, EntryState.UNDONE):
+        if to is last:
             raise UsageError("The journal cannot be written: No space left on device.")
         return mark(self, to)
 
+    last = EntryState.DONE
     with monkeypatch.context() as patch:
         patch.setattr(Entry, "mark", full)
         ran = fake.kipctl(ROTATE, status=5)
@@ -413,8 +414,14 @@ def test_a_journal_that_cannot_be_written_any_more_does_not_undo_what_was_done(
     assert "is not marked as done: The journal cannot be written" in ran.err
     assert "Nothing was changed" not in ran.err
     assert fake.states() == ["submitted"]
-    fake.kipctl(ROLLBACK)
+    last = EntryState.UNDONE
+    with monkeypatch.context() as patch:
+        patch.setattr(Entry, "mark", full)
+        ran = fake.kipctl(ROLLBACK, status=5)
+    assert "is not marked as undone" in ran.err
     assert set(fake.leaders().values()) == {1}
+    fake.kipctl(ROLLBACK)
+    assert fake.states()[-1] == "undone"
 
 
 def test_what_is_cancelled_while_the_journal_is_full_is_partly_done(
