@@ -238,6 +238,7 @@ class Environment:
         from kipctl.cli.follow_up import FollowUp
         from kipctl.cli.target import target_of
         from kipctl.security.settings import is_about_security
+        from kipctl.security.weaknesses import weaknesses
         from kipctl.transport.access import access_of, parse_map
 
         target = target_of(option, self.connecting, properties or {}, self.variables)
@@ -260,6 +261,9 @@ class Environment:
             self.connecting.get("expect_cluster") or "",
             target.protected_ids,
         )
+        file = target.file or str(properties_file or "")
+        for sentence in weaknesses(self._access.security, given, file):
+            self.message(sentence)
         return self._access
 
     def metrics_urls(self, option: Sequence[str] | None) -> tuple[str, ...]:

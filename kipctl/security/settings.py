@@ -8,11 +8,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kipctl.errors import UsageError
+from kipctl.protocol.address import is_loopback
 from kipctl.security import ciphers, stores
 from kipctl.security.jaas import jaas_options
 from kipctl.security.sasl import MECHANISMS, OAUTHBEARER, Sasl
 from kipctl.security.tls import DEFAULT_VERSIONS, Tls
 from kipctl.security.tokens import ClientCredentials, FileToken, TokenSource, UnsignedToken
+from kipctl.urls import without_login
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PREFIXES = ("ssl.", "sasl.", "security.")
@@ -307,8 +309,14 @@ def _token_source(properties: Mapping[str, str], options: Mapping[str, str]) -> 
         return FileToken(Path(unquote(urlsplit(url).path)))
     if not re.match(r"https?://[\w\[]", url):
         raise UsageError(
-            f"sasl.oauthbearer.token.endpoint.url={url} is not spoken by kipctl.",
+            f"sasl.oauthbearer.token.endpoint.url={without_login(url)} is not spoken by kipctl.",
             "It is a token endpoint's https://..., or file:///... of a token.",
+        )
+    if url.startswith("http:") and not is_loopback(_host_of(url)):
+        raise UsageError(
+            f"The token endpoint {without_login(url)} is spoken to without TLS: whoever hears the"
+            " network gets the client's secret.",
+            "Give its https://...; http:// is for one on this machine.",
         )
     of_client = "sasl.oauthbearer.client.credentials.client."
     given = {
@@ -316,12 +324,22 @@ def _token_source(properties: Mapping[str, str], options: Mapping[str, str]) -> 
         "clientSecret": properties.get(of_client + "secret") or options.get("clientSecret", ""),
     }
     if missing := [name for name, value in given.items() if not value]:
-        raise UsageError(f"sasl.jaas.config has no {' and no '.join(missing)} for {url}.")
+        raise UsageError(
+            f"sasl.jaas.config has no {' and no '.join(missing)} for {without_login(url)}."
+        )
     scope = properties.get("sasl.oauthbearer.scope") or options.get("scope", "")
     of_endpoint = {name: value for name, value in options.items() if name.startswith("ssl.")}
     return ClientCredentials(
         url, given["clientId"], given["clientSecret"], scope, tls_of(of_endpoint)
     )
+
+
+def _host_of(url: str) -> str:
+    """Empty for what is no URL."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _claims(options: Mapping[str, str]) -> dict[str, str | float]:

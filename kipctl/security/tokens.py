@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 import re
 import threading
 import time
@@ -12,7 +13,9 @@ from typing import Any
 
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.security.tls import Tls
+from kipctl.urls import without_login
 
+_TOKEN = re.compile("[!-~]+")
 _REFRESH_AT = 0.8
 """Of its lifetime: then a token is replaced (Java's `sasl.login.refresh.window.factor`)."""
 _ENDPOINT_TIMEOUT_S = 10.0
@@ -69,7 +72,7 @@ class FileToken(TokenSource):
             text = self.path.read_text(encoding="latin-1").strip()
         except OSError as wrong:
             raise UsageError(f"The token {self.path} cannot be read: {wrong.strerror}.") from None
-        if not re.fullmatch("[!-~]+", text):
+        if not _TOKEN.fullmatch(text):
             raise UsageError(f"The file {self.path} holds no token.")
         return Token(text, _expiry(text))
 
@@ -122,48 +125,42 @@ class ClientCredentials(TokenSource):
         return _cache.valid(self, refresh_at_once=False) or _cache.fetch(self)
 
     def fetch(self) -> Token:
-        """Ask the endpoint. Raises UnreachableError, RefusedError."""
-        import httpx
+        """Ask the endpoint, in 10 s and a little. Raises UnreachableError, RefusedError."""
+        from kipctl.http_exchange import exchange
 
         asked = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
-        failure = ""
+        shown, failure = without_login(self.url), ""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.1 * 4**attempt)
             try:
-                answer = httpx.post(
+                answer = exchange(
                     self.url,
-                    data=asked,
-                    auth=(self.client_id, self.client_secret),
-                    headers={"Accept": "application/json"},
-                    timeout=_ENDPOINT_TIMEOUT_S / _ATTEMPTS,
-                    verify=self.tls.context(),
+                    _ENDPOINT_TIMEOUT_S / _ATTEMPTS,
+                    form=asked,
+                    login=(self.client_id, self.client_secret),
+                    context=self.tls.context(),
                 )
-            except httpx.HTTPError as error:
-                failure = str(error) or type(error).__name__
+            except KipctlError as error:
+                failure = error.what
                 continue
-            if answer.status_code < 500:
-                return self._token(answer.status_code, answer.content)
-            failure = f"HTTP {answer.status_code}"
-        raise UnreachableError(f"The token endpoint {self.url} gives no token: {failure}.")
+            if answer.status < 500:
+                return self._token(answer.status, answer.body)
+            failure = f"HTTP {answer.status}"
+        raise UnreachableError(f"The token endpoint {shown} gives no token: {failure}.")
 
     def _token(self, status: int, content: bytes) -> Token:
-        try:
-            said = json.loads(content)
-        except ValueError:
-            said = {}
-        text = said.get("access_token") if isinstance(said, dict) else None
-        if status != 200 or not isinstance(text, str) or not text:
-            why = said.get("error") if isinstance(said, dict) else None
+        said = _json_object(content)
+        text = said.get("access_token")
+        if status != 200 or not isinstance(text, str) or not _TOKEN.fullmatch(text):
+            why = said.get("error")
             raise RefusedError(
-                f"The token endpoint {self.url} refuses client {self.client_id!r}:"
-                f" HTTP {status}{f', {why}' if isinstance(why, str) else ''}.",
+                f"The token endpoint {without_login(self.url)} refuses client {self.client_id!r}:"
+                f" HTTP {status}{f', {why[:80]}' if isinstance(why, str) else ''}.",
                 "Check the client's id, secret and scope.",
             )
-        lifetime = said.get("expires_in")
-        if isinstance(lifetime, int | float):
-            return Token(text, time.time() + lifetime)
-        return Token(text, _expiry(text))
+        lifetime_s = _number(said.get("expires_in"))
+        return Token(text, _expiry(text) if lifetime_s is None else time.time() + lifetime_s)
 
 
 TOKEN_SOURCES = (FileToken, UnsignedToken, ClientCredentials)
@@ -230,17 +227,31 @@ def _encoded(value: object) -> str:
 
 def _expiry(text: str) -> float | None:
     """When a JSON Web Token says that it ends; None for any other token."""
-    try:
-        return float(_claims(text)["exp"])
-    except (KeyError, TypeError, ValueError):
-        return None
+    return _number(_claims(text).get("exp"))
 
 
 def _claims(text: str) -> dict[str, Any]:
     """What a JSON Web Token says of itself; nothing for any other token."""
     try:
         part = text.split(".")[1]
-        claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return _json_object(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (IndexError, ValueError):
         return {}
-    return claims if isinstance(claims, dict) else {}
+
+
+def _json_object(content: bytes) -> dict[str, Any]:
+    """Empty for what is none."""
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    """None for what is none, or not finite."""
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

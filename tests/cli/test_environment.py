@@ -290,6 +290,12 @@ def clusters(tmp_path: Path) -> dict[str, str]:
     return variables | {"OTHER": str(other), "SILENT": str(silent)}
 
 
+def test_what_the_way_to_a_cluster_gives_away_is_said_once(clusters: dict[str, str]) -> None:
+    where = reaching(clusters, {}, {"cluster": "a"})
+    where.access(None)
+    assert told(where).count("SASL_PLAINTEXT with PLAIN sends the password unencrypted") == 1
+
+
 def reaching(
     clusters: dict[str, str], variables: dict[str, str], connecting: dict[str, str]
 ) -> Environment:

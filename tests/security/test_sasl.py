@@ -88,7 +88,8 @@ NO_FIT = "does not fit"
         (f"{OURS},s=W22Z", "asks for no SCRAM iterations"),
         (f"{OURS},s=W22Z,i=4095", "asks for 4095 SCRAM"),  # too few
         (f"{OURS},s=W22Z,i=-1", "asks for -1 SCRAM"),
-        (f"{OURS},s=W22Z,i=10000001", "asks for 10000001"),  # for minutes
+        (f"{OURS},s=W22Z,i=1000001", "asks for 1000001"),  # for seconds, and more for minutes
+        (f"m=new,{OURS},s=W22Z,i=4096", "an extension of SCRAM"),
         (f"{OURS},s=W22Z,i={'9' * 5000}", "asks for 999"),
         ("e=unknown-user", "refuses SCRAM: unknown-user"),
         ("", NO_FIT),

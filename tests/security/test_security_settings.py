@@ -173,6 +173,10 @@ def test_properties_say_how_a_connection_is_secured(
         (sasl("SCRAM-SHA-256", f'{PLAIN} password="hunter2";'), f"{JAAS} has no username."),
         (OAUTH, f"OAUTHBEARER needs {TOKEN_URL}"),
         (HTTPS, "has no clientId and no clientSecret for"),
+        (HTTPS | {TOKEN_URL: "http://idp.example/token"}, "http://idp.example/token is spoken to"),
+        (HTTPS | {TOKEN_URL: "http://127.0.0.1.example/t"}, "without TLS"),
+        (HTTPS | {TOKEN_URL: "http://me:hush@idp/t"}, "http://***@idp/t is spoken to"),
+        (HTTPS | {TOKEN_URL: "http://[::1/t"}, "without TLS"),
         (
             HTTPS | {JAAS: f'{OAUTH_MODULE} clientSecret="hunter2";'},
             f"{JAAS} has no clientId for https://idp.example",

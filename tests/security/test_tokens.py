@@ -2,12 +2,14 @@
 
 import base64
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from http_peers import OK, TRICKLES, peer, saying
 from token_endpoint import GIVEN, Answer, Endpoint, jwt
 
 from kipctl.errors import RefusedError, UnreachableError, UsageError
@@ -141,6 +143,10 @@ def test_a_scope_is_asked_for(endpoint: Endpoint, source: ClientCredentials) -> 
         ({"expires_in": 60}, 1_000_060),
         ({"expires_in": 60.5}, 1_000_060.5),
         ({"expires_in": "60"}, None),
+        ({"expires_in": math.inf}, None),
+        ({"expires_in": math.nan}, None),
+        ({"expires_in": 10**400}, None),
+        ({"access_token": jwt(exp=10**400)}, None),
         ({}, None),
         # A token that says so itself is believed.
         ({"access_token": jwt(exp=77)}, 77),
@@ -171,6 +177,10 @@ def test_how_long_a_token_is_good_is_what_the_endpoint_says(
         (Answer(200, {"access_token": ""}), "HTTP 200"),
         (Answer(200, {"access_token": 7}), "HTTP 200"),
         (Answer(200, {"token": "abc"}), "HTTP 200"),
+        (Answer(200, {"access_token": "a\ud800"}), "HTTP 200"),
+        (Answer(200, {"access_token": "a\x01auth=Bearer b"}), "HTTP 200"),
+        (Answer(200, b"[" * 100_000), "HTTP 200"),
+        (Answer(400, {"error": "x" * 10_000}), "HTTP 400, x{80}\\."),
     ],
 )
 def test_an_endpoint_that_refuses_is_asked_once_and_named(
@@ -196,6 +206,47 @@ def test_an_endpoint_that_stumbles_is_asked_again_a_few_times(
     with pytest.raises(UnreachableError, match="gives no token: HTTP 500"):
         replace(source, client_id="you").current()
     assert len(endpoint.asked) == 6
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("what", TRICKLES)
+def test_an_endpoint_that_answers_too_slowly_is_not_waited_for(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(tokens, "_ENDPOINT_TIMEOUT_S", 0.6)
+    with peer(TRICKLES[what]) as slow:
+        source = ClientCredentials(slow.url, "me", SECRET, "", Tls())
+        with pytest.raises(UnreachableError, match="gives no token: no answer in time"):
+            source.fetch()
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (OK + b"\r\n" + bytes(17 << 20), "more than 16 MiB"),
+        (OK + b"Content-Encoding: gzip\r\n\r\n", "compressed"),
+    ],
+)
+def test_an_endpoint_that_answers_too_much_gives_no_token(
+    clock: Clock, answer: bytes, why: str
+) -> None:
+    with peer(saying(answer)) as endpoint:
+        url = endpoint.url.replace("//", "//me:hush@")
+        with pytest.raises(UnreachableError, match=f"gives no token: .*{why}") as failed:
+            ClientCredentials(url, "me", SECRET, "", Tls()).fetch()
+    assert "hush" not in str(failed.value)
+
+
+def test_the_secret_goes_to_no_proxy_of_the_environment(
+    endpoint: Endpoint, source: ClientCredentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with peer(saying(OK + b"\r\n")) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        assert source.fetch().text == "abc"
+        assert proxy.heard == []
 
 
 def test_an_endpoint_that_is_not_there_is_out_of_reach(clock: Clock) -> None:

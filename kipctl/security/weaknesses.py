@@ -1,0 +1,50 @@
+"""What others could make of how a cluster is reached: a sentence each, said before it is."""
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from kipctl.security.sasl import OAUTHBEARER, PLAIN
+from kipctl.security.settings import Security
+from kipctl.security.tokens import ClientCredentials, FileToken
+
+_SECRETS = ("password", "secret", "sasl.jaas.config", "ssl.keystore.key")
+_NAME_UNCHECKED = (
+    "ssl.endpoint.identification.algorithm is empty: whoever has a certificate of an authority that"
+    " is trusted can answer as {}."
+)
+
+
+def weaknesses(security: Security, properties: Mapping[str, str], file: str = "") -> list[str]:
+    """Sentences on what `security` was made of: properties, of which `file` may say some."""
+    tls, sasl = security.tls, security.sasl
+    token = sasl.token if sasl else None
+    found = []
+    if sasl and tls is None and sasl.mechanism in (PLAIN, OAUTHBEARER):
+        what = "password" if sasl.mechanism == PLAIN else "token"
+        found.append(
+            f"SASL_PLAINTEXT with {sasl.mechanism} sends the {what} unencrypted: whoever hears it"
+            " on its way can log in with it."
+        )
+    if tls and not tls.checks_name:
+        found.append(_NAME_UNCHECKED.format("a broker"))
+    if isinstance(token, ClientCredentials) and not token.tls.checks_name:
+        found.append(_NAME_UNCHECKED.format("the token endpoint"))
+    secret_files = [file] if any(name.endswith(_SECRETS) for name in properties) else []
+    secret_files.append(properties.get("ssl.keystore.location", "") if tls else "")
+    secret_files += [str(token.path)] if isinstance(token, FileToken) else []
+    return found + [
+        f"All users of this machine may read {path}, which holds a secret: chmod o-r {path}"
+        for path in filter(None, secret_files)
+        if _others_read(Path(path))
+    ]
+
+
+def _others_read(path: Path) -> bool:
+    """Whether everybody may, also through the folders that it is in."""
+    try:
+        path = path.expanduser().resolve()
+        is_reached = all(one.stat().st_mode & stat.S_IXOTH for one in path.parents)
+        return is_reached and bool(path.stat().st_mode & stat.S_IROTH)
+    except OSError:  # what cannot be read is said by who reads it
+        return False

@@ -1,0 +1,83 @@
+"""What others could make of how a cluster is reached is said, once, and by every command."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kipctl.security.settings import security_of
+from kipctl.security.weaknesses import weaknesses
+
+JAAS = "sasl.jaas.config"
+LOGIN = {JAAS: 'x required username="a" password="p";'}
+TOKEN = {JAAS: 'x required unsecuredLoginStringClaim_sub="a";'}
+ALGORITHM = "ssl.endpoint.identification.algorithm"
+URL = "sasl.oauthbearer.token.endpoint.url"
+
+
+def of(protocol: str, mechanism: str = "", **more: str) -> dict[str, str]:
+    named = {"sasl.mechanism": mechanism} if mechanism else {}
+    return {"security.protocol": protocol, **named, **more}
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({}, []),
+        (of("SSL"), []),
+        (of("SASL_SSL", "PLAIN", **LOGIN), []),
+        (of("SASL_PLAINTEXT", "SCRAM-SHA-256", **LOGIN), []),
+        (of("sasl_plaintext", "PLAIN", **LOGIN), ["SASL_PLAINTEXT with PLAIN sends the password"]),
+        (
+            of("SASL_PLAINTEXT", "OAUTHBEARER", **TOKEN),
+            ["SASL_PLAINTEXT with OAUTHBEARER sends the token"],
+        ),
+        (of("SSL", **{ALGORITHM: " "}), ["can answer as a broker."]),
+        (of("PLAINTEXT", **{ALGORITHM: ""}), []),
+        (
+            of(
+                "SASL_SSL",
+                "OAUTHBEARER",
+                **{
+                    URL: "https://idp.example/token",
+                    JAAS: f'x required clientId="a" clientSecret="p" {ALGORITHM}="";',
+                },
+            ),
+            ["can answer as the token endpoint."],
+        ),
+    ],
+)
+def test_what_settings_give_away_is_said(properties: dict[str, str], said: list[str]) -> None:
+    found = weaknesses(security_of(properties), properties)
+    assert len(found) == len(said)
+    assert all(part in sentence for part, sentence in zip(said, found, strict=True))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One that all users may look into, as pytest's own are not."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def test_a_file_with_a_secret_that_all_may_read_is_named(folder: Path) -> None:
+    file, token = folder / "a.properties", folder / "token"
+    for path in (file, token):
+        path.write_text("abc")
+        path.chmod(0o644)
+    login = of("SASL_SSL", "PLAIN", **LOGIN)
+    asked = (security_of(login), login, str(file))
+    assert weaknesses(*asked) == [
+        f"All users of this machine may read {file}, which holds a secret: chmod o-r {file}"
+    ]
+    assert weaknesses(security_of({}), {"acks": "all"}, str(file)) == []
+    of_token = of("SASL_SSL", "OAUTHBEARER", **{URL: token.as_uri()})
+    assert [str(token) in one for one in weaknesses(security_of(of_token), of_token)] == [True]
+    folder.chmod(0o700)
+    assert weaknesses(*asked) == []
+    folder.chmod(0o755)
+    file.chmod(0o640)
+    assert weaknesses(*asked) == []
+    assert weaknesses(*asked[:2], str(folder / "gone")) == []
