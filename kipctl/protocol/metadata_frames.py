@@ -58,10 +58,9 @@ def read_metadata(version: int, frame: bytes | memoryview) -> MetadataAnswer:
     first, last = MetadataResponse.api.versions
     if not first <= version <= last:
         raise ValueError(f"MetadataResponse has versions {first} to {last}, not {version}")
-    try:
-        return _Frame(frame, version).read()
-    except MalformedFrame as error:
-        raise error.within(f"MetadataResponse v{version}") from None
+    read = MetadataFrame(frame, version)
+    topics = [read.topic() for _ in range(read.topics)]
+    return MetadataAnswer(read.end(), read.throttle_time_ms, read.brokers, read.cluster_id, topics)
 
 
 class _Stride(NamedTuple):
@@ -86,45 +85,71 @@ def _stride(head: str, flexible: bool, replicas: tuple[int, ...]) -> _Stride:
     return _Stride(layout.unpack_from, layout.size, len(head), counts)
 
 
-class _Frame(Reader):
+class MetadataFrame(Reader):
+    """An answer read step by step: its head at once, then so many `topics`, then its `end`.
+
+    All raise MalformedFrame.
+    """
+
     def __init__(self, frame: bytes | memoryview, version: int) -> None:
         super().__init__(bytes(frame))
-        self._version = version
+        self.version = version
+        self.places: list[tuple[int, int]] = []
+        """Where host and port of each broker begin and end."""
         self._flexible = flexible = version >= MetadataResponse.api.flexible_since
         self._length = values.length_prefix(INT32, flexible, nullable=False).read
         self._text = values.string(flexible, nullable=False).read
         self._nullable_text = values.string(flexible, nullable=True).read
         self._head = "hiii" if version >= 7 else "hii"  # error, index, leader, leader epoch
         self._strides: list[_Stride] = []
-
-    def read(self) -> MetadataAnswer:
-        version = self._version
         self.int32()  # the correlation id
         self._skip_tags()
-        throttle_time_ms = self.int32() if version >= 3 else 0
-        brokers = [self._broker() for _ in self.elements(self._length(self))]
-        cluster_id = self._nullable_text(self) if version >= 2 else None
+        self.throttle_time_ms = self.int32() if version >= 3 else 0
+        self.brokers = [self._broker() for _ in self.elements(self._length(self))]
+        self.cluster_id = self._nullable_text(self) if version >= 2 else None
         if version >= 1:
             self.take(4)  # the controller
-        topics = [self._topic() for _ in self.elements(self._length(self))]
-        if 8 <= version <= 10:
+        self.topics = len(self.elements(self._length(self)))
+
+    def malformed(self, problem: str) -> MalformedFrame:
+        return super().malformed(problem).within(f"MetadataResponse v{self.version}")
+
+    def end(self) -> int:
+        """The error of the whole answer; nothing is left over."""
+        if 8 <= self.version <= 10:
             self.take(4)  # the cluster's authorized operations
-        error_code = self.int16() if version >= 13 else 0
+        error_code = self.int16() if self.version >= 13 else 0
         self._skip_tags()
         if self.remaining:
             raise self.malformed(f"{self.remaining} bytes left over")
-        return MetadataAnswer(error_code, throttle_time_ms, brokers, cluster_id, topics)
+        return error_code
 
     def _broker(self) -> MetadataResponseBroker:
-        node_id, host, port = self.int32(), self._text(self), self.int32()
-        rack = self._nullable_text(self) if self._version >= 1 else None
+        node_id, begin = self.int32(), self.offset
+        host, port = self._text(self), self.int32()
+        self.places.append((begin, self.offset))
+        rack = self._nullable_text(self) if self.version >= 1 else None
         self._skip_tags()
         return MetadataResponseBroker(node_id, host, port, rack)
 
-    def _topic(self) -> TopicMetadata:
-        version = self._version
-        error_code = self.int16()
-        name = (self._nullable_text if version >= 12 else self._text)(self) or ""
+    def named_next(self) -> str:
+        """The name of the topic that comes next, which is not stepped past; "" for null."""
+        at = self.offset
+        self.take(2)  # the error
+        name = self._name()
+        self.offset = at
+        return name
+
+    def steps_past(self, topic: bytes) -> bool:
+        """Whether the topic that comes next is just these bytes; then it is stepped past."""
+        is_next = self.buffer.startswith(topic, self.offset)
+        self.offset += len(topic) if is_next else 0
+        return is_next
+
+    def topic(self) -> TopicMetadata:
+        """The topic that comes next."""
+        version = self.version
+        error_code, name = self.int16(), self._name()
         topic_id = self.take(16) if version >= 10 else _ZERO_ID
         if version >= 1:
             self.take(1)  # whether it is internal
@@ -133,6 +158,9 @@ class _Frame(Reader):
             self.take(4)  # its authorized operations
         self._skip_tags()
         return TopicMetadata(error_code, name, topic_id, partitions)
+
+    def _name(self) -> str:
+        return (self._nullable_text if self.version >= 12 else self._text)(self) or ""
 
     def _partitions(self) -> list[PartitionMetadata]:
         partitions: list[PartitionMetadata] = []
@@ -155,7 +183,7 @@ class _Frame(Reader):
         """A partition of another stride than those before it, which is kept in mind."""
         head = Struct(">" + self._head)
         fields = head.unpack(self.take(head.size))
-        replicas = tuple(self._skip_replicas() for _ in range(3 if self._version >= 5 else 2))
+        replicas = tuple(self._skip_replicas() for _ in range(3 if self.version >= 5 else 2))
         self._skip_tags()
         if len(self._strides) < _MOST_STRIDES and max(replicas) <= _MOST_REPLICAS:
             stride = _stride(self._head, self._flexible, replicas)

@@ -4,11 +4,9 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
-from uuid import UUID
 
 from kipctl.client_behaviour.behaviour import Seen
 from kipctl.client_behaviour.episode import HintFault
-from kipctl.protocol.metadata import MetadataResponse
 from kipctl.tap.episodes import Episodes
 from kipctl.tap.leaders import UNKNOWN, PartitionId
 from kipctl.tap.metadata_causes import MetadataRequests
@@ -40,19 +38,19 @@ class Leader(NamedTuple):
     epoch: int = UNKNOWN
 
 
+class Shown(NamedTuple):
+    """A topic's leaders by partition. Clients that were shown the same share one."""
+
+    topic_id: bytes
+    leaders: Mapping[int, Leader]
+
+
 class MetadataAnswer(NamedTuple):
     """An answer that a client got, with the leaders that it showed. Monotonic microseconds."""
 
     sent_us: int
     answered_us: int
-    leaders: Mapping[PartitionId, int]
-
-
-class Shown(NamedTuple):
-    """A topic's leaders by partition. Clients that were shown the same share one."""
-
-    topic_id: UUID
-    leaders: Mapping[int, Leader]
+    topics: Mapping[str, Shown]
 
 
 _NOBODY = Leader()
@@ -161,40 +159,27 @@ class Client:
         if hint.epoch > self.leader_shown(partition).epoch:
             self.newer[partition] = hint
 
-    def shown(self, body: MetadataResponse, before: dict[str, Shown], at_us: int) -> bool:
-        """It was shown Metadata; whether it was shown just that before.
-
-        `before` is what any client was shown last, by topic.
-        """
-        nodes = frozenset(broker.node_id for broker in body.brokers)
+    def shown(self, nodes: frozenset[int], topics: Mapping[str, Shown], at_us: int) -> bool:
+        """It was shown Metadata, topics by name; whether it was shown just that before."""
         is_same = nodes == self.nodes
         self.nodes = nodes
-        answered = set()
-        for topic in body.topics:
-            if topic.name is None:
-                continue
-            leaders = {
-                one.partition_index: Leader(one.leader_id, one.leader_epoch)
-                for one in topic.partitions
-            }
-            now = Shown(topic.topic_id, leaders)
-            if before.setdefault(topic.name, now) != now:
-                before[topic.name] = now
-            answered.add(topic.name)
-            if self.topics.get(topic.name) != now:
+        for name, now in topics.items():
+            before = self.topics.get(name)
+            if before is not now and before != now:
                 is_same = False
-                self._replace(topic.name, before[topic.name])
+                self._replace(name, before, now)
         for about in self.episodes.open:
             topic_name, number = about.partition
-            if topic_name in answered:
-                leader = self.topics[topic_name].leaders.get(number, _NOBODY)
+            if topic_name in topics:
+                leader = topics[topic_name].leaders.get(number, _NOBODY)
                 self.episodes.metadata(about, leader.broker, at_us)
         return is_same
 
-    def _replace(self, topic: str, now: Shown) -> None:
+    def _replace(self, topic: str, old: Shown | None, now: Shown) -> None:
         """What it was shown of newer epochs counts on, unless the topic was made anew."""
-        old = self.topics.get(topic, now)
         self.topics[topic] = now
+        if old is None:
+            return
         if old.topic_id != now.topic_id:
             for partition in [one for one in self.newer if one.topic == topic]:
                 del self.newer[partition]
@@ -240,6 +225,7 @@ class Client:
         for answer in self.answers:
             if since_us <= answer.answered_us <= until_us:
                 asked_us = asked_us or answer.sent_us
-                if answer.leaders.get(partition) == leader:
+                topic = answer.topics.get(partition.topic)
+                if topic and topic.leaders.get(partition.partition, _NOBODY).broker == leader:
                     return asked_us, answer.answered_us
         return 0, 0

@@ -20,6 +20,7 @@ from kipctl.trace.clock import now_us
 _RESET = Struct("ii").pack(1, 0)
 """SO_LINGER for no time."""
 _NOWHERE = Address("", 0)
+_LONG_ANSWER = 64 * 1024
 _BUFFERED_BYTES = 1024 * 1024
 """At each end: when so much waits to be written, the other end is not read."""
 
@@ -53,6 +54,9 @@ class Connection:
         self._early = b""
         """What the client sent before there was a broker's end."""
         self._connecting: asyncio.Task[None] | None = None
+        self._arrived: deque[bytes] = deque()
+        """Answers behind one that is being looked through."""
+        self._looking: asyncio.Task[None] | None = None
         self._held: deque[tuple[int, bytes]] = deque()
         """Answers that wait for their time (monotonic microseconds), or behind one that does."""
         self._held_bytes = 0
@@ -105,20 +109,58 @@ class Connection:
         if exchange is None:
             self.end("the broker spoke first")
             return
+        try:
+            self._arrived += self._from_broker.feed(data)
+        except MalformedFrame as error:
+            self._end_broken(error)
+        else:
+            if self._looking is None:
+                self._pass_on(exchange)
+
+    def _pass_on(self, exchange: Exchange, is_looked_through: bool = False) -> None:
+        """Pass on what has arrived; one that takes long is looked through first, in a task."""
         now = now_us()
         ready: list[bytes] = []
         try:
-            for frame in self._from_broker.feed(data):
-                frame, delay_us = exchange.answer(frame, now)
+            while self._arrived:
+                if len(self._arrived[0]) > _LONG_ANSWER and not is_looked_through:
+                    self.broker.pause()
+                    self._looking = asyncio.get_running_loop().create_task(self._look(exchange))
+                    break
+                is_looked_through = False
+                frame, delay_us = exchange.answer(self._arrived.popleft(), now)
                 if delay_us or self._held:
                     self._hold(frame, now + delay_us)
                 else:
                     ready.append(frame)
         except (MalformedFrame, EncodeError) as error:
             self.client.write_all(ready)
-            self.end(f"from the broker: {error.what.removeprefix(': ')}")
+            self._end_broken(error)
         else:
             self.client.write_all(ready)
+
+    async def _look(self, exchange: Exchange) -> None:
+        """Look through an answer beside other connections, and go on with it."""
+        try:
+            for _ in exchange.look_through(self._arrived[0]):
+                await asyncio.sleep(0)
+            self._looking = None
+            self._pass_on(exchange, is_looked_through=True)
+            self._go_on()
+        except Exception as fault:
+            self.end(f"a fault in kipctl: {fault!r}")
+
+    def _go_on(self) -> None:
+        """Read the broker's end again, or close, if nothing is in the way any more."""
+        if self._looking is not None:
+            return
+        if self._closing_broker and not self._held:
+            self.end("")
+        elif self._held_bytes <= _BUFFERED_BYTES and not self.client.is_behind:
+            self.broker.resume()
+
+    def _end_broken(self, error: MalformedFrame | EncodeError) -> None:
+        self.end(f"from the broker: {error.what.removeprefix(': ')}")
 
     def _hold(self, frame: bytes, until_us: int) -> None:
         """Answers stay in order: what comes behind one that is held waits too."""
@@ -142,14 +184,11 @@ class Connection:
             self.client.write(frame)
         if self._held:
             self._wait_for_first()
-        elif self._closing_broker:
-            self.end("")
-        if self._held_bytes <= _BUFFERED_BYTES and not self.client.is_behind:
-            self.broker.resume()
+        self._go_on()
 
     def broker_lost(self, why: str) -> None:
         """The broker closed; the client gets what was answered before."""
-        if self._held and not why:
+        if (self._held or self._looking) and not why:
             self._closing_broker = True
             return
         self.end(why)
@@ -173,8 +212,9 @@ class Connection:
         self.is_over = True
         if self._timer:
             self._timer.cancel()
-        if self._connecting and not self._connecting.done():
-            self._connecting.cancel()
+        for task in (self._connecting, self._looking):
+            if task and not task.done():
+                task.cancel()
         try:
             if self.exchange:
                 self.exchange.lost(now_us())

@@ -4,6 +4,7 @@ No sockets here: frames come in, and frames to pass on go out.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
@@ -200,6 +201,19 @@ class Exchange:
         self._answered_us = now_us
         self._row(flight, now_us, size, behind_us)
         return Passed(frame, self._observer.delays.get(flight.api_key, 0))
+
+    def look_through(self, frame: bytes) -> Iterator[None]:
+        """Before `answer`, for the next one that is long: others have their turn at each step."""
+        flight = self._flights[0] if self._flights else None
+        api = self._apis[METADATA]
+        if (
+            isinstance(api, MetadataApi)
+            and flight is not None
+            and flight.api_key == METADATA
+            and is_known(METADATA, flight.version)
+            and frame[4:8] == _INT32.pack(flight.correlation_id)
+        ):
+            yield from api.look_through(flight, frame)
 
     def _answer(self, flight: Flight, frame: bytes, now_us: int) -> bytes:
         """What the client is to get.

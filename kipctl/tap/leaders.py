@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
-from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.metadata_frames import TopicMetadata
 
 UNKNOWN = -1
 
@@ -44,18 +44,15 @@ class Leaders:
             return said
         return self._topics.get(said) or str(UUID(bytes=said))
 
-    def apply_metadata(self, answer: MetadataResponse) -> None:
-        """Learn from an answer of the cluster's."""
-        for topic in answer.topics:
-            if topic.error_code or topic.name is None:
-                continue
-            if topic.topic_id.int:
-                self._topics[topic.topic_id.bytes] = topic.name
-                self._take_id(topic.name, topic.topic_id.bytes)
-            for one in topic.partitions:
-                self.learn(
-                    PartitionId(topic.name, one.partition_index), one.leader_id, one.leader_epoch
-                )
+    def apply_metadata(self, topic: TopicMetadata) -> None:
+        """Learn from an answer of the cluster's, in which that topic has a name and no error."""
+        if any(topic.topic_id):
+            self._topics[topic.topic_id] = topic.name
+            self._take_id(topic.name, topic.topic_id)
+        for one in topic.partitions:
+            self.learn(
+                PartitionId(topic.name, one.partition_index), one.leader_id, one.leader_epoch
+            )
 
     def _take_id(self, name: str, topic_id: bytes) -> None:
         """With another id it is another topic of that name, and its epochs start again. Brokers

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from kipctl.tap.addresses import Addresses
 from kipctl.tap.batches import Batches
-from kipctl.tap.clients import Client, Identity, Shown
+from kipctl.tap.clients import Client, Identity
 from kipctl.tap.episodes import Episodes
 from kipctl.tap.fetches import Fetches
 from kipctl.tap.leaders import Leaders
 from kipctl.tap.recorder import BackgroundWriter, Recorder
+from kipctl.tap.shown_metadata import ShownMetadata
 from kipctl.tap.spec import TapSpec
 from kipctl.tap.stale_metadata import StaleLeaders
 from kipctl.tap.watch import Watch
@@ -44,14 +45,14 @@ class Observer:
     is_ending: bool = False
     """The tap itself closes all connections."""
     watch: Watch = field(default_factory=Watch)
-    shown: dict[str, Shown] = field(default_factory=dict)
-    """What any client was shown last of each topic."""
+    shown: ShownMetadata = field(init=False)
     _of_host: dict[tuple[str, str], Client] = field(default_factory=dict)
     """The client that came last, by client id and host."""
     _hosts: dict[str, str] = field(default_factory=dict)
     """The first host of each client id."""
 
     def __post_init__(self) -> None:
+        self.shown = ShownMetadata(self.leaders)
         self.recorder = Recorder(self.directory)
         self.writing = BackgroundWriter(self.recorder)
         self.batches = Batches(self.leaders, self.recorder, self.wall_offset_us)

@@ -1,8 +1,9 @@
 """Answers as clients get them: the tap's endpoints for brokers', hints taken out.
 
 An answer is decoded, changed and encoded again: tagged fields that kipctl does not know are kept.
-All else passes as it came. Endpoints are in Metadata, DescribeCluster and FindCoordinator, with
-hints in Produce, Fetch, ShareFetch and ShareAcknowledge, and in DescribeQuorum (Kafka 4.3).
+Of Metadata, which may be long, the brokers alone are replaced. All else passes as it came.
+Endpoints are in Metadata, DescribeCluster and FindCoordinator, with hints in Produce, Fetch,
+ShareFetch and ShareAcknowledge, and in DescribeQuorum (Kafka 4.3).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
+from kipctl.protocol import values
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import (
     ApiVersionsRequest,
@@ -23,7 +25,8 @@ from kipctl.protocol.find_coordinator import FindCoordinatorRequest, FindCoordin
 from kipctl.protocol.leader_hints import with_endpoints
 from kipctl.protocol.message import Request, decode, encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
-from kipctl.protocol.primitives import Reader
+from kipctl.protocol.metadata_frames import MetadataFrame
+from kipctl.protocol.primitives import INT32, Reader
 from kipctl.protocol.produce import ProduceRequest, ProduceResponse
 from kipctl.protocol.share_groups import ShareAcknowledgeRequest, ShareFetchRequest
 from kipctl.tap.frames import body_at
@@ -93,11 +96,29 @@ def _layout(api_key: int, version: int, frame: bytes) -> tuple[int, int]:
     return version, reader.offset
 
 
+def with_brokers_translated(answer: MetadataFrame, translate: Translate) -> bytes:
+    """The frame of an answer to Metadata with its brokers' endpoints replaced, all else as it came.
+
+    Raises EncodeError.
+    """
+    write_host = values.string(
+        answer.version >= MetadataResponse.api.flexible_since, nullable=False
+    ).write
+    out, at = bytearray(4), 0
+    for broker, (begin, end) in zip(answer.brokers, answer.places, strict=True):
+        host, port = translate(broker.host, broker.port)
+        out += answer.buffer[at:begin]
+        write_host(out, host)
+        out += INT32.pack(port)
+        at = end
+    out += answer.buffer[at:]
+    _LENGTH.pack_into(out, 0, len(out) - 4)
+    return bytes(out)
+
+
 def translated(body: Any, translate: Translate) -> Any:
-    """The answer with every endpoint in it replaced."""
+    """Any other answer with every endpoint in it replaced."""
     match body:
-        case MetadataResponse():
-            return replace(body, brokers=_all(body.brokers, translate))
         case DescribeClusterResponse():
             return replace(body, brokers=_all(body.brokers, translate))
         case FindCoordinatorResponse():

@@ -12,6 +12,8 @@ from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import NEWEST_API, ApiVersion, ApiVersionsResponse
 from kipctl.protocol.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import MetadataResponse
+from kipctl.protocol.metadata_frames import MetadataFrame
 from kipctl.protocol.primitives import MalformedFrame
 from kipctl.protocol.produce import (
     LeaderIdAndEpoch,
@@ -27,6 +29,7 @@ from kipctl.tap.rewrite import (
     read_answer,
     translated,
     with_body,
+    with_brokers_translated,
     without_hints,
 )
 from kipctl.tap.version_caps import capped
@@ -72,8 +75,30 @@ def test_what_is_not_changed_keeps_every_byte(cls, version):
         assert with_body(cls.api.key, version, frame, read) == frame
 
 
+METADATA = ApiKey.METADATA
+ALL_BUT_METADATA = [
+    answer for answer in ANSWERS if answer[0].api.key in WITH_ENDPOINTS - {METADATA}
+]
+
+
 @campaign
-@looped("cls, version", [answer for answer in ANSWERS if answer[0].api.key in WITH_ENDPOINTS])
+@looped("version", range(MetadataResponse.api.versions[1] + 1))
+def test_of_metadata_the_brokers_places_are_replaced_and_not_a_byte_besides(version):
+    def there(host, port):
+        return f"~{host}" * 40, port ^ 1
+
+    for body in messages(MetadataResponse, version):
+        frame = answer_frame(body, version, 7, tags=b"\1\5\2hi")
+        brokers = tuple(
+            replace(one, host=there(one.host, one.port)[0], port=one.port ^ 1)
+            for one in body.brokers
+        )
+        found = with_brokers_translated(MetadataFrame(frame[4:], version), there)
+        assert found == with_body(METADATA, version, frame, replace(body, brokers=brokers))
+
+
+@campaign
+@looped("cls, version", ALL_BUT_METADATA)
 def test_every_endpoint_is_replaced_and_nothing_else(cls, version):
     only_named = cls.__name__ == "FindCoordinatorResponse"  # without one it names no host
 

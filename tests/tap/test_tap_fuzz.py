@@ -11,7 +11,7 @@ from campaigns import as_many, campaign, chance
 from looped import noted
 from one_connection import Wire
 from protocol_oracles import random_message
-from tap_messages import API_VERSIONS, answer_frame, metadata, records
+from tap_messages import API_VERSIONS, answer_frame, ask_metadata, metadata, records
 
 from kipctl.protocol.api import encode_request
 from kipctl.protocol.fetch import (
@@ -134,7 +134,7 @@ def fuzzed(make_wire: Callable[..., Wire], name: str) -> tuple[int, int]:
     choose = chance(f"fuzz {name}")
     asked, said = encode_request(request, version, 1, "fuzz"), answer_frame(answer, version, 1)
     wire = make_wire(stale_metadata_us=1000)
-    wire.observer.leaders.apply_metadata(CLUSTER)
+    wire.connect(1, "other").call(ask_metadata(), CLUSTER)
     sound = wire.connect(1)
     sound.send(asked)
     sound.get(said)
