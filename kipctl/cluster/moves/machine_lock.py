@@ -43,7 +43,8 @@ def alone(path: Path) -> Iterator[None]:
         raise RefusedError(
             f"{path}{_owned_by(path)}, which keeps users of this machine from changing one cluster"
             f" at a time, cannot be opened: {failed.strerror}.",
-            "See whose it is: there has to be an empty file that all may read, or none.",
+            "There has to be an empty file that all may read, or none and room for one. Else let"
+            " KIPCTL_LOCK_FOLDER name another folder, for all users the same.",
         ) from None
     try:
         if not wait_until(lambda: locks(handle), TIMEOUT_S):
