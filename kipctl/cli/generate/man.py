@@ -12,6 +12,8 @@ VARIABLES = {
     CONFIG: "A file of Java's properties that says how to connect, when no option and no named"
     " cluster does.",
     "JAVA_HOME": "The Java, 17 or newer, that a lab's brokers run on. Default: java on the PATH.",
+    "KIPCTL_LOCK_FOLDER": "Where all users of this machine lock the cluster that they change."
+    " Default: /run/lock, or /tmp where that is not for all.",
     "KIPCTL_RUNS": "Where recorded runs are kept by name. Default: the folder kipctl/runs in"
     " XDG_STATE_HOME.",
     "NO_COLOR": "When set and not empty, tables and progress have no colors.",
