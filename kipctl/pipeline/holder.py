@@ -6,7 +6,6 @@ goes, in whatever way, without saying that it is done leaves jobs behind: they a
 
 import json
 import os
-import secrets
 import selectors
 import signal
 import socket
@@ -28,9 +27,10 @@ from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of
 from kipctl.pipeline.warm import (
     WarmStatus,
-    holder_file,
+    forget,
     holder_of,
     key_of,
+    listen,
     record,
     warm_log_path,
 )
@@ -74,10 +74,9 @@ class _Keeper:
         self._used_at = time.monotonic()
         self._analyses = 0
         self._client: _Client | None = None
-        self._secret = secrets.token_hex(32)
         self._must_end = False
         self._selector = selectors.DefaultSelector()
-        self._server = socket.create_server(("127.0.0.1", 0))
+        self._server = listen()
         self._selector.register(self._server, selectors.EVENT_READ)
         self._objects = JavaObjects(self._context)
 
@@ -86,8 +85,8 @@ class _Keeper:
         self._must_end = True
 
     def record(self) -> None:
-        """Say where it listens, to its user alone."""
-        record(holder_of(current_process(), self._key, self._server.getsockname()[1], self._secret))
+        """Say that it listens."""
+        record(holder_of(current_process(), self._key, is_listening=True))
 
     def run(self) -> None:
         """Lend the JVM until there is a reason to end."""
@@ -110,9 +109,6 @@ class _Keeper:
         try:
             with connection.makefile("rb") as lines:
                 request = json.loads(lines.readline(_LONGEST_REQUEST))
-            if not secrets.compare_digest(str(request["secret"]), self._secret):
-                connection.close()
-                return
             answer, keeps = self._handle(request, connection)
             connection.sendall(json.dumps(answer).encode() + b"\n")
         except (OSError, ValueError, KeyError, TypeError):
@@ -224,7 +220,7 @@ def main() -> None:
         except (Py4JError, OSError):
             print("The JVM has ended.", file=sys.stderr)
     finally:
-        holder_file().unlink(missing_ok=True)
+        forget()
         launched.end_in_order(_END_TIMEOUT_S)
 
 

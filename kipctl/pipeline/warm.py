@@ -2,8 +2,8 @@
 
 One process holds it (`kipctl.pipeline.holder`), for one user and one analysis at a time. Holder and
 JVM have a lock from their start to their end, however that comes: who gets the lock knows that both
-are gone. The file beside it says which process the holder is, from its start on, and later where it
-listens, and the secret that it wants to hear.
+are gone. The file beside it says which process the holder is, from its start on, and later that it
+listens: at a socket beside it, in a folder that is its user's alone.
 """
 
 import contextlib
@@ -39,15 +39,14 @@ _POLL_S = 0.02
 class Holder:
     """Which process of which machine a holder is, and what its JVM is (`key`).
 
-    `port` is where it listens on loopback, 0 while it starts; `secret` what it wants to hear.
+    It does not listen while it starts.
     """
 
     host: str
     pid: int
     started: str
     key: str
-    port: int = 0
-    secret: str = ""
+    is_listening: bool = False
 
     @property
     def process(self) -> Process:
@@ -77,6 +76,11 @@ def holder_file() -> Path:
     return state_folder() / "spark-jvm.json"
 
 
+def socket_path() -> Path:
+    """Where a holder listens, for its user alone: nobody else comes into the folder."""
+    return state_folder() / "spark-jvm.sock"
+
+
 def warm_log_path() -> Path:
     """Where the warm JVM's own messages go."""
     return state_folder() / "spark-jvm.log"
@@ -95,9 +99,9 @@ def key_of(place: Place, environment: Mapping[str, str]) -> str:
     return hashlib.sha256(repr((files, settings)).encode()).hexdigest()
 
 
-def holder_of(process: Process, key: str, port: int = 0, secret: str = "") -> Holder:
+def holder_of(process: Process, key: str, is_listening: bool = False) -> Holder:
     """The record of a process of this machine."""
-    return Holder(socket.gethostname(), process.pid, process.started, key, port, secret)
+    return Holder(socket.gethostname(), process.pid, process.started, key, is_listening)
 
 
 def record(holder: Holder) -> None:
@@ -108,6 +112,32 @@ def record(holder: Holder) -> None:
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         json.dump(asdict(holder), file)
     beside.replace(holder_file())
+
+
+def forget() -> None:
+    """Remove what a holder has left."""
+    holder_file().unlink(missing_ok=True)
+    socket_path().unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _socket_address() -> Iterator[str]:
+    """Of `socket_path`, in the 107 bytes that an address may have, however long the path is."""
+    folder = os.open(socket_path().parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{socket_path().name}"
+    finally:
+        os.close(folder)
+
+
+def listen() -> socket.socket:
+    """The holder's own socket; whoever calls it has the lock."""
+    socket_path().unlink(missing_ok=True)
+    server = socket.socket(socket.AF_UNIX)
+    with _socket_address() as address:
+        server.bind(address)
+    server.listen()
+    return server
 
 
 def running_holder() -> Holder | None:
@@ -178,7 +208,7 @@ def lease(place: Place) -> Lease | None:
     if holder is None or not place.is_local or holder.key != key_of(place, os.environ):
         return None
     try:
-        connection = _send_request(holder, "lease", folder=os.getcwd())
+        connection = _send_request("lease", folder=os.getcwd())
     except OSError:
         return None
     answer = _read_answer(connection)
@@ -258,9 +288,8 @@ def _spawn(order: Mapping[str, Any], key: str, lock: int) -> Process:
 
 def status() -> WarmStatus | None:
     """What the holder says of itself; None when there is none that answers."""
-    holder = running_holder()
     try:
-        return WarmStatus(**_request(holder, "status")) if holder else None
+        return WarmStatus(**_request("status")) if running_holder() else None
     except TypeError:
         return None
 
@@ -268,7 +297,7 @@ def status() -> WarmStatus | None:
 def is_starting() -> bool:
     """Whether there is a holder that cannot be asked yet."""
     holder = running_holder()
-    return holder is not None and holder.port == 0
+    return holder is not None and not holder.is_listening
 
 
 def stop(*, force: bool = False) -> bool:
@@ -281,7 +310,7 @@ def stop(*, force: bool = False) -> bool:
     if not is_running():
         return False
     if holder := running_holder():
-        answer = _request(holder, "stop", force=force)
+        answer = _request("stop", force=force)
         if client := answer.get("client"):
             raise RefusedError(
                 f"An analysis uses the JVM that is kept warm: process {client}.",
@@ -293,14 +322,17 @@ def stop(*, force: bool = False) -> bool:
         raise PipelineError(
             "The JVM that is kept warm does not end.", f"Its own words are in {warm_log_path()}."
         )
-    holder_file().unlink(missing_ok=True)
+    forget()
     return True
 
 
-def _send_request(holder: Holder, request: str, **more: object) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", holder.port), _ANSWER_TIMEOUT_S)
+def _send_request(request: str, **more: object) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        question = {"secret": holder.secret, "request": request, "pid": os.getpid(), **more}
+        connection.settimeout(_ANSWER_TIMEOUT_S)
+        with _socket_address() as address:
+            connection.connect(address)
+        question = {"request": request, "pid": os.getpid(), **more}
         connection.sendall(json.dumps(question).encode() + b"\n")
     except OSError:
         connection.close()
@@ -308,10 +340,10 @@ def _send_request(holder: Holder, request: str, **more: object) -> socket.socket
     return connection
 
 
-def _request(holder: Holder, request: str, **more: object) -> dict[str, Any]:
-    """What a holder says to a request; empty when it has ended or does not answer."""
+def _request(request: str, **more: object) -> dict[str, Any]:
+    """What the holder says to a request; empty when it has ended or does not answer."""
     try:
-        with _send_request(holder, request, **more) as connection:
+        with _send_request(request, **more) as connection:
             return _read_answer(connection)
     except OSError:
         return {}

@@ -8,8 +8,10 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,7 +100,7 @@ def awaited_start() -> warm.Holder:
     awaited(lambda: warm.running_holder() is not None)
     holder = warm.running_holder()
     assert holder is not None
-    assert holder.port == 0
+    assert not holder.is_listening
     return holder
 
 
@@ -131,6 +133,45 @@ def test_while_one_starts_another_start_waits() -> None:
     assert not warm.holder_file().exists()
     assert json.loads(kipctl("spark", "status", "--output", "json").stdout)["running"] is False
     assert not warm.stop()
+
+
+def tcp_ports(pid: int) -> list[int]:
+    """Where a process takes connections over IPv4."""
+    held = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [
+        int(row[1].rpartition(":")[2], 16)
+        for row in rows
+        if row[3] == "0A" and f"socket:[{row[9]}]" in held
+    ]
+
+
+def test_no_other_user_can_hold_it(running: warm.WarmStatus) -> None:
+    """Who reaches its TCP ports, as everybody on the machine does, and sends a byte now and then.
+
+    (One is PySpark's own, of its accumulators.)
+    """
+    assert stat.S_IMODE(warm.socket_path().parent.stat().st_mode) == 0o700
+    assert warm.socket_path().is_socket()
+    over = threading.Event()
+
+    def trickle(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as other, suppress(OSError):
+            while not over.wait(0.05):
+                other.sendall(b" ")
+
+    others = [threading.Thread(target=trickle, args=(port,)) for port in tcp_ports(running.pid)]
+    for thread in others:
+        thread.start()
+    try:
+        over.wait(1.0)
+        now = warm.status()
+    finally:
+        over.set()
+        for thread in others:
+            thread.join()
+    assert now is not None
+    assert now.pid == running.pid
 
 
 def test_analyses_use_it_and_it_outlives_them(running: warm.WarmStatus, tmp_path: Path) -> None:
@@ -206,7 +247,7 @@ def test_a_process_that_has_a_holders_number_is_left_alone(
     assert holder is not None
     with subprocess.Popen(["sleep", "1000"]) as other:
         # As where the holder's number was given to another process, and its JVM still ends.
-        warm.record(replace(holder, pid=other.pid, port=0))
+        warm.record(replace(holder, pid=other.pid, is_listening=False))
         assert warm.running_holder() is None
         os.kill(running.pid, signal.SIGKILL)
         assert warm.stop()
@@ -230,8 +271,8 @@ def test_one_that_does_not_answer_is_killed(monkeypatch: pytest.MonkeyPatch) -> 
     with warm.locked() as lock:
         assert lock is not None
         process = subprocess.Popen(["sleep", "1000"], pass_fds=[lock])
-    with process, socket.create_server(("127.0.0.1", 0)) as deaf:
-        warm.record(warm.holder_of(identify(process.pid), "key", deaf.getsockname()[1]))
+    with process, warm.listen():
+        warm.record(warm.holder_of(identify(process.pid), "key", is_listening=True))
         assert warm.stop()
         assert process.wait() == -signal.SIGKILL
 
