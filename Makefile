@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PROCESSES := 4
 PYTEST := $(BIN)/pytest -n $(PROCESSES)
 
-.PHONY: demo check lint test soak durations generate java clean
+.PHONY: demo check lint test soak durations generate lock wheel java clean
 
 demo: $(VENV)/installed java
 	$(BIN)/kipctl demo
@@ -45,6 +45,18 @@ durations: $(VENV)/installed-for-tests java
 # The man pages and the completions, from the commands themselves.
 generate: $(VENV)/installed-for-tests
 	$(BIN)/python -m kipctl.cli.generate
+
+# What installs take: of what kipctl needs the versions of constraints.txt, and their SHA-256.
+LOCK := $(BIN)/uv --no-config pip compile --quiet --generate-hashes --no-annotate \
+	--custom-compile-command 'make lock' --python-platform linux --python-version 3.11 \
+	--constraint constraints.txt pyproject.toml --output-file
+lock: $(VENV)/installed-for-tests
+	$(LOCK) kipctl/locked.txt
+	$(LOCK) kipctl/locked-spark.txt --extra spark
+
+wheel:
+	rm -rf dist
+	python3 -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 java:
 	@.ci/setup java

@@ -2,12 +2,13 @@
 
     python benchmarks/install.py
 
-The wheel of this checkout is made, and installed into two new environments with the versions of
-constraints.txt: as `kipctl`, and as `kipctl[spark]`; both are asked for their version. Sizes are
+The wheel of this checkout is made, and installed as README says into two new environments, with
+what is locked: as `kipctl`, and as `kipctl[spark]`; both are asked for their version. Sizes are
 of the files that each package lists, 10^6 bytes, without the bytecode that pip adds. Jars of Kafka
 are those that labs have fetched on this machine.
 """
 
+import hashlib
 import subprocess
 import sys
 import tempfile
@@ -31,14 +32,19 @@ def main() -> None:
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, REPOSITORY], check=True)
         (wheel,) = folder.glob("kipctl-*.whl")
+        sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
         print(f"The wheel: {_mb(wheel.stat().st_size)} MB.")
-        for extra in ("", "[spark]"):
+        for extra, lock in (("", "locked.txt"), ("[spark]", "locked-spark.txt")):
             place = folder / f"with{extra}"
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
             subprocess.run(
                 [
                     *(*pip, "--python", place / "bin" / "python", "install", "--no-compile"),
-                    *("--constraint", REPOSITORY / "constraints.txt", f"{wheel}{extra}"),
+                    *(
+                        "-r",
+                        REPOSITORY / "kipctl" / lock,
+                        f"kipctl{extra} @ {wheel.as_uri()}#sha256={sha256}",
+                    ),
                 ],
                 check=True,
             )

@@ -9,13 +9,13 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Callable
-from importlib.metadata import distribution
+from importlib.metadata import PathDistribution, distribution
 from pathlib import Path
 
 import pytest
 from wrong_options import VALID
 
-from kipctl.extras import MODULES, command_to_install
+from kipctl.extras import LOCKED, MODULES, command_to_install
 
 REPOSITORY = Path(__file__).parents[2]
 HELD_UP = {
@@ -110,22 +110,60 @@ def test_jars_are_not_fetched_without_it(python_without_spark: Python) -> None:
     ]
 
 
+TOOLS = [
+    ("venvs/kipctl", "pipx_metadata.json", "pipx install --force ", f"--pip-args='-c {LOCKED}' "),
+    ("tools/kipctl", "uv-receipt.toml", "uv tool install ", f"-c {LOCKED} "),
+    ("archive-v0/aBc", "pyvenv.cfg", "uvx ", f"-c {LOCKED} "),
+    ("venv", "pyvenv.cfg", f"{sys.executable} -m pip install ", f"-r {LOCKED} "),
+]
+
+
+@pytest.mark.parametrize(("prefix", "file", "command", "lock"), TOOLS)
 @pytest.mark.parametrize(
-    ("prefix", "file", "command"),
+    ("origin", "requirement", "is_locked"),
     [
-        ("venvs/kipctl", "pipx_metadata.json", "pipx install --force "),
-        ("tools/kipctl", "uv-receipt.toml", "uv tool install "),
-        ("archive-v0/aBc", "pyvenv.cfg", "uvx --from "),
-        ("venv", "pyvenv.cfg", f"{sys.executable} -m pip install "),
+        # What pip and uv write down of `kipctl @ file:///k.whl#sha256=ab`.
+        (
+            '{"archive_info": {"hashes": {"sha256": "ab"}}, "url": "file:///k.whl"}',
+            "'kipctl[spark] @ file:///k.whl#sha256=ab'",
+            True,
+        ),
+        (
+            '{"url": "file:///k.whl#sha256=ab", "archive_info": {}}',
+            "'kipctl[spark] @ file:///k.whl#sha256=ab'",
+            True,
+        ),
+        # Of these no hash is known, and pip wants one of all or none.
+        (
+            '{"url": "file:///k.whl", "archive_info": {}}',
+            "'kipctl[spark] @ file:///k.whl'",
+            False,
+        ),
+        (
+            '{"url": "file:///src", "dir_info": {"editable": true}}',
+            "'kipctl[spark] @ file:///src'",
+            False,
+        ),
+        (None, "'kipctl[spark]'", False),
     ],
 )
-def test_the_command_is_that_of_the_tool_that_installed_kipctl(
-    prefix: str, file: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_command_is_that_of_the_tool_that_installed_kipctl_and_takes_what_is_locked(
+    prefix: str,
+    file: str,
+    command: str,
+    lock: str,
+    origin: str | None,
+    requirement: str,
+    is_locked: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / prefix).mkdir(parents=True)
     (tmp_path / prefix / file).touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / prefix))
-    assert command_to_install().startswith(f"{command}'kipctl[spark]")
+    monkeypatch.setattr(PathDistribution, "read_text", lambda self, name: origin)
+    told = command_to_install().removesuffix(" kipctl ...").replace(" --from ", " ")
+    assert told == command + (lock if is_locked else "") + requirement
 
 
 def test_the_extra_is_what_is_missed() -> None:

@@ -1,0 +1,63 @@
+"""What installs take (kipctl/locked*.txt) is what is tested: the same versions, each hashed."""
+
+import re
+import tomllib
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+REPOSITORY = Path(__file__).parents[1]
+_LOCKED = re.compile(r"([\w-]+)==([\w.]+)((?: \\\n {4}--hash=sha256:[0-9a-f]{64})+)\n")
+
+
+@pytest.fixture(params=["locked.txt", "locked-spark.txt"])
+def lock(request: pytest.FixtureRequest) -> tuple[dict[str, str], str]:
+    """The version of each package, and the extra; the file holds nothing else but comments."""
+    name: str = request.param
+    text = re.sub(r"(?m)^#.*\n", "", (REPOSITORY / "kipctl" / name).read_text())
+    assert _LOCKED.sub("", text) == ""
+    versions = {name: version for name, version, _ in _LOCKED.findall(text)}
+    return versions, name.removeprefix("locked").strip("-").removesuffix(".txt")
+
+
+Lock = tuple[dict[str, str], str]
+
+
+def test_the_locked_versions_are_those_of_the_constraints_and_those_installed_here(
+    lock: Lock,
+) -> None:
+    versions, _ = lock
+    lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
+    constraints = dict(line.split("==") for line in lines)
+    assert versions.items() <= {canonicalize_name(n): v for n, v in constraints.items()}.items()
+    assert versions == {name: distribution(name).version for name in versions}
+
+
+def test_all_that_kipctl_needs_is_locked_and_nothing_else(lock: Lock) -> None:
+    versions, extra = lock
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"].get(extra, ())]
+    found: set[str] = set()
+    while wanted:
+        one = Requirement(wanted.pop())
+        if one.marker and not one.marker.evaluate({"extra": ""}):
+            continue
+        name = canonicalize_name(one.name)
+        if name not in found:
+            found.add(name)
+            wanted += distribution(name).requires or ()
+    assert versions.keys() == found
+
+
+def test_each_documented_install_takes_what_is_locked() -> None:
+    pages = (*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md"))
+    installs = re.findall(
+        r"(?:pipx install|pip install|uv tool install|uvx) [^`\n]*(?:\\\n[^`\n]*)*",
+        "\n".join(page.read_text() for page in pages),
+    )
+    assert len(installs) >= 4
+    is_locked = re.compile(r"-[cr] (\$PWD/)?kipctl/locked(-spark)?\.txt|-e '\.\[bench\]'")
+    assert [one for one in installs if not is_locked.search(one)] == []
