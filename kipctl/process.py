@@ -119,7 +119,7 @@ class Launch:
     def __init__(self, command: Sequence[str], folder: Path, output: Path) -> None:
         read_end, self._go = os.pipe()
         try:
-            log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            log = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 pid = os.posix_spawn(
                     "/bin/sh",

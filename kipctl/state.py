@@ -25,8 +25,8 @@ def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> Non
     names topics, hosts and clusters. Raises OSError, and UsageError
     where it is another user's.
     """
-    state = state_folder(variables)
-    if state not in (folder, *folder.parents):
+    state, inside = state_folder(variables), [folder, *folder.parents]
+    if state not in inside:
         folder.mkdir(parents=True, exist_ok=True)
         return
     state.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,8 @@ def make_private(folder: Path, variables: Mapping[str, str] = os.environ) -> Non
         )
     if found.st_mode & 0o077:
         state.chmod(_OWNERS)
-    folder.mkdir(_OWNERS, parents=True, exist_ok=True)
+    for path in reversed(inside[: inside.index(state)]):
+        path.mkdir(_OWNERS, exist_ok=True)
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -49,11 +50,11 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def write_whole(path: Path, document: Mapping[str, Any]) -> None:
-    """Write JSON so that it is whole or not there, also after a power cut.
+    """Write JSON for its owner alone, so that it is whole or not there, also after a power cut.
 
     Raises OSError; then what stood there before still does.
     """
-    replace_whole(path, json.dumps(document).encode())
+    replace_whole(path, json.dumps(document).encode(), 0o600)
 
 
 def replace_whole(path: Path, content: bytes, mode: int = 0o666) -> None:

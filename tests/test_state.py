@@ -22,7 +22,7 @@ def test_the_state_folder_is_its_owners_alone(was: int | None, tmp_path: Path) -
         state.chmod(was)
     make_private(state / "runs" / "noon", variables)
     assert mode(state) == 0o700
-    assert (state / "runs" / "noon").is_dir()
+    assert {mode(state / "runs"), mode(state / "runs" / "noon")} == {0o700}
 
 
 def test_other_folders_are_made_as_everybody_makes_them(tmp_path: Path) -> None:

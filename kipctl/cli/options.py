@@ -303,8 +303,8 @@ class RunOptions:
 
     def of_plan(self, every_s: float, environment: "Environment") -> dict[str, Any]:
         """What these options say of a `RunPlan`. Raises UsageError."""
+        from kipctl.redaction import words_without_secrets
         from kipctl.runs.actions import parse_action
-        from kipctl.trace.store import words_without_secrets
 
         if self.during is None and (self.every is not None or self.count):
             option = "--count" if self.every is None else "--every"

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +187,8 @@ def abandon(request: RollRequest) -> None:
 
 
 def record_document(record: "RollRecord") -> dict[str, Any]:
-    """For JSON: the record, with the seconds that the restarts took, and that clients waited."""
+    """For JSON: the record without secrets, with the seconds that the restarts took, and that
+    clients waited."""
     from kipctl.roll.next_step import Phase
     from kipctl.roll.record import IN_SYNC
 
@@ -201,7 +202,7 @@ def record_document(record: "RollRecord") -> dict[str, Any]:
     ]
     document = record.as_document()
     steps = [one | took for one, took in zip(document["steps"], seconds, strict=True)]
-    return document | {"steps": steps}
+    return document | {"how": asdict(record.how.shown), "steps": steps}
 
 
 def _waits(seconds: tuple[float, ...] | None) -> dict[str, Any] | None:
@@ -318,9 +319,11 @@ def _order(plan: "RollPlan") -> str:
 def _in_words(how: "RollOptions") -> str:
     import shlex
 
+    from kipctl.redaction import words_without_secrets
+
     match how.way:
         case "exec":
-            return shlex.join(how.command)
+            return shlex.join(words_without_secrets(how.command))
         case "manual":
             return "by you"
         case _:

@@ -3,7 +3,7 @@ r"""The one way out to a terminal: streams that make text printable as it is wri
 No escape sequence passes such a stream, not even rich's: whoever draws on one otherwise than by
 `console_on` sees nonsense at once. That console makes text printable before it styles it. To let
 the sequences pass that rich makes would be less code, but a broker can send the very same ones, and
-`\x1b[8m` hides a question.
+`\x1b[8m` hides a question. No login in a URL passes either.
 """
 
 from collections.abc import Iterable
@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from kipctl.report.printable import printable
+from kipctl.urls import without_logins
 
 
 class _MayClose:
@@ -40,7 +41,7 @@ class _PrintableStream:
         self.below = stream
 
     def write(self, text: str) -> int:
-        self.below.write(printable(text))
+        self.below.write(_shown(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -56,10 +57,14 @@ class _PrintableConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else printable(text), style, control)
+            yield Segment(text if control else _shown(text), style, control)
 
     def on_broken_pipe(self) -> None:
         raise  # rich ends the process; who draws knows better
+
+
+def _shown(text: str) -> str:
+    return printable(without_logins(text))
 
 
 def printable_stream(stream: TextIO, may_close: bool = False) -> TextIO:

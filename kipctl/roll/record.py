@@ -18,10 +18,12 @@ from kipctl.cluster.moves.journal import folder_name
 from kipctl.cluster.moves.journal_entry import Origin, new_id
 from kipctl.errors import UsageError
 from kipctl.process import Process
+from kipctl.redaction import program_alone
 from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Node
 from kipctl.roll.process_identity import ProcessMark
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
+from kipctl.urls import without_login
 
 SCHEMA = 1
 IN_SYNC = "in sync"
@@ -60,6 +62,12 @@ class RollOptions:
     between_s: float = 0.0
     batch: int = 1000
     force: bool = False
+
+    @property
+    def shown(self) -> "RollOptions":
+        """Without what may be secret: the words behind the program, and logins in URLs."""
+        urls = tuple(map(without_login, self.metrics_urls))
+        return replace(self, command=program_alone(self.command), metrics_urls=urls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +178,13 @@ class RollRecord:
         return replace(self, steps=steps)
 
     def mark(self, state: RollState, why: str = "") -> "RollRecord":
-        """Write how the whole of it stands. Raises UsageError when it cannot be written."""
-        return replace(self, state=state, why=why).written()
+        """Write how the whole of it stands; secrets stay in it only as long as it may be resumed.
+
+        Raises UsageError when it cannot be written.
+        """
+        marked = replace(self, state=state, why=why)
+        how = self.how if marked.may_be_resumed else self.how.shown
+        return replace(marked, how=how).written()
 
     def written(self) -> "RollRecord":
         """Put it on disk; returns when it is there for good. Raises UsageError."""

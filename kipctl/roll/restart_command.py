@@ -24,6 +24,7 @@ from typing import Protocol, TextIO
 from kipctl import process
 from kipctl.errors import UsageError
 from kipctl.process import Launch, Process
+from kipctl.redaction import text_without_secrets
 from kipctl.roll.next_step import Command
 
 PLACEHOLDERS = ("host", "port", "broker", "rack", "role")
@@ -39,7 +40,7 @@ def parse_command(text: str) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
-        raise UsageError(f"--exec {text!r} cannot be read: {error}.") from None
+        raise UsageError(f"--exec cannot be read: {error}.") from None
     if not words:
         raise UsageError("--exec is empty.", "Write it as 'ssh {host} systemctl restart kafka'.")
     for word in words:
@@ -50,7 +51,8 @@ def parse_command(text: str) -> tuple[str, ...]:
                 if name is not None
             ]
         except ValueError as error:
-            raise UsageError(f"--exec: {word!r}: {error}.", "Double braces: {{ and }}.") from None
+            shown = text_without_secrets(word)
+            raise UsageError(f"--exec: {shown!r}: {error}.", "Double braces: {{ and }}.") from None
         for name in named:
             if name not in PLACEHOLDERS:
                 known = ", ".join(f"{{{known}}}" for known in PLACEHOLDERS)

@@ -27,6 +27,7 @@ from kipctl.measure.moves import moves_sentence
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
+from kipctl.redaction import without_secrets
 from kipctl.runs.actions import check_action
 from kipctl.runs.execute import (
     Listeners,
@@ -44,7 +45,7 @@ from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import READ
 from kipctl.trace.rows import IntRows
-from kipctl.trace.store import Run, without_secrets
+from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 _CLIENT_ID = "kipctl"

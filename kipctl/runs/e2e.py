@@ -29,6 +29,7 @@ from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.run import AnyOutcome, Outcome
+from kipctl.redaction import without_secrets
 from kipctl.runs.actions import check_action
 from kipctl.runs.consume import warn_of_rack
 from kipctl.runs.execute import (
@@ -54,7 +55,7 @@ from kipctl.runs.record import Recorder, recording, snapshot_after
 from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import Cut, cut_in_order
 from kipctl.trace.clock import now_us
-from kipctl.trace.store import Run, without_secrets
+from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 _CLIENT_ID = "kipctl"

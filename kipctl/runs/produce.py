@@ -27,6 +27,7 @@ from kipctl.measure.producer_summary import (
 from kipctl.probe.produce.config import producer_properties
 from kipctl.probe.produce.payloads import file_values
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
+from kipctl.redaction import without_secrets
 from kipctl.runs.actions import (
     ActionKind,
     check_action,
@@ -47,7 +48,7 @@ from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
 from kipctl.signals import cut_in_order
 from kipctl.trace.clock import now_us
 from kipctl.trace.rows import read_all
-from kipctl.trace.store import Run, without_secrets
+from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
 _CLIENT_ID = "kipctl"

@@ -1,7 +1,6 @@
 """A run on disk: a folder with `run.json` and a Parquet file for each dataset."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,6 @@ ROWS_FOLDER = ".rows"
 """What a run's clients write down while it lasts, and what is known of it when it begins."""
 ROWS_A_GROUP = 1 << 17
 """Rows of a Parquet row group at most: what is shared out when a file is read."""
-_SECRETS = ("password", "secret", "sasl.jaas.config", "token", "ssl.key", "credential")
 
 
 def require_new(folder: Path) -> None:
@@ -90,25 +88,6 @@ class Run:
         """What `run.json` says."""
         text = (self.folder / RUN_FILE).read_text(encoding="utf-8")
         return json.loads(text)  # type: ignore[no-any-return]
-
-
-def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties, with the values of those that hold a secret replaced."""
-    return {name: "[hidden]" if _is_secret(name) else value for name, value in properties.items()}
-
-
-def words_without_secrets(words: Iterable[str]) -> tuple[str, ...]:
-    """A command line, with what is given of properties that hold a secret replaced."""
-    return tuple(
-        f"{found[0]}[hidden]"
-        if (found := re.match(r"(--[a-z-]+=)?[^=]+=", word)) and _is_secret(found[0])
-        else word
-        for word in words
-    )
-
-
-def _is_secret(name: str) -> bool:
-    return any(secret in name.lower() for secret in _SECRETS)
 
 
 def wall_time(epoch_us: int) -> str:

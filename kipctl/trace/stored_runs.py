@@ -24,12 +24,13 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError, did_you_mean, refusals_reported
+from kipctl.redaction import without_secrets
 from kipctl.state import state_folder
 from kipctl.trace.description import wrong_field
 from kipctl.trace.folder_lock import is_in_use
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.settings import interrupted_after
-from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, UNFINISHED_FILE, Run, without_secrets
+from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, UNFINISHED_FILE, Run
 
 RUNS_VARIABLE = "KIPCTL_RUNS"
 _NAME = re.compile(r"[\w][\w.+:@=-]*")

@@ -40,6 +40,7 @@ OF_ALL = {
     "kipctl.report.tables",
     "kipctl.report.terminal",
     "kipctl.signals",
+    "kipctl.urls",
 }
 OF_REASSIGN = OF_ALL | {
     "kipctl.cli.grouped",

@@ -24,11 +24,12 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.run import Outcome
+from kipctl.redaction import without_secrets
 from kipctl.runs.read_to_end import WrittenTo, acknowledged_ends, await_offsets
 from kipctl.runs.record import recording
 from kipctl.runs.start import OnThisMachine, Probe, Starter
 from kipctl.trace.clock import now_us
-from kipctl.trace.store import Run, without_secrets
+from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
 PRODUCER, CONSUMER = "kipctl-experiment", "kipctl-experiment-consumer"

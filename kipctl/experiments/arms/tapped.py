@@ -18,6 +18,7 @@ from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
+from kipctl.redaction import without_secrets
 from kipctl.runs.execute import Executed, Listeners, execute_load
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.record import describe, event_rows
@@ -26,7 +27,7 @@ from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.spec import Lend, TapSpec, api_name
 from kipctl.trace.clock import now_us
-from kipctl.trace.store import Run, without_secrets
+from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
 _LOOK_US = 20_000

@@ -30,6 +30,7 @@ from kipctl.experiments.arms.end_to_end_load import (
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped import Load as TappedLoad
 from kipctl.experiments.arms.tapped import began_us
+from kipctl.redaction import without_secrets
 from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
@@ -38,7 +39,7 @@ from kipctl.tap.spec import Lend, TapSpec
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import COLUMNS, raw_path
 from kipctl.trace.rows import IntRows, RowReader, read_rows
-from kipctl.trace.store import Run, without_secrets
+from kipctl.trace.store import Run
 
 _PRODUCES, _CONSUMES = ("batches", "rpcs", "redirects"), ("reads", "rpcs", "redirects")
 _FOREVER_S = 86_400.0

@@ -1,0 +1,55 @@
+"""What is hidden of secrets in what is shown, or written down, of commands and properties."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from kipctl.urls import without_logins
+
+HIDDEN = "[hidden]"
+_NAMES = r"passw|secret|sasl\.jaas\.config|token|ssl\.key|credential|api-?key|authorization|cookie"
+_SECRET = re.compile(_NAMES, re.IGNORECASE)
+_NAMED = re.compile(rf"([\w.-]*(?:{_NAMES})[\w.-]*(?:=|:\s+)).+", re.IGNORECASE | re.DOTALL)
+_SCHEME = re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE)
+
+
+def is_secret(name: str) -> bool:
+    """Whether what has this name, a property, an option or a header, is a secret."""
+    return bool(_SECRET.search(name))
+
+
+def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties, with the values of those that hold a secret replaced."""
+    return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
+
+
+def text_without_secrets(text: str) -> str:
+    """A text such as a word of a command: without logins, and all that is named like a secret."""
+    text = _NAMED.sub(rf"\1{HIDDEN}", without_logins(text))
+    return _SCHEME.sub(rf"\1 {HIDDEN}", text)
+
+
+def words_without_secrets(words: Iterable[str]) -> tuple[str, ...]:
+    """A command line, with all that is known to be a secret replaced; of --exec see
+    `program_alone`."""
+    return tuple(_shown(word, before) for before, word in pairwise(("", *words)))
+
+
+def program_alone(words: Sequence[str]) -> tuple[str, ...]:
+    """Of a command of the user's the program: nobody knows which of its words are secrets."""
+    hidden = (HIDDEN,) if len(words) > 1 else ()
+    return (*map(text_without_secrets, words[:1]), *hidden)
+
+
+def _shown(word: str, before: str) -> str:
+    option, equals, value = word.partition("=")
+    if equals and option.startswith("--"):
+        return f"{option}={_shown(value, option)}"
+    if before == "--exec":
+        return " ".join(program_alone(word.split()))
+    if before.startswith("-") and is_secret(before):
+        return HIDDEN
+    user, colon, _ = word.partition(":")
+    if before in ("-u", "--user") and colon:
+        return f"{user}:{HIDDEN}"
+    return text_without_secrets(word)
