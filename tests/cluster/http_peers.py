@@ -20,6 +20,7 @@ class Peer:
         self.url = f"http://127.0.0.1:{self.port}/metrics"
         self.heard: list[bytes] = []
         """The request of each connection."""
+        self.was_asked = threading.Event()
         self.over = threading.Event()
         self.was_left = threading.Event()
         """A client hung up before the peer had said all."""
@@ -38,6 +39,7 @@ class Peer:
     def _handle(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
             self.heard.append(_request(connection))
+            self.was_asked.set()
             try:
                 self._speak(self, connection)
             except OSError:

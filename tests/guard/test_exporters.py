@@ -1,5 +1,8 @@
 """What guards read in Prometheus' text, and how a broker's start is known: from a real server."""
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -134,3 +137,21 @@ def test_one_that_trickles_holds_neither_a_guard_nor_a_roll(
         monitor = GuardMonitor(cast(Cluster, None), Guard.of([guard], 0.0, 0.0), asked, print)
         with pytest.raises(GivenUpError):
             monitor.require_quiet()
+
+
+@pytest.mark.timeout(120)
+def test_the_first_interrupt_ends_the_wait_for_one_that_trickles() -> None:
+    look = (
+        "import sys\n"
+        "from kipctl.guard import exporters, conditions\n"
+        "exporters._TIMEOUT_S = 3600.0\n"
+        "guard = conditions.parse_guard('metric under > 3')\n"
+        "exporters.Exporters((sys.argv[1],)).values([guard])\n"
+    )
+    with peer(TRICKLES["a body"]) as slow:
+        command = [sys.executable, "-c", look, slow.url]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as waiting:
+            assert slow.was_asked.wait(60)
+            waiting.send_signal(signal.SIGINT)
+            _, told = waiting.communicate()
+    assert told.rstrip().endswith(b"KeyboardInterrupt")

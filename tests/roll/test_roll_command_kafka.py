@@ -1,11 +1,14 @@
 """`kipctl roll` on real brokers: commands that lie, guards, and what refuses it."""
 
 import re
+import socket
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from http_peers import OK, TRICKLES, Peer, peer, saying
 from on_lab import leaders_of, wait_until_everywhere, wait_until_nowhere
 from roll_faults import started, starts
 from rolled_lab import TOPIC, kipctl, rolled, rolled_topic
@@ -67,6 +70,29 @@ def test_a_command_that_fails_stops_it(lab: Lab, cluster: Cluster) -> None:
     [undo] = re.findall(r"kipctl (reassign --rollback --entry \S+)", said)
     assert kipctl(lab, *undo.split(), "--yes").status == 0
     assert leaders_of(cluster, TOPIC).count(1) == 2
+
+
+@pytest.mark.timeout(300)
+def test_an_exporter_that_trickles_from_the_restart_on_leaves_it_its_timeout(
+    lab: Lab, cluster: Cluster, tmp_path: Path
+) -> None:
+    called = tmp_path / "called"
+
+    def speak(exporter: Peer, connection: socket.socket) -> None:
+        quiet = saying(OK + b"\r\nquiet 0\n")
+        (TRICKLES["a body"] if called.exists() else quiet)(exporter, connection)
+
+    with peer(speak) as exporter:
+        guard = ("--guard", "metric quiet > 0", "--metrics-url", exporter.url)
+        restart = ("--exec", f"touch {called}", "--broker", "3", "--timeout", "5")
+        status, report, said = rolled(lab, *restart, *guard)
+        assert called.exists()
+        assert exporter.was_left.is_set()
+    assert status == 6, said
+    assert report["state"] == "stopped"
+    abandoned = kipctl(lab, "roll", "--abandon")
+    [undo] = re.findall(r"kipctl (reassign --rollback --entry \S+)", abandoned.out + abandoned.err)
+    assert kipctl(lab, *undo.split(), "--yes").status == 0
 
 
 def test_a_guard_that_is_crossed_stops_it_before_anything_is_done(
