@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from kipctl.urls import without_logins
 
@@ -21,6 +22,24 @@ def is_secret(name: str) -> bool:
 def without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties, with the values of those that hold a secret replaced."""
     return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
+
+
+def redacted(value: Any) -> Any:
+    """A JSON value without logins in URLs, and all texts in it hidden that are named like a secret.
+
+    What kipctl records has none; this is for what other hands wrote.
+    """
+    match value:
+        case dict():
+            return {
+                name: HIDDEN if isinstance(inner, str) and is_secret(name) else redacted(inner)
+                for name, inner in value.items()
+            }
+        case list():
+            return [*map(redacted, value)]
+        case str():
+            return without_logins(value)
+    return value
 
 
 def text_without_secrets(text: str) -> str:

@@ -54,17 +54,17 @@ def write_whole(path: Path, document: Mapping[str, Any]) -> None:
 
     Raises OSError; then what stood there before still does.
     """
-    replace_whole(path, json.dumps(document).encode(), 0o600)
+    replace_whole(path, json.dumps(document).encode())
 
 
-def replace_whole(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """As `write_whole`, any bytes; `mode` is that of the file, without what the umask takes.
+def replace_whole(path: Path, content: bytes) -> None:
+    """As `write_whole`, any bytes.
 
     Whoever may write to the same path is alone with it.
     """
     unfinished = path.with_name(path.name + ".tmp")
     try:
-        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()

@@ -3,6 +3,7 @@
 import pytest
 
 from kipctl.redaction import (
+    redacted,
     text_without_secrets,
     without_logins,
     without_secrets,
@@ -105,3 +106,9 @@ def test_no_secret_of_a_command_line_is_shown() -> None:
         "--command-property=ssl.key.password=[hidden]",
         words[-1],
     )
+
+
+def test_what_other_hands_wrote_is_shown_without_secrets() -> None:
+    written = {"a": [{"my.token": S, "tokens": 3}, f"http://a:{S}@h"], "b": None}
+    shown = {"a": [{"my.token": "[hidden]", "tokens": 3}, "http://***@h"], "b": None}
+    assert redacted(written) == redacted(shown) == shown

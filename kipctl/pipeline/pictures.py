@@ -31,9 +31,9 @@ from kipctl.pipeline.redirects import BATCH, with_episode
 from kipctl.pipeline.table import Source
 from kipctl.pipeline.tables import TABLES, moves_met, redirected, with_causes
 from kipctl.protocol.api import ApiKey
+from kipctl.redaction import redacted
 from kipctl.trace.codes import PHASES
 from kipctl.trace.settings import actions_in_short, end_of, settings
-from kipctl.trace.stored_runs import redacted
 
 Rows = list[dict[str, Any]]
 

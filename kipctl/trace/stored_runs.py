@@ -24,7 +24,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError, did_you_mean, refusals_reported
-from kipctl.redaction import without_secrets
+from kipctl.redaction import redacted
 from kipctl.state import state_folder
 from kipctl.trace.description import wrong_field
 from kipctl.trace.folder_lock import is_in_use
@@ -213,25 +213,6 @@ def _how_it_ended(description: Mapping[str, Any]) -> str:
         return f"it failed: {failed}"
     reported = interrupted_after(description)
     return f"interrupted: {reported}" if reported else ""
-
-
-def redacted(value: Any) -> Any:
-    """A JSON value with everything in it hidden that is named like a secret.
-
-    A run's properties are recorded without secrets; this is for what other hands wrote.
-    """
-    match value:
-        case dict():
-            return {
-                name: without_secrets({name: inner})[name]
-                if isinstance(inner, str)
-                else redacted(inner)
-                for name, inner in value.items()
-            }
-        case list():
-            return [redacted(inner) for inner in value]
-        case _:
-            return value
 
 
 def removable(text: str, variables: Mapping[str, str] = os.environ) -> StoredRun:

@@ -90,7 +90,7 @@ def add_cluster(file: Path, cluster: NamedCluster) -> None:
             before = file.read_text(encoding="utf-8") + "\n" if file.exists() else ""
             text = before + tomli_w.dumps({cluster.name: entry})
             tomllib.loads(text)  # what cannot be read again is not written
-            replace_whole(file.resolve(), text.encode(), 0o600)
+            replace_whole(file.resolve(), text.encode())
     except (OSError, UnicodeError, tomllib.TOMLDecodeError) as wrong:
         raise UsageError(f"{file} cannot be written: {wrong}.") from None
 
