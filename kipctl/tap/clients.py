@@ -9,7 +9,7 @@ from kipctl.client_behaviour.behaviour import Seen
 from kipctl.client_behaviour.episode import HintFault
 from kipctl.tap.episodes import Episodes
 from kipctl.tap.leaders import UNKNOWN, PartitionId
-from kipctl.tap.metadata_causes import MetadataRequests
+from kipctl.tap.metadata_causes import MetadataRequests, drop_oldest
 from kipctl.tap.times import Times
 from kipctl.trace.codes import Decision
 
@@ -168,6 +168,7 @@ class Client:
             if before is not now and before != now:
                 is_same = False
                 self._replace(name, before, now)
+        drop_oldest(self.topics)
         for about in self.episodes.open:
             topic_name, number = about.partition
             if topic_name in topics:

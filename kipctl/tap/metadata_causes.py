@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 from kipctl.trace.codes import MetadataCause
 
@@ -11,8 +13,20 @@ clients take some of it off at random. Less may be set: then it shows by being r
 LEAST_PERIOD_US = 1_500_000
 """What comes more often is no renewal by age: backoffs grow to a second, and some more at random
 (`retry.backoff.max.ms`)."""
+MOST_TOPICS = 50_000
+"""That a client has asked for, or was shown, and that are remembered; of what it asks for together
+likewise. One before these is taken for back from idle, for old, or for new."""
+_LONGEST_NAME = 249
+"""Of a topic: brokers have none with a longer one."""
 _LIKE = 0.1
 """Periods that differ by less, as a share, are one."""
+
+
+def drop_oldest(known: dict[Any, Any]) -> None:
+    """Where there are too many, a tenth goes at once: the first are slow to find one by one."""
+    if len(known) > MOST_TOPICS:
+        for key in list(islice(known, len(known) - MOST_TOPICS * 9 // 10)):
+            del known[key]
 
 
 @dataclass(slots=True)
@@ -46,8 +60,9 @@ class MetadataRequests:
     """When all topics were asked for last."""
     _together_us: int = 0
     """When several were, or all."""
-    _periods: dict[frozenset[str] | None, int] = field(default_factory=dict)
-    """How old the same topics were, the last time that nothing else made it ask for them."""
+    _periods: dict[int, int] = field(default_factory=dict)
+    """How old the same topics (by hash) were, the last time that nothing else made it ask for
+    them."""
 
     def cause(
         self,
@@ -80,8 +95,9 @@ class MetadataRequests:
         age_us = now_us - asked_us
         if wanted and len(wanted) < shown and self._are_back(wanted, asked_us, age_us):
             return MetadataCause.IDLE_EVICTION
-        before_us = self._periods.get(wanted, 0)
-        self._periods[wanted] = age_us
+        before_us = self._periods.pop(hash(wanted), 0)
+        self._periods[hash(wanted)] = age_us
+        drop_oldest(self._periods)
         is_regular = age_us >= LEAST_PERIOD_US and abs(age_us - before_us) <= _LIKE * age_us
         if age_us >= AGE_US or is_regular:
             return MetadataCause.MAX_AGE
@@ -106,6 +122,9 @@ class MetadataRequests:
                 one.among = float("inf")
         for topic in wanted or ():
             before_us = self._asked_us(topic) if topic in self._topics else 0
-            self._topics[topic] = _Asked(now_us, before_us, len(wanted or ()))
+            self._topics.pop(topic, None)
+            if len(topic) <= _LONGEST_NAME:
+                self._topics[topic] = _Asked(now_us, before_us, len(wanted or ()))
+        drop_oldest(self._topics)
         if wanted is None or len(wanted) > 1:
             self._together_us = now_us

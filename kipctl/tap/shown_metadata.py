@@ -39,7 +39,7 @@ class ShownMetadata:
             is_same = known and known.generation == self.leaders.generation(name)
             if not (known and is_same and answer.steps_past(known.raw)):
                 known = self._read(answer, name)
-                if name:
+                if name and not known.error_code:
                     self._topics[answer.version, name] = known
             yield name, known
 
@@ -52,8 +52,8 @@ class ShownMetadata:
             one.partition_index: Leader(one.leader_id, one.leader_epoch) for one in topic.partitions
         }
         shown = Shown(topic.topic_id, leaders)
-        shared = self._shared.get(name)
-        if shared != shown:
-            shared = self._shared[name] = shown
+        if not topic.error_code:
+            before = self._shared.get(name)
+            shown = self._shared[name] = before if before and before == shown else shown
         raw = answer.buffer[at : answer.offset]
-        return ShownTopic(raw, topic.error_code, shared, self.leaders.generation(name))
+        return ShownTopic(raw, topic.error_code, shown, self.leaders.generation(name))

@@ -17,6 +17,7 @@ from kipctl.protocol.metadata import (
     MetadataResponseTopic,
 )
 from kipctl.protocol.metadata_frames import MetadataFrame
+from kipctl.tap import metadata_causes
 from kipctl.tap.connection import Connection
 from kipctl.tap.exchange import Exchange
 from kipctl.tap.leaders import PartitionId
@@ -198,3 +199,18 @@ def test_a_topic_made_anew_and_shown_as_it_was_by_a_broker_that_is_late(wire: Wi
     ):
         peer.call(ask_metadata(), answer, version=version)
         assert (leaders.leader(partition), leaders.epoch(partition)) == (leader, epoch)
+
+
+def test_names_of_topics_that_there_are_not_do_not_pile_up(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks for them, they are kept neither for all nor without end for the client."""
+    monkeypatch.setattr(metadata_causes, "MOST_TOPICS", 500)
+    peer = wire.connect(1)
+    for at in range(0, 1000, 100):
+        missing = tuple(
+            MetadataResponseTopic(error_code=3, name=f"t{n}") for n in range(at, at + 100)
+        )
+        peer.call(ask_metadata("t"), MetadataResponse(topics=missing))
+    assert 0 < len(wire.client.topics) <= 500
+    assert wire.observer.shown._topics == wire.observer.shown._shared == {}

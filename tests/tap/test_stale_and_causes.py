@@ -7,6 +7,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kipctl.tap import metadata_causes
 from kipctl.tap.metadata_causes import MetadataRequests
 from kipctl.tap.stale_metadata import StaleLeaders
 from kipctl.trace.codes import MetadataCause
@@ -142,3 +143,20 @@ def test_topics_that_are_renewed_one_by_one_are_not_back_from_idle():
     renewed = [(at, [topic]) for at in (10, 20, 30, 40) for topic in "abc"]
     found = causes(*started, *renewed)[2:]
     assert found == [T.UNEXPLAINED] * 3 + [T.MAX_AGE] * 9
+
+
+def test_of_what_a_client_names_the_last_is_remembered(monkeypatch):
+    """An old topic that is asked for again is taken for back from idle."""
+    monkeypatch.setattr(metadata_causes, "MOST_TOPICS", 500)
+    asked, many = MetadataRequests(), [f"t{n}" for n in range(1000)]
+    for at in range(0, 1000, 100):
+        asked.cause(many[at : at + 100], many, False, False, 1 + at)
+    assert len(asked._topics) <= 500
+    now_us = 300_000_000
+    assert asked.cause(many[900:], many, False, False, 2_000_000) == T.UNEXPLAINED
+    assert asked.cause(many[:100], many, False, False, now_us) == T.IDLE_EVICTION
+    asked.cause(["x" * 32_000], many, False, False, now_us)  # no broker has it
+    for topic in many:  # sets of topics, each asked for once
+        asked.cause(["t0", topic], ["t0", topic], False, False, now_us)
+    assert not [name for name in asked._topics if len(name) > 249]
+    assert max(len(asked._topics), len(asked._periods)) <= 500
