@@ -113,7 +113,7 @@ def require_program(words: Sequence[str], folder: Path) -> None:
         raise UsageError(f"{folder}, where --exec is to run, is no folder.", "Give --exec anew.")
     if which(folder / program if "/" in program else program) is None:
         raise UsageError(
-            f"--exec: {program} is no program that can be run in {folder}.",
+            f"--exec: {text_without_secrets(program)} is no program that can be run in {folder}.",
             "Name one in $PATH, or its path as seen from where you stand; it has to be executable.",
         )
 

@@ -80,6 +80,7 @@ def test_a_roll_keeps_its_command_only_as_long_as_it_may_go_on(cluster: Reassign
         (f"inspect brokers --metrics-url {URL.replace('9', '0')}", ":0/metrics' is no URL"),
         (f"clusters show https://a:{PASSWORD}@h", "https://***@h"),
         (f"roll --exec {EXEC} --resume", "There is no roll"),
+        (f"roll --exec 'TOKEN={TOKEN} false'", "TOKEN=[hidden] is no program"),
         (f"""roll --exec "false 'Bearer {TOKEN}" """, "No closing quotation"),
         (f"""roll --exec "false 'Bearer {TOKEN} {{'" """, "'Bearer [hidden] {'"),
     ],
