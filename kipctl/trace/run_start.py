@@ -12,9 +12,11 @@ _BEGUN_FILE = "begun"
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write the file so that who sees it sees it whole."""
+    """Write the file so that who sees it sees it whole, through no link that others laid there."""
     unfinished = path.with_suffix(".part")
-    unfinished.write_bytes(content)
+    unfinished.unlink(missing_ok=True)
+    with unfinished.open("xb") as file:
+        file.write(content)
     unfinished.replace(path)
 
 
