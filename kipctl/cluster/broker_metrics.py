@@ -25,7 +25,7 @@ TIMEOUT_S = 10.0
 """An exporter that exports every bean takes seconds."""
 ALL_TIMEOUT_S = 1.5 * TIMEOUT_S
 """For all of a cluster's, however many."""
-_LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 256, 4096, 50_000
+_LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 256, 1024, 50_000
 """Far more than any broker has of what is asked for; the parser takes long for lines that are."""
 
 RequestCounts = Mapping[tuple[str, int], int]
@@ -125,13 +125,15 @@ def fetch(url: str, timeout_s: float = TIMEOUT_S) -> str:
     return answer.body.decode("utf-8", "replace")
 
 
-def samples_in(text: str, url: str, names: Iterable[str]) -> list[Sample]:
+def samples_in(
+    text: str, url: str, names: Iterable[str], *, of_topics: bool = True
+) -> list[Sample]:
     """The samples of these names in Prometheus' text format; letters may be small or capital.
 
-    Raises UsageError when it is no such text.
+    Those of single topics are left out on demand. Raises UsageError when it is no such text.
     """
     try:
-        families = text_string_to_metric_families("".join(_lines_of(names, text)))
+        families = text_string_to_metric_families("".join(_lines_of(names, of_topics, text)))
         return [sample for family in families for sample in family.samples]
     except Exception as error:  # the parser declares none
         raise UsageError(
@@ -141,7 +143,7 @@ def samples_in(text: str, url: str, names: Iterable[str]) -> list[Sample]:
         ) from None
 
 
-def _lines_of(names: Iterable[str], text: str) -> Iterator[str]:
+def _lines_of(names: Iterable[str], of_topics: bool, text: str) -> Iterator[str]:
     """The lines about these names, and the first, which shows whether it is metrics at all.
 
     An exporter may have a hundred thousand others. Raises ValueError for more than can be read.
@@ -151,6 +153,8 @@ def _lines_of(names: Iterable[str], text: str) -> Iterator[str]:
     kept = 0
     for number, line in enumerate(io.StringIO(text)):
         if number and not line[:_LONGEST_NAME].lower().removeprefix("# type ").startswith(starts):
+            continue
+        if not of_topics and 'topic="' in line:
             continue
         kept += 1
         if kept > _MOST_LINES or len(line) > _LONGEST_LINE:
@@ -166,7 +170,7 @@ def parse(text: str, url: str) -> BrokerMetrics:
     connections: Counter[tuple[str, str]] = Counter()
     numbers: dict[str, int] = {}
     version = None
-    samples = samples_in(text, url, {name for name, _ in _KINDS})
+    samples = samples_in(text, url, {name for name, _ in _KINDS}, of_topics=False)
     for sample in samples:
         labels = sample.labels
         kind = _KINDS.get((sample.name.lower(), labels.get("name")))

@@ -112,7 +112,7 @@ def test_the_exporter_of_a_broker_that_is_being_restarted_is_not_missed(
 
 
 @pytest.mark.parametrize("start", ["NaN", "+Inf", "soon", ""])
-@pytest.mark.parametrize("id", ["²", "9" * 5000, "1"])
+@pytest.mark.parametrize("id", ["²", "9" * 900, "1"])
 def test_what_an_exporter_says_amiss_is_not_known(
     exporters: list[Exporter], id: str, start: str
 ) -> None:
