@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from http_peers import peer, saying
 from reassigning import Held, Reassigning
 from scripted_broker import Asked
 from test_findings import cluster, healthy, in_rack, partition, told
@@ -401,6 +402,23 @@ def test_what_is_being_reassigned_may_be_unknown(one_broker: Reassigning) -> Non
     whats = [found["what"] for found in shown["findings"]]
     unknown = "What is being reassigned is not known: The cluster does not list"
     assert any(what.startswith(unknown) for what in whats)
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="x"} 1',
+        'kafka_network_requestmetrics_requests_total{request="Fetch",version="1"} NaN',
+        "kafka_network_requestmetrics_requests_total 1",
+    ],
+)
+def test_metrics_that_kafka_does_not_count_so_end_it_in_two_lines(
+    fake: Reassigning, sample: str
+) -> None:
+    with peer(saying(f"HTTP/1.1 200 OK\r\n\r\n{sample}\n".encode())) as exporter:
+        ran = fake.kipctl(f"inspect brokers --metrics-url {exporter.url}", status=2)
+    assert "in a way that is not Kafka's" in ran.err
+    assert len(ran.err.splitlines()) == 2
 
 
 def test_metrics_that_lead_nowhere_end_it_before_anything_is_asked(fake: Reassigning) -> None:
