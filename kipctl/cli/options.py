@@ -229,9 +229,6 @@ class LoadOptions:
         int,
         typer.Option("--replication-factor", help="Of that topic; 0: 3, or all brokers if fewer."),
     ] = 0
-    force: Annotated[
-        bool, typer.Option("--force", help="Produce to a topic that holds records.")
-    ] = False
 
     def load(self, every_s: float | None, count: int) -> Load:
         """What was given, and what is usual of the rest."""
@@ -286,6 +283,14 @@ class RunOptions:
         ),
     ] = None
     conf: ConfOption = None
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Produce to a topic that holds records; give workers a login over a Spark that"
+            " does not encrypt.",
+        ),
+    ] = False
     start_timeout: StartTimeoutOption = Duration(60)
     print_metrics: Annotated[
         bool, typer.Option("--print-metrics", help="Print every number of the result.")
@@ -317,6 +322,7 @@ class RunOptions:
             "workers": self.workers,
             "master": self.master,
             "conf": parse_conf(self.conf or []),
+            "force": self.force,
             "start_timeout_s": self.start_timeout,
             "command": words_without_secrets(environment.arguments),
         }

@@ -101,7 +101,6 @@ def produce(
             discovery=options.leader_discovery,
             config=config,
         ),
-        force=sent.force,
         partitions=partitions,
         replication_factor=sent.replication_factor,
         reporting_interval_s=reporting_interval,

@@ -154,7 +154,6 @@ def e2e(
                 discovery=options.leader_discovery,
                 config=producer_config(produced),
             ),
-            force=sent.force,
             partitions=partitions,
             replication_factor=sent.replication_factor,
             topic_configs=TOPIC_OF_DAYS if forever else {},

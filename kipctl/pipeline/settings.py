@@ -45,6 +45,7 @@ _MOST_PARTITIONS = 10_000
 _OPTIONS_VARIABLES = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
 _OPTIONS_SETTINGS = ("spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions")
 _COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_ENCRYPTION = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
 _PROPERTY = re.compile(r"\s*([^\s#!=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 
 
@@ -110,6 +111,18 @@ def initial_partitions(input_bytes: int, configured: int | None) -> int:
     """
     by_input = max(_LEAST_PARTITIONS, min(-(-input_bytes // _BYTES_A_PARTITION), _MOST_PARTITIONS))
     return max(by_input, configured or 0)
+
+
+def hides_what_it_sends(configured: Mapping[str, str]) -> bool:
+    """Whether processes of a cluster know each other by a secret, and encrypt what they send.
+
+    Neither is so unless it is set. RPC takes nothing from `spark.ssl.enabled`.
+    """
+
+    def is_on(name: str) -> bool:
+        return configured.get(name, "").strip().lower() == "true"
+
+    return is_on("spark.authenticate") and any(map(is_on, _ENCRYPTION))
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, str]:

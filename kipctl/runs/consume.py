@@ -73,7 +73,8 @@ class ConsumePlan(RunPlan):
                 ("--timeout", spec.timeout_ms, 1),
                 ("--offset", spec.offset, NO_OFFSET),
                 ("--partition", min(spec.partitions, default=0), 0),
-            )
+            ),
+            self.probe.access,
         )
 
 

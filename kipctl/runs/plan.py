@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
-from kipctl.errors import UsageError
+from kipctl.errors import RefusedError, UsageError
 from kipctl.extras import require
 from kipctl.own_topic_names import OWN_ONE, new_name
 from kipctl.pipeline.place import START_TIMEOUT_S, Place
+from kipctl.pipeline.settings import hides_what_it_sends
 from kipctl.runs.actions import Action, ActionKind
+from kipctl.transport.access import Access
 
 OWN_TOPIC = new_name(OWN_ONE)
 """Of this process: made for a run, and removed after it."""
@@ -76,6 +78,7 @@ class RunPlan:
     workers: int = 1
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
+    force: bool = False
     start_timeout_s: float = START_TIMEOUT_S
     command: tuple[str, ...] = ()
 
@@ -109,14 +112,28 @@ class RunPlan:
             **(actions if self.during else {}),
         }
 
-    def check(self, numbers: Iterable[tuple[str, int, int]]) -> None:
-        """Raise UsageError for numbers that make no sense: (option, value, least)."""
-        self.place(max(1, self.workers))
+    def check(self, numbers: Iterable[tuple[str, int, int]], access: Access) -> None:
+        """Raise UsageError for numbers that make no sense: (option, value, least).
+
+        Raises RefusedError where Spark would send a login of the access for others to read.
+        """
+        place = self.place(max(1, self.workers))
         check_least(*numbers, ("--count", self.count, 0), ("--workers", self.workers, 1))
         if self.on_spark:
             require("pyspark", "A run with workers")
         if self.every_s <= 0 or self.reporting_interval_s <= 0:
             raise UsageError("--every and --reporting-interval must be above 0.")
+        if access.security.is_authenticated and not (place.is_local or self.force):
+            from kipctl.pipeline.start import configured
+
+            if not hides_what_it_sends(configured(place)):
+                raise RefusedError(
+                    f"Spark would send the workers' login to {place.master} for the network to"
+                    " read, and give it to whoever answers there.",
+                    "Set spark.authenticate, and spark.network.crypto.enabled or"
+                    " spark.ssl.rpc.enabled, to true in spark-defaults.conf here and there (or by"
+                    " --conf), or insist with --force.",
+                )
 
     def check_actions(self, lasts_s: float) -> None:
         """Raise UsageError when the load is over before its actions are due.

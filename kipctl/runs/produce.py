@@ -68,7 +68,6 @@ class PerfPlan(RunPlan):
     """
 
     probe: ProduceSpec
-    force: bool = False
     partitions: int = 100
     replication_factor: int = 0
     arm: str = ""
@@ -85,7 +84,8 @@ class PerfPlan(RunPlan):
                 ("--warmup-records", spec.warmup_records, 0),
                 ("--partitions", self.partitions, 1),
                 ("--replication-factor", self.replication_factor, 0),
-            )
+            ),
+            self.probe.access,
         )
         if not (spec.throughput > 0 or spec.throughput == -1):  # nan is neither
             raise UsageError(
