@@ -1,8 +1,8 @@
 """Which product answers, by what it answers; and what of kipctl does not work there.
 
 Nothing in the protocol names a product: its cluster id, its brokers' names and the APIs that it
-announces give it away. None of the products but Kafka runs in the tests: what is
-said of them is from the sources beside it.
+announces give it away. Of these Kafka and kfake run in the tests: what is said of the others is
+from the sources beside it.
 """
 
 import re
@@ -81,6 +81,13 @@ _LEADERS = (
 )
 _NO_LEADERS = "any agent serves any partition: leaders that are shown are not who has the data"
 LIMITS: Mapping[Product, tuple[Limit, ...]] = {
+    Product.KFAKE: (
+        Limit(
+            ("reassign",),
+            "a reassignment is accepted and not carried out",
+            "franz-go: pkg/kfake/45_alter_partition_assignments.go",
+        ),
+    ),
     Product.REDPANDA: (
         Limit(
             ("reassign",),
