@@ -102,16 +102,23 @@ def _confirm(
     urls: Sequence[str],
     yes: bool,
 ) -> None:
-    """Ask, with what it will cost; a lab may be logged without a question."""
+    """Ask, with what it will cost and tell; a lab may be logged without a question."""
     from kipctl.cli.confirm import is_lab
     from kipctl.cluster.request_log import broker_list
     from kipctl.cluster.request_log_cost import estimate, request_rates
     from kipctl.cluster.snapshot import take_snapshot
+    from kipctl.transport.access import UNSECURED
 
     if is_lab(cluster):
         return
     rates = request_rates(urls, take_snapshot(cluster, ()).brokers)
     environment.message(estimate(brokers, rates, seconds))
+    if cluster.access.security != UNSECURED:
+        environment.message(
+            "Kafka then also writes SCRAM's salted passwords of users that are changed, and"
+            " delegation tokens, and they suffice to log in: change no users while it is on, and"
+            " mind who reads the logs."
+        )
     how_long = "until it is switched off" if seconds is None else f"for {Duration(seconds)}"
     environment.confirm(
         f"Log every request that {broker_list(brokers)} answer{'' if len(brokers) > 1 else 's'},"

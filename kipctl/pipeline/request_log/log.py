@@ -38,6 +38,8 @@ from kipctl.pipeline.request_log.summary import Span, Summary
 
 BROKEN_SHOWN = 20
 _SHOWN_LENGTH = 120
+_SECRET = r"""((?:salt|saltedPassword|hmac)\\*"\s*:\s*\\*")[^"\\]*"""
+"""Of a SCRAM user or a delegation token, whoever wrapped the line: each suffices to log in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +309,9 @@ def _broken_lines(
             "file",
             "block",
             "id",
-            F.translate(F.substring("value", 1, _SHOWN_LENGTH), "\r\n", "  ").alias("text"),
+            F.regexp_replace(
+                F.translate(F.substring("value", 1, _SHOWN_LENGTH), "\r\n", "  "), _SECRET, "$1..."
+            ).alias("text"),
         )
         .orderBy("file", "block", "id")
         .limit(BROKEN_SHOWN)
