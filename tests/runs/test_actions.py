@@ -6,7 +6,7 @@ import pytest
 
 from kipctl.errors import UsageError
 from kipctl.probe.schedule import Schedule, Share
-from kipctl.runs.actions import Action, ActionKind, parse_action
+from kipctl.runs.actions import Action, ActionKind, Performed, parse_action
 from kipctl.runs.execute import action_begins_us
 
 START_US = 7_000_000
@@ -25,6 +25,18 @@ SECOND = 1_000_000
 def test_actions_are_named_as_they_are_shown(text: str, action: Action) -> None:
     assert parse_action(text) == action
     assert str(action) == text
+
+
+def test_what_was_done_is_shown_in_milliseconds_since_the_start() -> None:
+    done = Performed(Action(ActionKind.ROTATE), START_US + 1_000, START_US + 2_500, 0, 12)
+    assert done.as_document(START_US) == {
+        "action": "rotate",
+        "called_ms": 1.0,
+        "answered_ms": 2.5,
+        "converged_ms": None,
+        "partitions": 12,
+        "error": None,
+    }
 
 
 @pytest.mark.parametrize("text", ["", "rotat", "rotate:1", "restart", "restart:", "restart:a"])

@@ -20,6 +20,7 @@ from tap_messages import (
 )
 
 from kipctl.client_behaviour.behaviour import Waits
+from kipctl.tap.produce_requests import Refusal
 from kipctl.tap.retries import split_seen_wait
 from kipctl.trace.codes import Decision
 from kipctl.trace.redirect_phases import Wait
@@ -297,3 +298,12 @@ def test_where_a_batch_goes_of_a_topic_made_anew_is_no_newer_epoch(wire):
     wire.connect(1).call(ask_metadata(), metadata((2, 3), topic_id=UUID(int=2)))
     wire.connect(2).call(sent(records(2)), DONE)
     assert wire.rows("redirects", "topic_generation", "to_broker", "to_epoch") == [(0, 2, None)]
+
+
+@pytest.mark.parametrize(
+    ("leader", "epoch", "is_draft", "has_hint"),
+    [(0, 0, False, True), (-1, 5, False, False), (2, -1, False, False), (2, 5, True, False)],
+)
+def test_a_hint_names_a_leader_and_its_epoch(leader, epoch, is_draft, has_hint):
+    refusal = Refusal(NOT_LEADER, -1, leader, epoch, "127.0.0.1:9001", is_draft)
+    assert refusal.has_hint is has_hint
