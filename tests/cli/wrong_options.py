@@ -83,7 +83,8 @@ WRONG: dict[str, tuple[str, ...]] = {
     **each(f"{_MOVES} --limit --num-records --partitions --record-size --runs --workers", *_COUNT),
     **each("--broker --count --fetch-size --lines --offset --racks --restarts", "-1", "x"),
     **each("--replication-factor", "-1", "x"),
-    **each("--ca --client-ca --certificate --key --json-file --kafka-home", "{none}", "{run}", "{broken}"),
+    **each("--ca --client-ca --certificate --key", "{none}", "{run}", "{broken}"),
+    **each("--json-file --kafka-home", "{none}", "{run}", "{broken}"),
     **each("--plan --verify --journal", "{none}", "{run}", "{broken}"),
     **each("--command-config --consumer.config --producer.config", "{none}", "{run}"),
     **each(
