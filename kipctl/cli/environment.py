@@ -121,6 +121,10 @@ class Environment:
         self.stderr.write(text + "\n")
         self.stderr.flush()
 
+    def sentence(self, text: str) -> None:
+        """`message` on one line, whatever a name in it holds."""
+        self.message(on_one_line(text))
+
     def error(self, error: KipctlError) -> None:
         """Print an error, in at most three lines."""
         self.message(f"kipctl: {error}")
@@ -140,7 +144,7 @@ class Environment:
             if console is None:
                 if title:
                     self.message(title)
-                yield self.message
+                yield self.sentence
                 return
             with console.status(Text(title or _PREPARING), refresh_per_second=4) as status:
                 line = ProgressLine(title or _PREPARING)

@@ -224,7 +224,8 @@ def test_progress_off_a_terminal_is_plain_lines_on_stderr() -> None:
     where = environment()
     with where.progress("Starting") as tell:
         tell("broker 1")
-    assert told(where) == "Starting\nbroker 1\n"
+        tell("broker\n2")
+    assert told(where) == "Starting\nbroker 1\nbroker\\n2\n"
 
 
 class ClosedTerminal(Terminal):

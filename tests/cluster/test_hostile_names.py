@@ -73,7 +73,9 @@ class Hostile(Reassigning):
         if answer is None:
             answer = random_message(type(known).response, asked.version, Random(0), Fill.FULL)
         if isinstance(answer, MetadataResponse):
-            brokers = (replace(one, port=self.ports[one.node_id]) for one in answer.brokers)
+            brokers = (
+                replace(one, port=self.ports[one.node_id], rack="r") for one in answer.brokers
+            )
             answer = replace(answer, brokers=tuple(brokers))
         assert isinstance(answer, Response)
         return with_texts(answer, lambda text: EVIL + text)
@@ -168,6 +170,12 @@ def test_nor_does_a_question_or_what_follows_it(
     line = change.format(topic=shlex.quote(f"{EVIL}t"))
     found = written(cluster, line, typed)
     assert found.replace("\n", "").replace("\t", "").isprintable()
+
+
+def test_what_stands_before_the_question_of_a_roll_is_one_line_each(cluster: Hostile) -> None:
+    found = written(cluster, "roll --exec false --force", "n\n")
+    assert "Not known: min.insync.replicas of 1 topics, such as =HYPERLINK(" in found
+    assert not re.search(r"^\\x0b", found, re.MULTILINE), "what stands behind EVIL's new line"
 
 
 @pytest.mark.parametrize("line", ["", *LOOKS, "reassign --rotate --all-topics"])
