@@ -1,6 +1,7 @@
 """Many brokers asked at once, with one deadline: a broker that hangs does not delay the others."""
 
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import TypeVar
 
 from kipctl.at_once import at_once
@@ -30,7 +31,12 @@ def ask_each(
             connections[broker] = cluster.broker(broker)
         except KipctlError as error:
             found[broker] = error
-    asked = list(connections.items())
-    answers = at_once(lambda one: ask(*one), asked, deadline_s)
+    alone = {connection: Lock() for connection in connections.values()}
+
+    def ask_alone(one: tuple[int, BrokerConnection]) -> T:
+        with alone[one[1]]:  # brokers behind one address have one connection
+            return ask(*one)
+
+    answers = at_once(ask_alone, list(connections.items()), deadline_s)
     found |= dict(zip(connections, answers, strict=True))
     return {broker: found[broker] for broker in brokers}

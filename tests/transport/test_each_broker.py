@@ -1,6 +1,7 @@
 """Many brokers asked at once: one that hangs, or is not there, stops no other."""
 
 import threading
+import time
 from typing import cast
 
 import pytest
@@ -47,6 +48,28 @@ def test_they_are_asked_at_the_same_time() -> None:
 
     brokers = range(AT_ONCE)
     assert ask_each(CLUSTER, brokers, ask, deadline_s=60) == {one: one for one in brokers}
+
+
+def test_those_behind_one_address_share_its_connection_in_turn() -> None:
+    """One after the other, whatever threads do."""
+
+    class Forwarded(Brokers):
+        def broker(self, broker: int) -> int:
+            return broker % 2
+
+    asked: list[int] = []
+    at_work: set[int] = set()
+
+    def ask(broker: int, connection: BrokerConnection) -> None:
+        at = cast(int, connection)
+        assert at not in at_work
+        at_work.add(at)
+        time.sleep(0.01)
+        at_work.remove(at)
+        asked.append(broker)
+
+    ask_each(cast(Cluster, Forwarded()), range(8), ask, deadline_s=60)
+    assert sorted(asked) == [*range(8)]
 
 
 def test_after_the_deadline_who_hangs_is_late_and_waited_for_no_longer() -> None:
