@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypedDict
 
-from kipctl.client_behaviour.episode import AT_ONCE_US, HintFault, Outcome
+from kipctl.client_behaviour.episode import AT_ONCE_US, BACKOFF_US, HintFault, Outcome
 from kipctl.client_behaviour.software import HintUse, Software, known_bug, known_of
 from kipctl.counts import counted
 
@@ -136,12 +136,20 @@ def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
     # From here on it took its time, unless the times are wrong.
     if timed := [doubt for doubt in seen.doubts if doubt in _TIMED]:
         return Verdict(Behaviour.UNKNOWN, why=timed[0].value)
-    if 2 * followed > reactions:
-        return Verdict(Behaviour.WAITS)
     known = known_of(software)
-    return Verdict(
-        Behaviour.WAITS if known is not None and known.hints is HintUse.WAITS else Behaviour.IGNORES
-    )
+    use = known.hints if known is not None else None
+    if 2 * followed > reactions or use is HintUse.WAITS:
+        return Verdict(Behaviour.WAITS)
+    if seen.reaction_p50_us < BACKOFF_US:
+        # Sooner than any backoff, and when Metadata had named the leader too: it may have gone by
+        # either.
+        if use is HintUse.FOLLOWS:
+            return Verdict(Behaviour.FOLLOWS)
+        if use is None:
+            return Verdict(
+                Behaviour.UNKNOWN, why="it asked for Metadata at once, which says the same"
+            )
+    return Verdict(Behaviour.IGNORES)
 
 
 def _most_frequent(faults: Mapping[HintFault, int]) -> HintFault | None:

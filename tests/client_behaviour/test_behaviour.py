@@ -36,6 +36,11 @@ def seen(reaction_ms: float | None = None, **more: object) -> Seen:
         (seen(102, outcomes={M: 12}), RDKAFKA, Behaviour.WAITS),
         # It goes when Metadata says so: with hints or without makes no difference.
         (seen(102, outcomes={M: 12}), NOBODY, Behaviour.IGNORES),
+        # It asks for Metadata at once: whether it goes by that or by hints is not seen.
+        (seen(30, outcomes={M: 12}), NOBODY, Behaviour.UNKNOWN),
+        (seen(30, outcomes={M: 12}), Software("kgo", "v1.22.3"), Behaviour.FOLLOWS),
+        (seen(30, outcomes={M: 12}), Software("sarama", "1.61.1"), Behaviour.IGNORES),
+        (seen(102, outcomes={M: 12}), Software("kgo", "v1.22.3"), Behaviour.IGNORES),
         (seen(1500, outcomes={B: 7, M: 5}), NOBODY, Behaviour.IGNORES),
         (seen(3, outcomes={E: 12}), NOBODY, Behaviour.IGNORES),
         # What is known of a software does not overrule what was seen.
