@@ -14,7 +14,7 @@ PAGES = REPOSITORY / "docs" / "findings"
 
 FINDINGS = """
 at-min-isr broker-not-alive broker-silent broker-without-rack controlled-shutdown-off
-default-replication-1 eligible-leader-replicas feature-level-behind follower-backoff
+default-replication-1 diskless-topics eligible-leader-replicas feature-level-behind follower-backoff
 follower-wait-above-lag heartbeat-too-slow lag-time-long leader-rebalance-off leader-skew
 log-directories-not-known log-directory-cordoned log-directory-failed metadata-behind
 metrics-not-readable metrics-of-another-cluster min-insync-1 min-insync-not-known no-leader

@@ -186,6 +186,10 @@ def test_nothing_is_found_in_one_healthy_broker() -> None:
             " of all of them.",
         ),
         (
+            replace(cluster(partition(0)), topics={"orders": TopicFacts(2, diskless=True)}),
+            "note: 1 topic is diskless: orders.",
+        ),
+        (
             with_brokers(healthy(1), replace(healthy(2), no_answer="Broker x hangs."), healthy(3)),
             "problem: Broker 2 is listed as alive and does not answer: Broker x hangs.",
         ),

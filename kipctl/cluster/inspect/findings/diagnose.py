@@ -58,6 +58,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterator[Finding]], ...] = (
     isr.too_few_replicas,
     isr.weak_acks,
     leaders.imbalance,
+    leaders.diskless,
     racks.racks,
     reassignments.throttles,
     reassignments.reassignments,

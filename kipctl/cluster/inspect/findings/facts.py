@@ -48,7 +48,7 @@ SETTINGS = {
 """Broker settings that decide how much a move hurts, and what each decides."""
 
 _LOOKS = 3
-_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable")
+_TOPIC_SETTINGS = ("min.insync.replicas", "unclean.leader.election.enable", "diskless.enable")
 LOOK_AGAIN_S = 12.0
 """A throttled broker may copy nothing for 11 s, the samples of its quota, and go on then."""
 _TOPICS_AT_ONCE = 500
@@ -102,6 +102,8 @@ class TopicFacts:
     min_insync_replicas: int | None = None
     unclean_leader_election: bool | None = None
     throttled: tuple[str, ...] = ()
+    diskless: bool = False
+    """Its data is in an object store, and no replica has it (KIP-1150)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +340,7 @@ def ask_topics(
             return facts, why or error
         for result in results:
             values = result.values
-            least, unclean = (values.get(setting) for setting in _TOPIC_SETTINGS)
+            least, unclean, diskless = (values.get(setting) for setting in _TOPIC_SETTINGS)
             if result.error_code:
                 why = why or _refused(result, cluster.access)
             else:
@@ -346,5 +348,6 @@ def ask_topics(
                     int(least) if least else None,
                     unclean == "true" if unclean else None,
                     tuple(name for name in REPLICAS if values.get(name)),
+                    diskless == "true",
                 )
     return facts, why

@@ -6,6 +6,8 @@ from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
     Severity,
+    note,
+    some,
     warning,
 )
 from kipctl.counts import counted
@@ -51,4 +53,17 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
             " is the preferred leader of all of them.",
             "When it stops, that many more leaders move at once; until then it has most to do.",
             "Put other replicas first: kipctl reassign --balance leaders",
+        )
+
+
+def diskless(facts: ClusterFacts) -> Iterator[Finding]:
+    """Topics whose leaders are not what they are on Kafka's own disks."""
+    topics = sorted(topic for topic, known in facts.topics.items() if known.diskless)
+    if topics:
+        yield note(
+            "diskless-topics",
+            f"{counted(len(topics), 'topic is', 'topics are')} diskless: {some(topics)}.",
+            "Each client is shown a broker of its own rack as their leader, at the same epoch: to"
+            " look at leaders or to move them means nothing there.",
+            "Leave them out of what elect, reassign and wait are given: --topic.",
         )
