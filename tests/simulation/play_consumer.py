@@ -148,10 +148,18 @@ class _Play(Stage):
                 consumer.run(world.now_us, _FOREVER_US, _FOREVER_US)
             finally:
                 self.consumer = None  # what it does while it is closed is not looked at
-            told = {link.session._id for link in consumer._network.links if link.may_send}
+            told = {
+                link.session._id
+                for link in consumer._network.links
+                if link.may_send and not self._is_paused(link.node.id)  # then it reads later
+            }
         assert not told & self.cluster.sessions.keys(), "fetch sessions are left behind"
         self._look_back(consumer, tracing)
         return self._reached()
+
+    def _is_paused(self, broker: int) -> bool:
+        known = self.cluster.brokers.get(broker)
+        return known is not None and known.paused_until_us > self.world.now_us
 
     def _grow(self) -> None:
         world, story = self.world, self.story

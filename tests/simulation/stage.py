@@ -125,10 +125,15 @@ class Stage:
 
         `others` are ids of topics that a leader may be of instead of the one it is believed of.
         """
+        in_use = metadata._topics_in_use
         for partition in partitions:
+            if in_use and partition.topic.name not in in_use.topics:
+                # Idle topics are forgotten, epochs too, as in Java; a hint for what was sent before
+                # may have come since.
+                self._epochs.pop(partition, None)
             leader = metadata._leadership._leaders.get(partition)
             if leader is None:
-                if metadata._topics_in_use:  # idle topics are forgotten, epochs too, as in Java
+                if in_use:
                     self._epochs.pop(partition, None)
                 continue
             known_id, known = self._epochs.get(partition, (None, -1))
