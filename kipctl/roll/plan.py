@@ -143,15 +143,19 @@ def plan_roll(
 ) -> RollPlan:
     """The roll of these brokers, or of all (None: of none), and with `controllers` of those that
     are no brokers. Raises UsageError for a broker that is not there, and where controllers are not
-    known."""
+    known, RefusedError for one that is down."""
     snapshot = facts.snapshot
     alive = snapshot.broker_ids
     for broker in chosen or ():
         if broker not in alive:
-            how = "is registered, and down" if broker in facts.fenced else "is not in the cluster"
-            listed = ", ".join(map(str, alive)) or "none"
+            listed = f"(alive: {', '.join(map(str, alive)) or 'none'})"
+            if broker in facts.fenced:
+                raise RefusedError(
+                    f"Broker {broker} is registered, and down {listed}.",
+                    "A roll begins when all are up. See: kipctl inspect brokers",
+                )
             raise UsageError(
-                f"Broker {broker} {how} (alive: {listed}).", "See: kipctl inspect brokers"
+                f"Broker {broker} is not in the cluster {listed}.", "See: kipctl inspect brokers"
             )
     ids = set() if chosen is None else set(chosen or alive)
     voters = facts.voters or frozenset()

@@ -118,7 +118,7 @@ def test_a_client_that_is_shown_no_topic_cannot_roll() -> None:
 
 def test_a_broker_that_is_not_there_cannot_be_chosen() -> None:
     known = Facts(cluster_of((1, 2)), fenced=(7,))
-    with pytest.raises(UsageError, match="Broker 7 is registered, and down"):
+    with pytest.raises(RefusedError, match="Broker 7 is registered, and down"):
         plan_roll(known, (7,))
     with pytest.raises(UsageError, match="Broker 8 is not in the cluster"):
         plan_roll(known, (8,))
