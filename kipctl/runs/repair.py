@@ -111,15 +111,15 @@ def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
     """A run that was recorded already is evaluated alone."""
     content = (rows / RUN_FILE).read_bytes()
 
-    def known(kind: type[T]) -> T:
+    def decoded_as(kind: type[T]) -> T:
         return decoded(content, kind, str(rows / RUN_FILE))
 
-    command = known(_Known).command
+    command = decoded_as(_Known).command
     if command == "tap":
-        return repaired_tap(run, known(KnownTap), rows, _FAILURE)
-    load = known(_KnownLoad)
+        return repaired_tap(run, decoded_as(KnownTap), rows, _FAILURE)
+    load = decoded_as(_KnownLoad)
     outside = ("schema_version", "command", "topic", "cluster_before")
-    how = {name: value for name, value in known(dict[str, Any]).items() if name not in outside}
+    how = {name: value for name, value in decoded_as(dict[str, Any]).items() if name not in outside}
     recorder = Recorder(run, command, load.topic, how | {"repaired": True}, load.cluster_before)
     is_recorded = stored.description is not None
 
@@ -131,17 +131,21 @@ def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
     workers = load.workers
     match command:
         case "perf produce":
-            outcome, written = _whole(_producer(known(_KnownProducer)), rows, range(workers))
+            outcome, written = _whole(_producer(decoded_as(_KnownProducer)), rows, range(workers))
             record(outcome, written)
             document = summarize_produce(measured_produce(outcome, written), actions, version)
         case "perf consume":
-            reading_outcome, read = _whole(_consumer(known(_KnownConsumer)), rows, range(workers))
+            reading_outcome, read = _whole(
+                _consumer(decoded_as(_KnownConsumer)), rows, range(workers)
+            )
             record(reading_outcome, read)
             document = summarize_consume(measured_consume(reading_outcome, read), actions, version)
         case _:
-            reading_outcome, read = _whole(_consumer(known(_KnownConsumer)), rows, range(workers))
+            reading_outcome, read = _whole(
+                _consumer(decoded_as(_KnownConsumer)), rows, range(workers)
+            )
             outcome, written = _whole(
-                _producer(known(_KnownProducer)), rows, range(workers, 2 * workers)
+                _producer(decoded_as(_KnownProducer)), rows, range(workers, 2 * workers)
             )
             if load.forever:
                 recorder = recorder.limited_to(

@@ -4,10 +4,13 @@ import re
 import ssl
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kipctl.errors import UsageError
 from kipctl.security import jks
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _JCEKS = bytes.fromhex("cececece")
 _PEM = b"-----BEGIN "
@@ -119,12 +122,7 @@ def _first_key(
     path: Path, content: bytes, password: str, key_password: str
 ) -> tuple[str | None, str | None, list[str]]:
     """As `_pkcs12` returns it, of a JKS store."""
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        load_der_private_key,
-    )
+    from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     store = _java_store(path, content, password, "ssl.keystore.password")
     if not store.keys:
@@ -138,21 +136,15 @@ def _first_key(
         ) from None
     except ValueError as wrong:
         raise UsageError(f"{path}: its key cannot be read: {wrong}.") from None
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
     certificates = [*map(ssl.DER_cert_to_PEM_cert, chain)]
-    return pem, certificates[0] if certificates else None, certificates[1:]
+    return _pkcs8(key), certificates[0] if certificates else None, certificates[1:]
 
 
 def _pkcs12(
     path: Path, content: bytes, password: str, property_name: str
 ) -> tuple[str | None, str | None, list[str]]:
     """Key, its certificate, and other certificates; each in PEM."""
-    from cryptography.hazmat.primitives.serialization import (
-        Encoding,
-        NoEncryption,
-        PrivateFormat,
-        pkcs12,
-    )
+    from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
     try:
         found = pkcs12.load_pkcs12(content, password.encode() if password else None)
@@ -164,9 +156,12 @@ def _pkcs12(
     def pem(one: pkcs12.PKCS12Certificate) -> str:
         return one.certificate.public_bytes(Encoding.PEM).decode("ascii")
 
-    key = None
-    if found.key is not None:
-        pkcs8 = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        key = pkcs8.decode("ascii")
+    key = None if found.key is None else _pkcs8(found.key)
     own = None if found.cert is None else pem(found.cert)
     return key, own, [pem(other) for other in found.additional_certs]
+
+
+def _pkcs8(key: "PrivateKeyTypes") -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")

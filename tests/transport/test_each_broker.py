@@ -64,7 +64,7 @@ def test_those_behind_one_address_share_its_connection_in_turn() -> None:
         at = cast(int, connection)
         assert at not in at_work
         at_work.add(at)
-        time.sleep(0.01)
+        time.sleep(0.01)  # another thread, were there one, would come meanwhile
         at_work.remove(at)
         asked.append(broker)
 

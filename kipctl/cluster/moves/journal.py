@@ -226,14 +226,7 @@ class Journal:
 
     def locked_by(self) -> str:
         """Which kipctl with this journal is changing this cluster now; "" for none."""
-        try:
-            handle = os.open(self.folder / "lock", os.O_RDWR)
-        except OSError:
-            return ""
-        try:
-            return "" if locks(handle) else _lock_owner(handle)
-        finally:
-            os.close(handle)
+        return held_by(self.folder / "lock", _lock_owner)
 
     def is_to_pause(self) -> bool:
         """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""

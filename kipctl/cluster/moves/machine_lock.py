@@ -9,7 +9,7 @@ import fcntl
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -57,14 +57,14 @@ def alone(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def held_by(path: Path) -> str:
-    """Who holds the lock now, in words; "" for nobody."""
+def held_by(path: Path, name_holder: Callable[[int], str] | None = None) -> str:
+    """Who holds the lock on this file now, in words, by the open file; "" for nobody."""
     try:
         handle = os.open(path, _LOOK)
     except OSError:
         return ""
     try:
-        return "" if locks(handle) else _holder(handle)
+        return "" if locks(handle) else (name_holder or _holder)(handle)
     finally:
         os.close(handle)
 
