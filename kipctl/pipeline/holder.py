@@ -12,7 +12,6 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pyspark
 from py4j.java_gateway import JavaGateway
@@ -26,6 +25,8 @@ from kipctl.pipeline.launch import Launched, java_program, launch
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of
 from kipctl.pipeline.warm import (
+    HolderAnswer,
+    HolderRequest,
     WarmStatus,
     forget,
     holder_of,
@@ -35,6 +36,7 @@ from kipctl.pipeline.warm import (
     warm_log_path,
 )
 from kipctl.process import current_process
+from kipctl.typed_json import DamagedError, decoded, encoded
 
 _TICK_S = 0.5
 _CANCEL_S = 0.05
@@ -108,34 +110,32 @@ class _Keeper:
         connection.settimeout(_REQUEST_TIMEOUT_S)
         try:
             with connection.makefile("rb") as lines:
-                request = json.loads(lines.readline(_LONGEST_REQUEST))
-            answer, keeps = self._handle(request, connection)
-            connection.sendall(json.dumps(answer).encode() + b"\n")
-        except (OSError, ValueError, KeyError, TypeError):
+                request = decoded(lines.readline(_LONGEST_REQUEST), HolderRequest, "the request")
+            answer = self._handle(request, connection)
+            connection.sendall(encoded(answer) + b"\n")
+        except (OSError, DamagedError):
             connection.close()
             return
-        if not keeps:
+        if not answer.port:
             connection.close()
 
-    def _handle(
-        self, request: dict[str, Any], connection: socket.socket
-    ) -> tuple[dict[str, Any], bool]:
-        """What is said to a request, and whether its connection stays."""
-        if request["request"] == "stop":
-            if self._client and not self._client.is_gone and not request["force"]:
-                return {"client": self._client.pid}, False
+    def _handle(self, asked: HolderRequest, connection: socket.socket) -> HolderAnswer:
+        """What is said to a request; the connection of a lease stays."""
+        if asked.request == "stop":
+            if self._client and not self._client.is_gone and not asked.force:
+                return HolderAnswer(used_by=self._client.pid)
             self._must_end = True
-            return {"ending": True}, False
-        if request["request"] == "status":
-            return self._status(), False
+            return HolderAnswer()
+        if asked.request == "status":
+            return HolderAnswer(status=self._status())
         if self._client is not None:
-            return {"busy": True}, False
-        self._lend(_Client(connection, int(request["pid"])), str(request["folder"]))
+            return HolderAnswer(used_by=self._client.pid)
+        self._lend(_Client(connection, asked.pid), asked.folder)
         parameters = self._gateway.gateway_parameters
-        return {"port": parameters.port, "secret": parameters.auth_token}, True
+        return HolderAnswer(parameters.port, parameters.auth_token)
 
-    def _status(self) -> dict[str, Any]:
-        status = WarmStatus(
+    def _status(self) -> WarmStatus:
+        return WarmStatus(
             pid=os.getpid(),
             jvm_pid=self._process.pid,
             java=str(java_program(os.environ).resolve()),
@@ -148,7 +148,6 @@ class _Keeper:
             memory_bytes=sum(map(_resident_bytes, (os.getpid(), self._process.pid))),
             is_busy=self._client is not None,
         )
-        return {name: getattr(status, name) for name in WarmStatus.__slots__}
 
     def _lend(self, client: _Client, folder: str) -> None:
         """Make it as if the JVM had been started for this client, in this folder."""

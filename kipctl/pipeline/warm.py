@@ -16,9 +16,9 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kipctl.errors import PipelineError, RefusedError
 from kipctl.pipeline.launch import java_program, require_one_version, spark_home
@@ -26,6 +26,7 @@ from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of, configured
 from kipctl.process import Process, identify, is_alive, send_signal, wait_until
 from kipctl.state import make_private, state_folder
+from kipctl.typed_json import DamagedError, decoded, encoded
 
 _ANSWER_TIMEOUT_S = 10.0
 """For a holder to answer: it asks the JVM only for what takes milliseconds."""
@@ -54,6 +55,9 @@ class Holder:
         return Process(self.pid, self.started)
 
 
+Asked = Literal["lease", "status", "stop"]
+
+
 @dataclass(frozen=True, slots=True)
 class WarmStatus:
     """What a holder says of itself: times are seconds since the Unix epoch, memory is resident."""
@@ -69,6 +73,29 @@ class WarmStatus:
     analyses: int
     memory_bytes: int
     is_busy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRequest:
+    """What is asked for, the process that asks, and what goes with it."""
+
+    request: Asked
+    pid: int
+    folder: str = ""
+    """Where the analysis works (lease)."""
+    force: bool = False
+    """End it though an analysis uses it (stop)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderAnswer:
+    """What was asked for, and else nothing: Py4J's port and secret, or the status."""
+
+    port: int = 0
+    secret: str = field(default="", repr=False)
+    status: WarmStatus | None = None
+    used_by: int = 0
+    """The process whose analysis is in the way."""
 
 
 def holder_file() -> Path:
@@ -212,11 +239,11 @@ def lease(place: Place) -> Lease | None:
     except OSError:
         return None
     answer = _read_answer(connection)
-    if "port" not in answer:
+    if answer is None or not answer.port:
         connection.close()
         return None
     connection.settimeout(None)
-    return Lease(connection, int(answer["port"]), str(answer["secret"]))
+    return Lease(connection, answer.port, answer.secret)
 
 
 def start(place: Place, idle_timeout_s: float) -> WarmStatus:
@@ -288,10 +315,8 @@ def _spawn(order: Mapping[str, Any], key: str, lock: int) -> Process:
 
 def status() -> WarmStatus | None:
     """What the holder says of itself; None when there is none that answers."""
-    try:
-        return WarmStatus(**_request("status")) if running_holder() else None
-    except TypeError:
-        return None
+    answer = _request("status") if running_holder() else None
+    return answer.status if answer else None
 
 
 def is_starting() -> bool:
@@ -311,12 +336,12 @@ def stop(*, force: bool = False) -> bool:
         return False
     if holder := running_holder():
         answer = _request("stop", force=force)
-        if client := answer.get("client"):
+        if answer and answer.used_by:
             raise RefusedError(
-                f"An analysis uses the JVM that is kept warm: process {client}.",
+                f"An analysis uses the JVM that is kept warm: process {answer.used_by}.",
                 "Wait until it is done, or end both: kipctl spark stop --force.",
             )
-        if not answer:
+        if answer is None:
             send_signal(holder.process, signal.SIGKILL)  # its JVM ends when its input does
     if not wait_until(lambda: not is_running(), _END_TIMEOUT_S):
         raise PipelineError(
@@ -326,41 +351,40 @@ def stop(*, force: bool = False) -> bool:
     return True
 
 
-def _send_request(request: str, **more: object) -> socket.socket:
+def _send_request(request: Asked, *, folder: str = "", force: bool = False) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     try:
         connection.settimeout(_ANSWER_TIMEOUT_S)
         with _socket_address() as address:
             connection.connect(address)
-        question = {"request": request, "pid": os.getpid(), **more}
-        connection.sendall(json.dumps(question).encode() + b"\n")
+        asked = HolderRequest(request, os.getpid(), folder, force)
+        connection.sendall(encoded(asked) + b"\n")
     except OSError:
         connection.close()
         raise
     return connection
 
 
-def _request(request: str, **more: object) -> dict[str, Any]:
-    """What the holder says to a request; empty when it has ended or does not answer."""
+def _request(request: Asked, *, force: bool = False) -> HolderAnswer | None:
+    """What the holder says to a request; None when it has ended or does not answer."""
     try:
-        with _send_request(request, **more) as connection:
+        with _send_request(request, force=force) as connection:
             return _read_answer(connection)
     except OSError:
-        return {}
+        return None
 
 
-def _read_answer(connection: socket.socket) -> dict[str, Any]:
-    """One line of JSON; empty when none comes."""
+def _read_answer(connection: socket.socket) -> HolderAnswer | None:
+    """One line of JSON; None when none comes."""
     received = b""
     try:
         while not received.endswith(b"\n"):
             if not (more := connection.recv(4096)):
-                return {}
+                return None
             received += more
-        answer = json.loads(received)
-    except (OSError, ValueError):
-        return {}
-    return answer if isinstance(answer, dict) else {}
+        return decoded(received, HolderAnswer, "the answer")
+    except (OSError, DamagedError):
+        return None
 
 
 @contextlib.contextmanager
