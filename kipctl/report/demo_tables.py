@@ -24,10 +24,11 @@ _BAR = 24
 
 def demo_answer(found: Document) -> tuple[Paragraph, ...]:
     """Whether hints cut the wait for a moved leader, by how much, and what is in doubt."""
-    doubts = dict.fromkeys(doubt for name in ("fresh", "stale") for doubt in found[name]["doubts"])
+    every = [doubt for name in ("fresh", "stale") for doubt in found[name]["doubts"]]
+    doubts = {doubt.rpartition("kipctl explain ")[2]: doubt for doubt in every}
     return (
         *(_answer(found[name]) for name in ("fresh", "stale")),
-        *(Paragraph(f"In doubt: {doubt}", tone=Tone.WARNING) for doubt in doubts),
+        *(Paragraph(f"In doubt: {doubt}", tone=Tone.WARNING) for doubt in doubts.values()),
     )
 
 

@@ -84,8 +84,13 @@ def test_what_is_not_so_is_not_said(found: dict[str, Any], said: str) -> None:
 
 
 def test_a_doubt_is_said_once_and_in_the_answer() -> None:
-    shown = demo_answer(demo(measured(doubts=("Few moves.",)), measured(doubts=("Few moves.",))))
-    assert [said.first for said in shown[2:]] == ["In doubt: Few moves."]
+    busy = "{} % busy. More: kipctl explain machine-busy"
+    fresh, stale = ("Few moves.", busy.format(98)), ("Few moves.", busy.format(100))
+    shown = demo_answer(demo(measured(doubts=fresh), measured(doubts=stale)))
+    assert [said.first for said in shown[2:]] == [
+        "In doubt: Few moves.",
+        f"In doubt: {busy.format(100)}",
+    ]
 
 
 def test_bars_are_as_long_as_the_waits() -> None:
