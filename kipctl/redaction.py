@@ -10,7 +10,7 @@ from kipctl.urls import without_logins
 HIDDEN = "[hidden]"
 _NAMES = r"passw|secret|sasl\.jaas\.config|token|ssl\.key|credential|api-?key|authorization|cookie"
 _SECRET = re.compile(_NAMES, re.IGNORECASE)
-_NAMED = re.compile(rf"([\w.-]*(?:{_NAMES})[\w.-]*(?:=|:\s+)).+", re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(rf"((?:{_NAMES})[\w.-]{{0,64}}(?:=|:\s+)).+", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE)
 
 
@@ -51,7 +51,7 @@ def text_without_secrets(text: str) -> str:
 def words_without_secrets(words: Iterable[str]) -> tuple[str, ...]:
     """A command line, with all that is known to be a secret replaced; of --exec see
     `program_alone`."""
-    return tuple(_shown(word, before) for before, word in pairwise(("", *words)))
+    return tuple(_redacted_word(word, before) for before, word in pairwise(("", *words)))
 
 
 def program_alone(words: Sequence[str]) -> tuple[str, ...]:
@@ -60,10 +60,10 @@ def program_alone(words: Sequence[str]) -> tuple[str, ...]:
     return (*map(text_without_secrets, words[:1]), *hidden)
 
 
-def _shown(word: str, before: str) -> str:
+def _redacted_word(word: str, before: str) -> str:
     option, equals, value = word.partition("=")
     if equals and option.startswith("--"):
-        return f"{option}={_shown(value, option)}"
+        return f"{option}={_redacted_word(value, option)}"
     if before == "--exec":
         return " ".join(program_alone(word.split()))
     if before.startswith("-") and is_secret(before):

@@ -2,8 +2,8 @@
 
 import re
 
-_LOGIN = re.compile(r"""://(?:[^\s/?#"']*|[^\s/@"']*:(?!\d+/)[^\s"']*)@""")
-"""In a text; the second one has a slash in its password, and so is no URL."""
+_LOGIN = re.compile(r"""\A(?:[^\s/?#"']*|[^\s/@"':]*+:(?!\d+/)[^\s"']*)@""")
+"""After `://`; the second one has a slash in its password, and so is no URL."""
 
 
 def without_login(url: str) -> str:
@@ -13,4 +13,5 @@ def without_login(url: str) -> str:
 
 def without_logins(text: str) -> str:
     """A text in which no URL has a user or a password."""
-    return _LOGIN.sub("://***@", text) if "://" in text else text
+    first, *others = text.split("://")  # each is looked at once: brokers may send long ones
+    return "://".join([first, *(_LOGIN.sub("***@", other) for other in others)])

@@ -31,6 +31,13 @@ def test_of_a_url_the_login_is_hidden(text: str, shown: str) -> None:
     assert without_logins(shown) == shown
 
 
+@pytest.mark.parametrize("piece", [":", "a", "://", "://a", "token", "password.", "//:@ "])
+def test_a_long_text_of_a_broker_is_gone_through_once(piece: str) -> None:
+    """In steps that grow with its length: the square of a million ends in no time-out."""
+    text = "http://" + piece * (1_000_000 // len(piece))
+    assert "Sup3r" not in text_without_secrets(text + f" password: {S}")
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
