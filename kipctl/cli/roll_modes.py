@@ -202,7 +202,7 @@ def record_document(record: "RollRecord") -> dict[str, Any]:
     ]
     document = record.as_document()
     steps = [one | took for one, took in zip(document["steps"], seconds, strict=True)]
-    return document | {"how": asdict(record.how.shown), "steps": steps}
+    return document | {"how": asdict(record.how.redacted), "steps": steps}
 
 
 def _waits(seconds: tuple[float, ...] | None) -> dict[str, Any] | None:

@@ -411,7 +411,7 @@ class Roll:
 
     def _end(self, broker: int, state: RollState, why: str) -> str:
         """Write down how it ended; returns what to say where that cannot be written."""
-        self.record = replace(self.record, state=state, why=why)
+        self.record = self.record.marked(state, why)
         try:
             self.record.written()
         except UsageError as failed:

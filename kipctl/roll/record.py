@@ -64,7 +64,7 @@ class RollOptions:
     force: bool = False
 
     @property
-    def shown(self) -> "RollOptions":
+    def redacted(self) -> "RollOptions":
         """Without what may be secret: the words behind the program, and logins in URLs."""
         urls = tuple(map(without_login, self.metrics_urls))
         return replace(self, command=program_alone(self.command), metrics_urls=urls)
@@ -168,23 +168,21 @@ class RollRecord:
         """The step of this broker, which is one of the roll's."""
         return next(step for step in self.steps if step.broker == broker)
 
-    def with_step(self, changed: Step) -> "RollRecord":
-        """Write that this broker has come so far. Raises UsageError when it cannot be written."""
-        return self.changed(changed).written()
-
     def changed(self, step: Step) -> "RollRecord":
         """The record with this step of it, not written."""
         steps = tuple(step if one.broker == step.broker else one for one in self.steps)
         return replace(self, steps=steps)
 
-    def mark(self, state: RollState, why: str = "") -> "RollRecord":
-        """Write how the whole of it stands; secrets stay in it only as long as it may be resumed.
-
-        Raises UsageError when it cannot be written.
-        """
+    def marked(self, state: RollState, why: str = "") -> "RollRecord":
+        """With how the whole of it stands, not written. Secrets stay in it only as long as it may
+        be resumed."""
         marked = replace(self, state=state, why=why)
-        how = self.how if marked.may_be_resumed else self.how.shown
-        return replace(marked, how=how).written()
+        how = self.how if marked.may_be_resumed else self.how.redacted
+        return replace(marked, how=how)
+
+    def mark(self, state: RollState, why: str = "") -> "RollRecord":
+        """Write how the whole of it stands. Raises UsageError when it cannot be written."""
+        return self.marked(state, why).written()
 
     def written(self) -> "RollRecord":
         """Put it on disk; returns when it is there for good. Raises UsageError."""

@@ -41,7 +41,7 @@ def test_it_is_read_as_it_was_written(kept: Rolls) -> None:
         output="a.log",
         moved=7,
     )
-    record = record.with_step(step).mark(RollState.STOPPED, "broker 3 is away")
+    record = record.changed(step).mark(RollState.STOPPED, "broker 3 is away")
     assert kept.unfinished_roll() == record
     assert record.step(3) == step
     assert [one.broker for one in record.left] == [1, 3, 2, 4]

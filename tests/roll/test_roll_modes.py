@@ -20,7 +20,7 @@ from scripted_broker import Asked, ScriptedBroker
 from kipctl.cli.environment import Environment
 from kipctl.cli.roll import _FIELDS
 from kipctl.cluster.moves.journal_entry import Origin
-from kipctl.cluster.moves.machine_lock import alone, lock_path
+from kipctl.cluster.moves.machine_lock import exclusive_lock, lock_path
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
@@ -78,8 +78,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def went_on(record: RollRecord) -> RollRecord:
     """Another terminal has finished broker 1, called for the restart of 2, and was interrupted."""
-    record = record.with_step(record.step(1).begin(Phase.DONE))
-    record = record.with_step(record.step(2).begin(Phase.RESTARTING))
+    record = record.changed(record.step(1).begin(Phase.DONE)).written()
+    record = record.changed(record.step(2).begin(Phase.RESTARTING)).written()
     return record.mark(RollState.STOPPED, "interrupted")
 
 
@@ -142,7 +142,7 @@ def test_a_program_that_is_not_there_is_told_before_the_question(
     resume = "roll --resume --was-restarted no --yes"
     again = world.kept.unfinished_roll()
     assert again is not None
-    again.with_step(again.step(1).begin(Phase.LEADERS_OFF))
+    again.changed(again.step(1).begin(Phase.LEADERS_OFF)).written()
     assert f"\n  {here}\n" in world.kipctl(resume, status=5).err
     assert "in " + str(elsewhere) in world.kipctl(resume, "--exec ./restart.sh", status=2).err
     program.unlink()
@@ -227,7 +227,7 @@ def test_a_report_that_nobody_reads_does_not_hide_that_it_stopped(
 
 def test_a_kipctl_of_another_user_keeps_this_one_out(world: World) -> None:
     command = shlex.quote(" ".join(world.command))
-    with alone(lock_path("fake")):
+    with exclusive_lock(lock_path("fake")):
         ran = world.kipctl(f"roll --exec {command} --yes", status=4)
     assert re.search(rf"of \S+ \(uid {os.getuid()}\), process {os.getpid()}\.", ran.err)
     assert world.kept.last() is None
