@@ -23,21 +23,30 @@ _ABOUT_CONNECTIONS = re.compile(
 _SPRING = re.compile(r"spring\.kafka\.(?:(?:producer|consumer|admin|streams)\.)?(.+)")
 _PREFIX = re.compile(
     r"(?:mp\.messaging\.connector\.smallrye-kafka|mp\.messaging\.(?:incoming|outgoing)\.[^.]+"
-    r"|kafka|connect|(?:connect\.)?(?:producer|consumer|admin)(?:\.override)?)\.(.+)"
+    r"|(?:connect\.)?(?:producer|consumer|admin)(?:\.override)?|kafka|connect)\.(.+)"
 )
 _VARIABLE = re.compile(r"(?:export +)?((?:SPRING_)?(?:KAFKA|CONNECT)_[A-Z0-9_]+)")
+
+
+def _squeezed(name: str) -> str:
+    """Spring's names are the same with hyphens, without, in camel case, and as variables."""
+    return re.sub("[.-]", "", name).lower()
+
+
 _OF_SPRING = {
-    "bootstrap-servers": "bootstrap.servers",
-    "ssl.key-password": "ssl.key.password",
-    "ssl.key-store-certificate-chain": "ssl.keystore.certificate.chain",
-    "ssl.key-store-key": "ssl.keystore.key",
-    "ssl.key-store-location": "ssl.keystore.location",
-    "ssl.key-store-password": "ssl.keystore.password",
-    "ssl.key-store-type": "ssl.keystore.type",
-    "ssl.trust-store-certificates": "ssl.truststore.certificates",
-    "ssl.trust-store-location": "ssl.truststore.location",
-    "ssl.trust-store-password": "ssl.truststore.password",
-    "ssl.trust-store-type": "ssl.truststore.type",
+    _squeezed(name): name
+    for name in (
+        "bootstrap.servers",
+        "security.protocol",
+        "ssl.key.password",
+        *(f"ssl.keystore.{of}" for of in ("certificate.chain", "key", "location")),
+        *(f"ssl.truststore.{of}" for of in ("certificates", "location")),
+        *(
+            f"ssl.{store}.{of}"
+            for store in ("keystore", "truststore")
+            for of in ("password", "type")
+        ),
+    )
 }
 _SPRING_JAAS = "spring.kafka.jaas."
 _SAME_MEANING = {
@@ -86,6 +95,9 @@ def as_javas(given: Mapping[str, str]) -> AsJavas:
     steps: tuple[_Step, ...] = (_verification, _renamed, _login, _authorities, _certificate, _oauth)
     for step in steps:
         step(properties, taken)
+    for store, inline in (("truststore", "certificates"), ("keystore", "key")):
+        if properties.keys() - given.keys() >= {f"ssl.{store}.{inline}"}:
+            properties.setdefault(f"ssl.{store}.type", "PEM")
     return AsJavas(properties, tuple(taken))
 
 
@@ -123,7 +135,8 @@ def _of_frameworks(given: Mapping[str, str], taken: list[str]) -> dict[str, str]
         variable = _VARIABLE.fullmatch(name)
         dotted = variable[1].lower().replace("_", ".") if variable else name
         if dotted.startswith(_SPRING_JAAS):
-            jaas[dotted.removeprefix(_SPRING_JAAS)] = text
+            word = dotted.removeprefix(_SPRING_JAAS)
+            jaas[word if word.startswith("options.") else _squeezed(word)] = text
             del properties[name]
             continue
         meant = _without_prefix(dotted)
@@ -141,7 +154,7 @@ def _of_frameworks(given: Mapping[str, str], taken: list[str]) -> dict[str, str]
         came_from[meant] = name
         properties[meant] = value
     taken += [f"{name} as {meant}" for meant, name in came_from.items()]
-    if "login-module" in jaas and "sasl.jaas.config" not in properties:
+    if "loginmodule" in jaas and "sasl.jaas.config" not in properties:
         properties["sasl.jaas.config"] = _jaas_of_spring(jaas, taken)
     return properties
 
@@ -150,7 +163,7 @@ def _without_prefix(name: str) -> str | None:
     """What is meant by a name with a prefix; None if it has none, or is about something else."""
     if found := _SPRING.fullmatch(name):
         rest = found[1].removeprefix("properties.")
-        meant = _OF_SPRING.get(rest, rest)
+        meant = _OF_SPRING.get(_squeezed(rest), rest)
     elif found := _PREFIX.fullmatch(name):
         meant = found[1]
     else:
@@ -179,7 +192,7 @@ def _jaas_of_spring(jaas: Mapping[str, str], taken: list[str]) -> str:
             f"Add {_SPRING_JAAS}options.username=... and {_SPRING_JAAS}options.password=...",
         )
     taken.append(f"{_SPRING_JAAS}* as sasl.jaas.config")
-    return jaas_text(jaas["login-module"], options)
+    return jaas_text(jaas["loginmodule"], options)
 
 
 # --- librdkafka ---
@@ -203,9 +216,6 @@ def _renamed(properties: dict[str, str], taken: list[str]) -> None:
         if theirs in properties and javas not in properties:
             properties[javas] = properties.pop(theirs)
             taken.append(f"{theirs} as {javas}")
-    for store in ("truststore.certificates", "keystore.key"):
-        if any(text.endswith(f" as ssl.{store}") for text in taken):
-            properties.setdefault(f"ssl.{store.partition('.')[0]}.type", "PEM")
     if properties.get("sasl.oauthbearer.method", "").lower() in ("default", "oidc"):
         del properties["sasl.oauthbearer.method"]
 
@@ -255,11 +265,7 @@ def _certificate(properties: dict[str, str], taken: list[str]) -> None:
         (other,) = set(names) - set(given)
         raise UsageError(f"{given[0]} is given without {other}.", "Give both.")
     chain, key = (_content(name, properties.pop(name)) for name in names)
-    properties |= {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": chain,
-        "ssl.keystore.key": key,
-    }
+    properties |= {"ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
     taken.append(f"{' and '.join(names)} as a keystore in PEM")
 
 

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.errors import (
+    KipctlError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
 from kipctl.security.tls import Tls
 from kipctl.urls import without_login
 
@@ -129,7 +135,7 @@ class ClientCredentials(TokenSource):
         from kipctl.http_exchange import exchange
 
         asked = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
-        shown, failure = without_login(self.url), ""
+        shown, failure, context = without_login(self.url), "", self.tls.context()
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.1 * 4**attempt)
@@ -139,9 +145,9 @@ class ClientCredentials(TokenSource):
                     _ENDPOINT_TIMEOUT_S / _ATTEMPTS,
                     form=asked,
                     login=(self.client_id, self.client_secret),
-                    context=self.tls.context(),
+                    context=context,
                 )
-            except KipctlError as error:
+            except (UnreachableError, TimedOutError) as error:
                 failure = error.what
                 continue
             if answer.status < 500:
@@ -230,7 +236,7 @@ def _expiry(text: str) -> float | None:
     return _number(_claims(text).get("exp"))
 
 
-def _claims(text: str) -> dict[str, Any]:
+def _claims(text: str) -> dict[str, object]:
     """What a JSON Web Token says of itself; nothing for any other token."""
     try:
         part = text.split(".")[1]
@@ -239,7 +245,7 @@ def _claims(text: str) -> dict[str, Any]:
         return {}
 
 
-def _json_object(content: bytes) -> dict[str, Any]:
+def _json_object(content: bytes) -> dict[str, object]:
     """Empty for what is none."""
     try:
         said = json.loads(content)

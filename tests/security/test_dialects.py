@@ -94,6 +94,31 @@ LOGIN = {"username": "APIKEY", "password": "a/b+c/d="}
             {"security.protocol": "SSL", "ssl.truststore.type": "PEM", "kafka.group.id": "mine"},
             {},
         ),
+        (
+            "SPRING_KAFKA_SECURITY_PROTOCOL=SASL_SSL\nSPRING_KAFKA_SSL_TRUSTSTORELOCATION=/t.p12\n"
+            "SPRING_KAFKA_SSL_KEY_STORE_TYPE=PKCS12\nSPRING_KAFKA_BOOTSTRAPSERVERS=a:1\n"
+            "SPRING_KAFKA_JAAS_LOGIN_MODULE=x.PlainLoginModule\n"
+            "SPRING_KAFKA_JAAS_OPTIONS_USERNAME=APIKEY\nSPRING_KAFKA_JAAS_OPTIONS_PASSWORD=a/b+c/d=\n"
+            "spring.kafka.ssl.keyStoreLocation=/k.p12",
+            {
+                "security.protocol": "SASL_SSL",
+                "bootstrap.servers": "a:1",
+                "ssl.truststore.location": "/t.p12",
+                "ssl.keystore.type": "PKCS12",
+                "ssl.keystore.location": "/k.p12",
+            },
+            LOGIN,
+        ),
+        (
+            "CONNECT_PRODUCER_SECURITY_PROTOCOL=SSL\nCONNECT_SSL_TRUSTSTORE_TYPE=PEM\n"
+            "connect.consumer.ssl.truststore.location=/ca.pem",
+            {
+                "security.protocol": "SSL",
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": "/ca.pem",
+            },
+            {},
+        ),
         # What stands there plainly is what is meant.
         (
             "security.protocol=SSL\nadmin.security.protocol=PLAINTEXT",

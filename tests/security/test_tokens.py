@@ -258,6 +258,12 @@ def test_an_endpoint_that_is_not_there_is_out_of_reach(clock: Clock) -> None:
     assert SECRET not in str(failed.value)
 
 
+def test_what_is_wrong_here_is_no_matter_of_the_endpoint(clock: Clock) -> None:
+    damaged = Tls(authorities="-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
+    with pytest.raises(UsageError, match=r"ssl\.truststore"):
+        ClientCredentials("https://127.0.0.1:1", "me", SECRET, "", damaged).current()
+
+
 def test_a_token_is_used_until_most_of_its_life_is_over(
     endpoint: Endpoint, source: ClientCredentials, clock: Clock
 ) -> None:
