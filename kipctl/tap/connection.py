@@ -197,13 +197,14 @@ class Connection:
 
     def writable(self, end: "End", is_writable: bool) -> None:
         """An end's writing has fallen behind, or has caught up."""
-        other = self.broker if end is self.client else self.client
         if not is_writable:
-            other.pause()
-        elif self.exchange is not None and (
-            end is self.broker or self._held_bytes <= _BUFFERED_BYTES
-        ):
-            other.resume()
+            (self.broker if end is self.client else self.client).pause()
+        elif self.exchange is None:
+            return
+        elif end is self.broker:
+            self.client.resume()
+        else:
+            self._go_on()
 
     def end(self, why: str) -> None:
         """Close both ends; what was written before still goes out in good order."""

@@ -77,6 +77,22 @@ def test_a_broker_that_catches_up_lets_the_client_be_read_also_while_answers_are
     asyncio.run(run())
 
 
+def test_a_client_that_catches_up_does_not_let_more_come_while_an_answer_is_looked_through():
+    async def run():
+        connection, _, broker, _ = await connected(Held())
+        connection.client.pause_writing()
+        connection._looking = asyncio.get_running_loop().create_task(asyncio.sleep(0))
+        connection.client.resume_writing()
+        assert not broker.reads
+        await connection._looking
+        connection._looking = None
+        connection.client.resume_writing()
+        assert broker.reads
+        connection.end("")
+
+    asyncio.run(run())
+
+
 def test_both_ends_close_also_when_the_exchange_fails():
     class Broken(Held):
         def lost(self, now_us: int) -> None:
