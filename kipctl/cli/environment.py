@@ -286,7 +286,8 @@ class Environment:
 
         for product in self._access.products - self._limits_said if self._access else ():
             self._limits_said.add(product)
-            for sentence in limits(product, " ".join(self.arguments)):
+            words = " ".join(word for word in self.arguments if not word.startswith("-"))
+            for sentence in limits(product, words):
                 self.message(sentence)
 
     def _identity(self) -> ClusterIdentity | None:

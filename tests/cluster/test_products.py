@@ -17,6 +17,8 @@ def test_it_is_said_once_and_before_the_question(cluster_id: str, is_other: bool
         asked = cluster.kipctl("reassign --rotate --all-topics", typed="n\n", status=4)
         assert asked.err.count(SAID) == is_other
         assert SAID not in asked.err.partition(f"Cluster {cluster_id}")[2]
+        debugged = cluster.kipctl("--debug reassign --rotate --all-topics", typed="n\n", status=4)
+        assert debugged.err.count(SAID) == is_other
         looked = cluster.kipctl("inspect leaders --output json")
         assert "Redpanda" not in looked.err
         tested = json.loads(cluster.kipctl("clusters test --output json", status=(0, 3)).out)

@@ -32,7 +32,13 @@ from kipctl.cluster.moves.journal_entry import (
     read_entry,
 )
 from kipctl.cluster.moves.kafka_json import reassignment_document
-from kipctl.cluster.moves.machine_lock import TIMEOUT_S, alone, held_by, lock_path, locks
+from kipctl.cluster.moves.machine_lock import (
+    TIMEOUT_S,
+    exclusive_lock,
+    held_by,
+    lock_path,
+    try_lock,
+)
 from kipctl.cluster.moves.throttle import Throttle
 from kipctl.cluster.snapshot import Assignment
 from kipctl.errors import RefusedError, UsageError
@@ -184,13 +190,13 @@ class Journal:
         with explain_write_errors(self.folder):
             handle = self._open_lock()
         try:
-            if not wait_until(lambda: locks(handle), TIMEOUT_S):
+            if not wait_until(lambda: try_lock(handle), TIMEOUT_S):
                 raise RefusedError(
                     f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
                     "See how far it is: kipctl reassign --history. Stop it after its batch: kipctl"
                     " reassign --pause",
                 )
-            with alone(self.shared_lock) if self.shared_lock else nullcontext():
+            with exclusive_lock(self.shared_lock) if self.shared_lock else nullcontext():
                 with suppress(OSError):
                     (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
                 with suppress(OSError):  # on a full disk it is a lock all the same

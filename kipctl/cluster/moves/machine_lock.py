@@ -34,7 +34,7 @@ def lock_path(cluster_id: str) -> Path:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def exclusive_lock(path: Path) -> Iterator[None]:
     """Hold the lock. Raises RefusedError, which names the holder, when somebody else has it, and
     when it cannot be had for another reason."""
     try:
@@ -47,7 +47,7 @@ def alone(path: Path) -> Iterator[None]:
             " KIPCTL_LOCK_FOLDER name another folder, for all users the same.",
         ) from None
     try:
-        if not wait_until(lambda: locks(handle), TIMEOUT_S):
+        if not wait_until(lambda: try_lock(handle), TIMEOUT_S):
             raise RefusedError(
                 f"Another kipctl is changing this cluster: {_holder(handle)}.",
                 "Wait until it has ended. See what is being reassigned: kipctl reassign --list",
@@ -64,12 +64,12 @@ def held_by(path: Path, name_holder: Callable[[int], str] | None = None) -> str:
     except OSError:
         return ""
     try:
-        return "" if locks(handle) else (name_holder or _holder)(handle)
+        return "" if try_lock(handle) else (name_holder or _holder)(handle)
     finally:
         os.close(handle)
 
 
-def locks(handle: int) -> bool:
+def try_lock(handle: int) -> bool:
     """Take the lock on an open file, unless somebody has it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -15,7 +15,7 @@ import pytest
 from kipctl.cluster.moves import machine_lock
 from kipctl.cluster.moves.journal import Journal, journal
 from kipctl.cluster.moves.journal_entry import Origin
-from kipctl.cluster.moves.machine_lock import alone, held_by, lock_path
+from kipctl.cluster.moves.machine_lock import exclusive_lock, held_by, lock_path
 from kipctl.errors import RefusedError
 
 OTHER_UID = 65534 if os.getuid() == 0 else os.getuid()
@@ -106,7 +106,7 @@ def test_a_link_that_somebody_has_put_there_is_not_followed(shared: Path, tmp_pa
     theirs = tmp_path / "theirs"
     lock_path("cluster").symlink_to(theirs)
     whose = rf"\.lock of .* \(uid {os.getuid()}\), which .* cannot be opened"
-    with pytest.raises(RefusedError, match=whose), alone(lock_path("cluster")):
+    with pytest.raises(RefusedError, match=whose), exclusive_lock(lock_path("cluster")):
         pytest.fail("it was opened")
     assert not theirs.exists()
 
@@ -121,7 +121,11 @@ def test_what_else_somebody_has_put_there_is_a_lock_as_well(shared: Path, plante
             path.mkdir()
         case _:
             path.write_text("process 1")
-    with alone(path), pytest.raises(RefusedError, match=f"process {os.getpid()}"), alone(path):
+    with (
+        exclusive_lock(path),
+        pytest.raises(RefusedError, match=f"process {os.getpid()}"),
+        exclusive_lock(path),
+    ):
         pytest.fail("two hold it")
 
 

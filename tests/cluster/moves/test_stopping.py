@@ -12,14 +12,14 @@ from test_resume import AFTER, BOB, DRAIN, REPLICAS, RESUME, T, cut_off
 
 from kipctl.cluster.moves.journal import Journal, journal
 from kipctl.cluster.moves.journal_entry import Entry
-from kipctl.cluster.moves.machine_lock import alone, lock_path
+from kipctl.cluster.moves.machine_lock import exclusive_lock, lock_path
 from kipctl.cluster.snapshot import PartitionId
 
 __all__ = ["REPLICAS"]  # of the fake
 
 
 def test_a_kipctl_of_another_user_keeps_this_one_out(fake: Reassigning) -> None:
-    with alone(lock_path("fake")):
+    with exclusive_lock(lock_path("fake")):
         for command in ("reassign --rotate --topic t --yes", "reassign --pause"):
             ran = fake.kipctl(command, status=4)
             assert f"process {os.getpid()}" in ran.err
