@@ -24,7 +24,7 @@ from kipctl.probe.schedule import Share
 from kipctl.runs.actions import ActionKind, parse_action
 from kipctl.runs.e2e import follow, together
 from kipctl.runs.record import Recorder
-from kipctl.runs.tap import KnownTap
+from kipctl.runs.tap import TapSettings
 from kipctl.runs.tap import repaired as repaired_tap
 from kipctl.trace.columns import BATCH, raw_path
 from kipctl.trace.folder_lock import in_use
@@ -74,14 +74,14 @@ def repair(folder: Path) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
+class _RunSettings:
     """What is known of a run when it begins, by the names of `run.json`: of every command."""
 
     command: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _KnownLoad:
+class _LoadSettings:
     """Of perf's commands."""
 
     topic: str
@@ -95,7 +95,7 @@ class _KnownLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _KnownProducer(_KnownLoad):
+class _ProducerSettings(_LoadSettings):
     throughput: float
     record_size: int | None
     warmup_records: int
@@ -103,7 +103,7 @@ class _KnownProducer(_KnownLoad):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _KnownConsumer(_KnownLoad):
+class _ConsumerSettings(_LoadSettings):
     consumer: Mapping[str, str]
 
 
@@ -114,10 +114,10 @@ def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
     def decoded_as(kind: type[T]) -> T:
         return decoded(content, kind, str(rows / RUN_FILE))
 
-    command = decoded_as(_Known).command
+    command = decoded_as(_RunSettings).command
     if command == "tap":
-        return repaired_tap(run, decoded_as(KnownTap), rows, _FAILURE)
-    load = decoded_as(_KnownLoad)
+        return repaired_tap(run, decoded_as(TapSettings), rows, _FAILURE)
+    load = decoded_as(_LoadSettings)
     outside = ("schema_version", "command", "topic", "cluster_before")
     how = {name: value for name, value in decoded_as(dict[str, Any]).items() if name not in outside}
     recorder = Recorder(run, command, load.topic, how | {"repaired": True}, load.cluster_before)
@@ -131,21 +131,21 @@ def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
     workers = load.workers
     match command:
         case "perf produce":
-            outcome, written = _whole(_producer(decoded_as(_KnownProducer)), rows, range(workers))
+            outcome, written = _whole(_producer(decoded_as(_ProducerSettings)), rows, range(workers))
             record(outcome, written)
             document = summarize_produce(measured_produce(outcome, written), actions, version)
         case "perf consume":
             reading_outcome, read = _whole(
-                _consumer(decoded_as(_KnownConsumer)), rows, range(workers)
+                _consumer(decoded_as(_ConsumerSettings)), rows, range(workers)
             )
             record(reading_outcome, read)
             document = summarize_consume(measured_consume(reading_outcome, read), actions, version)
         case _:
             reading_outcome, read = _whole(
-                _consumer(decoded_as(_KnownConsumer)), rows, range(workers)
+                _consumer(decoded_as(_ConsumerSettings)), rows, range(workers)
             )
             outcome, written = _whole(
-                _producer(decoded_as(_KnownProducer)), rows, range(workers, 2 * workers)
+                _producer(decoded_as(_ProducerSettings)), rows, range(workers, 2 * workers)
             )
             if load.forever:
                 recorder = recorder.limited_to(
@@ -197,7 +197,7 @@ def _kept_from_s(outcome: ProduceOutcome, written: Sequence[ProbeResult[ProduceO
     return 0.0 if first is None else (int(first[0, BATCH["acked_us"]]) - outcome.start_us) / 1e6
 
 
-def _producer(known: _KnownProducer) -> ProduceSpec:
+def _producer(known: _ProducerSettings) -> ProduceSpec:
     """The inverse of `produce_settings`."""
     return ProduceSpec(
         Access(known.bootstrap_server),
@@ -211,7 +211,7 @@ def _producer(known: _KnownProducer) -> ProduceSpec:
     )
 
 
-def _consumer(known: _KnownConsumer) -> ConsumeSpec:
+def _consumer(known: _ConsumerSettings) -> ConsumeSpec:
     """The inverse of `consume_settings`."""
     return ConsumeSpec(
         Access(known.bootstrap_server),

@@ -62,7 +62,7 @@ def _rows(run: Run | None, spec: TapSpec) -> Iterator[Path | None]:
         yield None
         return
     with rows_folder(run.folder, DATASETS) as folder:
-        known = KnownTap(str(spec.access), conditions(spec))
+        known = TapSettings(str(spec.access), conditions(spec))
         Run(folder).describe({"command": "tap", **asdict(known)})
         (folder / TAPS_ROWS).mkdir()
         yield folder / TAPS_ROWS
@@ -104,14 +104,14 @@ def record(
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTap:
+class TapSettings:
     """What is known of a tap when it begins."""
 
     bootstrap_server: str
     conditions: Mapping[str, Any]
 
 
-def repaired(run: Run, known: KnownTap, rows: Path, failure: str) -> Mapping[str, Any]:
+def repaired(run: Run, known: TapSettings, rows: Path, failure: str) -> Mapping[str, Any]:
     """Make a tap's run whole whose recorder was killed; its document. Raises UsageError."""
     outcome = left_in(rows / TAPS_ROWS, failure)
     if outcome is None:

@@ -26,8 +26,8 @@ from kipctl.runs.produce import PerfPlan, produce_settings
 from kipctl.runs.record import Recorder
 from kipctl.runs.repair import (
     _consumer,
-    _KnownConsumer,
-    _KnownProducer,
+    _ConsumerSettings,
+    _ProducerSettings,
     _producer,
     left_undone,
     repair,
@@ -297,14 +297,14 @@ def test_where_no_run_began_there_is_nothing_to_repair(tmp_path: Path, holds: st
 def test_a_producers_settings_are_read_back_as_they_were(config: ProducerConfig) -> None:
     spec = ProduceSpec(Access("b:1"), "t", 10, 2.5, 7, warmup_records=3, config=config)
     known: dict[str, Any] = {"topic": "t"} | produce_settings(spec, 0)
-    assert _producer(decoded(json.dumps(known | REST), _KnownProducer, "It")) == spec
+    assert _producer(decoded(json.dumps(known | REST), _ProducerSettings, "It")) == spec
 
 
 def test_a_consumers_settings_are_read_back_as_they_were() -> None:
     config = ConsumerConfig(client_rack="r 1", check_crcs=False, auto_offset_reset="earliest")
     spec = ConsumeSpec(Access("b:1"), "t", 10, discovery=LeaderDiscovery.REFRESH, config=config)
     known: dict[str, Any] = {"topic": "t"} | consume_settings(spec)
-    assert _consumer(decoded(json.dumps(known | REST), _KnownConsumer, "It")) == spec
+    assert _consumer(decoded(json.dumps(known | REST), _ConsumerSettings, "It")) == spec
 
 
 OWN_TOPIC = "kipctl-perf-kafka-ops-1-4711-0a1b2c"
