@@ -64,6 +64,8 @@ def target_of(
     notes = []
     if not any(map(is_about_security, given)):
         if cluster is not None:
+            if file:
+                notes.append(f"{file} says nothing of security: the entry of {name} does.")
             file = cluster.command_config
         elif file:  # what a command is given beats the variable, also where it says nothing
             notes.append(f"{file} says nothing of security: no TLS, and no login.")

@@ -102,7 +102,7 @@ class Tracing:
         begins_anew = 0 < self._rotates_at_us <= now_us
         if self._rotate_us and (begins_anew or not self._rotates_at_us):
             self._rotates_at_us = now_us + self._rotate_us
-        self._names.flush()  # first: rows that a power cut leaves without names tell nothing
+        self._names.flush()  # first: rows without names, as of who is killed between, tell nothing
         for writer in self._writers.values():
             if begins_anew:
                 writer.rotate()

@@ -131,7 +131,9 @@ def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
     workers = load.workers
     match command:
         case "perf produce":
-            outcome, written = _whole(_producer(decoded_as(_ProducerSettings)), rows, range(workers))
+            outcome, written = _whole(
+                _producer(decoded_as(_ProducerSettings)), rows, range(workers)
+            )
             record(outcome, written)
             document = summarize_produce(measured_produce(outcome, written), actions, version)
         case "perf consume":

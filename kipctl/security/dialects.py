@@ -259,12 +259,13 @@ def _authorities(properties: dict[str, str], taken: list[str]) -> None:
 def _certificate(properties: dict[str, str], taken: list[str]) -> None:
     names = ("ssl.certificate.location", "ssl.key.location")
     given = [name for name in names if properties.get(name)]
-    if not given or "ssl.keystore.location" in properties:
+    if not given or "ssl.keystore.location" in properties or "ssl.keystore.key" in properties:
         return
     if len(given) < len(names):
         (other,) = set(names) - set(given)
         raise UsageError(f"{given[0]} is given without {other}.", "Give both.")
-    chain, key = (_content(name, properties.pop(name)) for name in names)
+    chain, key = (_content(name, properties[name]) for name in names)
+    del properties[names[0]]  # the other one stays: who may read the key's file is looked at
     properties |= {"ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
     taken.append(f"{' and '.join(names)} as a keystore in PEM")
 

@@ -32,6 +32,7 @@ _READ = frozenset(
         "ssl.cipher.suites",
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
         "ssl.key.password",
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",

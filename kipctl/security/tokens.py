@@ -131,18 +131,19 @@ class ClientCredentials(TokenSource):
         return _cache.valid(self, refresh_at_once=False) or _cache.fetch(self)
 
     def fetch(self) -> Token:
-        """Ask the endpoint, in 10 s and a little. Raises UnreachableError, RefusedError."""
+        """Ask the endpoint, a few times in 10 s. Raises UnreachableError, RefusedError."""
         from kipctl.http_exchange import exchange
 
         asked = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         shown, failure, context = without_login(self.url), "", self.tls.context()
+        until = time.monotonic() + _ENDPOINT_TIMEOUT_S
         for attempt in range(_ATTEMPTS):
             if attempt:
                 time.sleep(0.1 * 4**attempt)
             try:
                 answer = exchange(
                     self.url,
-                    _ENDPOINT_TIMEOUT_S / _ATTEMPTS,
+                    max(0.0, until - time.monotonic()) / (_ATTEMPTS - attempt),
                     form=asked,
                     login=(self.client_id, self.client_secret),
                     context=context,

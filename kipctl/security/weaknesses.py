@@ -30,8 +30,10 @@ def weaknesses(security: Security, properties: Mapping[str, str], file: str = ""
         found.append(_NAME_UNCHECKED.format("a broker"))
     if isinstance(token, ClientCredentials) and not token.tls.checks_name:
         found.append(_NAME_UNCHECKED.format("the token endpoint"))
-    secret_files = [file] if any(name.endswith(_SECRETS) for name in properties) else []
-    secret_files.append(properties.get("ssl.keystore.location", "") if tls else "")
+    key_file = properties.get("ssl.key.location", "")  # librdkafka's: what it holds is a property
+    said = [name for name in properties if not (key_file and name == "ssl.keystore.key")]
+    secret_files = [file] if any(name.endswith(_SECRETS) for name in said) else []
+    secret_files += [properties.get("ssl.keystore.location", ""), key_file] if tls else []
     secret_files += [str(token.path)] if isinstance(token, FileToken) else []
     return found + [
         f"All users of this machine may read {path}, which holds a secret: chmod o-r {path}"

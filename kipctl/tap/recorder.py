@@ -94,7 +94,9 @@ class Recorder:
 
         Raises OSError when the disk is full.
         """
-        if self._names_writer:  # first: rows that a power cut leaves without names tell nothing
+        if (
+            self._names_writer
+        ):  # first: rows without names, as of who is killed between, tell nothing
             self._names_writer.write(drained.names)
         for name, rows in drained.rows.items():
             self._writers[name].write(rows)

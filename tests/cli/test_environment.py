@@ -319,6 +319,7 @@ def reaching(
             "User:ANONYMOUS",
         ),
         ({"cluster": "a", "command_config": "SILENT"}, {}, "a:1", "User:a"),
+        ({"cluster": "b", "command_config": "SILENT"}, {}, "b:1", "User:ANONYMOUS"),
         # What an option names is reached as its entry says, whatever a variable says.
         ({"cluster": "a"}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "a:1", "User:a"),
         ({"cluster": "b"}, {"KIPCTL_COMMAND_CONFIG": "OTHER"}, "b:1", "User:ANONYMOUS"),
@@ -347,6 +348,8 @@ def test_which_cluster_is_meant_and_as_whom(
     access = where.access(options.get("servers"), properties)
     assert (str(access), access.security.principal) == (servers, principal)
     assert access.name == ("" if servers == "c:1" else servers[0])
+    is_silent = options.get("command_config") == "SILENT"
+    assert ("silent.properties says nothing of security: " in told(where)) is is_silent
 
 
 @pytest.mark.parametrize(

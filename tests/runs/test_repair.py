@@ -27,8 +27,8 @@ from kipctl.runs.record import Recorder
 from kipctl.runs.repair import (
     _consumer,
     _ConsumerSettings,
-    _ProducerSettings,
     _producer,
+    _ProducerSettings,
     left_undone,
     repair,
 )

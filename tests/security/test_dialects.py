@@ -149,7 +149,7 @@ LOGIN = {"username": "APIKEY", "password": "a/b+c/d="}
             {},
         ),
         (
-            "sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.method=oidc\n"
+            "sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.method=oidc\nssl.ca.location=probe\n"
             "sasl.oauthbearer.client.id=ops\nsasl.oauthbearer.client.secret=s",
             {
                 "sasl.mechanism": "OAUTHBEARER",
@@ -166,7 +166,16 @@ def test_what_is_plain_is_taken_for_what_it_means(
     properties, taken = as_javas(parse(text))
     assert meant.items() <= properties.items()
     assert jaas_options(properties.get("sasl.jaas.config", "")) == login
-    theirs = ("sasl.username", "sasl.mechanisms", "ssl.ca.", "ssl.key.pem", "oauth", "enable.ssl")
+    assert "io.strimzi" not in str(properties)
+    theirs = (
+        "sasl.username",
+        "sasl.mechanisms",
+        "sasl.oauthbearer.method",
+        "ssl.ca.",
+        "ssl.key.pem",
+        "oauth",
+        "enable.ssl",
+    )
     assert [name for name in properties if name.startswith(theirs)] == []
     assert taken or set(parse(text)) >= set(properties)
     # Whatever came out is Java's: nothing is left to be taken for something else.
@@ -186,7 +195,9 @@ def test_a_certificate_and_its_key_in_two_files_are_one_keystore(tmp_path: Path)
         "ssl.keystore.type": "PEM",
         "ssl.keystore.certificate.chain": "the chain",
         "ssl.keystore.key": "the key",
+        "ssl.key.location": given["ssl.key.location"],  # who may read it is looked at
     }
+    assert as_javas(properties) == (properties, ())
 
 
 def test_what_java_knows_stays_as_it_is() -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from http_peers import OK, TRICKLES, peer, saying
@@ -42,6 +43,8 @@ class Clock:
 
     def time(self) -> float:
         return self.now
+
+    monotonic = staticmethod(monotonic)
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.security.settings import security_of
+from kipctl.security.settings import Security, security_of
+from kipctl.security.tls import Tls
 from kipctl.security.weaknesses import weaknesses
 
 JAAS = "sasl.jaas.config"
@@ -60,6 +61,24 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)
+
+
+@pytest.mark.parametrize("name", ["ssl.keystore.location", "ssl.key.location"])
+def test_a_key_that_all_may_read_is_named_and_not_the_file_that_names_it(
+    name: str, folder: Path
+) -> None:
+    file, key = folder / "a.properties", folder / "key.pem"
+    for path in (file, key):
+        path.write_text("abc")
+        path.chmod(0o644)
+    properties = (
+        {name: str(key), "ssl.keystore.key": "abc"} if "key.l" in name else {name: str(key)}
+    )
+    security = Security(Tls())
+    (said,) = weaknesses(security, properties, str(file))
+    assert f"may read {key}," in said
+    key.chmod(0o600)
+    assert weaknesses(security, properties, str(file)) == []
 
 
 def test_a_file_with_a_secret_that_all_may_read_is_named(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What numbers in rows stand for is on the disk before them: no power cut leaves a riddle."""
+"""What numbers in rows stand for is written before them: whoever is killed leaves no riddle."""
 
 from array import array
 from collections.abc import Mapping
