@@ -109,6 +109,7 @@ def test_what_is_no_document_is_refused_when_it_is_written() -> None:
         ('{"number": 0, "source": {"path": 1}}', "no Path"),
         ('{"number": 0, "source": {"path": "a", "text": "b"}}', "no Source"),
         ('{"number": 0, "source": "a"}', "no Source"),
+        ('{"number": 0, "source": {}}', "no Source"),
         ('{"number": 0', "Expecting"),
         ('{"number": 0, "more": ' + "[" * 100_000 + "}", "recursion"),
         ("", "Expecting"),

@@ -87,6 +87,25 @@ def test_after_the_deadline_who_hangs_is_late_and_waited_for_no_longer() -> None
     assert isinstance(found[99], UnreachableError)
 
 
+def test_after_the_deadline_nobody_else_is_asked() -> None:
+    goes_on, asked = threading.Event(), []
+    all_are_asked = threading.Barrier(AT_ONCE + 1)
+
+    def ask(broker: int, connection: BrokerConnection) -> None:
+        asked.append(broker)
+        all_are_asked.wait()
+        goes_on.wait()
+
+    before = {*threading.enumerate()}
+    ask_each(CLUSTER, range(2 * AT_ONCE), ask, deadline_s=0.5)
+    threads = {*threading.enumerate()} - before
+    all_are_asked.wait()
+    goes_on.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(asked) == [*range(AT_ONCE)]
+
+
 def test_a_fault_is_a_fault() -> None:
     def ask(broker: int, connection: BrokerConnection) -> int:
         raise ZeroDivisionError

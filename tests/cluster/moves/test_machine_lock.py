@@ -104,11 +104,11 @@ def test_the_file_may_be_opened_by_all_and_has_nothing_in_it(shared: Path, mine:
 
 def test_a_link_that_somebody_has_put_there_is_not_followed(shared: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
+    theirs.touch()
     lock_path("cluster").symlink_to(theirs)
     whose = rf"\.lock of .* \(uid {os.getuid()}\), which .* cannot be opened"
     with pytest.raises(RefusedError, match=whose), exclusive_lock(lock_path("cluster")):
         pytest.fail("it was opened")
-    assert not theirs.exists()
 
 
 @pytest.mark.parametrize("planted", ["fifo", "folder", "text"])
@@ -129,9 +129,14 @@ def test_what_else_somebody_has_put_there_is_a_lock_as_well(shared: Path, plante
         pytest.fail("two hold it")
 
 
+@pytest.mark.parametrize("mode", [0o700, 0o777, 0o1775, 0o1777])
 def test_it_is_a_folder_where_everybody_may_make_files_and_remove_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And it is root's: another owner may put another file in place of one."""
+    tmp_path.chmod(mode)
+    if os.getuid() == 0 and mode == 0o1777:
+        os.chown(tmp_path, OTHER_UID, -1)
     monkeypatch.delenv("KIPCTL_LOCK_FOLDER")
     monkeypatch.setattr(machine_lock, "_FOLDERS", (tmp_path / "none", tmp_path, Path("/tmp")))
     assert lock_path("cluster").parent == Path("/tmp")
