@@ -5,9 +5,11 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from threading import Lock
+from typing import NamedTuple
 
 from kipctl.errors import RefusedError
 from kipctl.security.tokens import TokenSource
@@ -67,6 +69,10 @@ class Exchange:
         """
         raise NotImplementedError
 
+    def takes_long(self, challenge: bytes) -> bool:
+        """Whether `answer` to this is nothing for an event loop to wait for."""
+        return False
+
 
 class Plain(Exchange):
     """RFC 4616."""
@@ -125,9 +131,17 @@ class Scram(Exchange):
             )
         return None
 
+    def takes_long(self, challenge: bytes) -> bool:
+        said = _attributes(challenge)
+        return self._server_signature is None and self._salted(said) not in _known_keys
+
+    def _salted(self, said: Mapping[str, str]) -> "_Salted":
+        return _Salted(self._hash, self._password, _base64(said.get("s", "")), said.get("i", ""))
+
     def _prove(self, challenge: bytes, said: Mapping[str, str]) -> bytes:
-        nonce, salt, iterations = said.get("r", ""), _base64(said.get("s", "")), said.get("i", "")
-        if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce) or not salt:
+        nonce, salted = said.get("r", ""), self._salted(said)
+        iterations = salted.iterations
+        if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce) or not salted.salt:
             raise AuthenticationError("The broker's SCRAM challenge does not fit the client's.")
         if not re.fullmatch("[0-9]{1,8}", iterations) or not (
             _LEAST_ITERATIONS <= int(iterations) <= _MOST_ITERATIONS
@@ -138,7 +152,7 @@ class Scram(Exchange):
             )
         without_proof = f"c=biws,r={nonce}"
         signed = b",".join((self._first_bare.encode(), challenge, without_proof.encode()))
-        client_key, server_key = _keys(self._hash, self._password, salt, int(iterations))
+        client_key, server_key = _keys(salted)
         stored_key = hashlib.new(self._hash, client_key).digest()
         signature = hmac.digest(stored_key, signed, self._hash)
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
@@ -146,14 +160,36 @@ class Scram(Exchange):
         return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
 
 
-@lru_cache(maxsize=16)
-def _keys(hash_name: str, password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
-    """Client key and server key. It takes milliseconds, once: a user's salt is every broker's."""
-    salted = hashlib.pbkdf2_hmac(hash_name, password.encode(), salt, iterations)
-    return (
-        hmac.digest(salted, b"Client Key", hash_name),
-        hmac.digest(salted, b"Server Key", hash_name),
-    )
+class _Salted(NamedTuple):
+    """A password, and what a broker wants done with it."""
+
+    hash_name: str
+    password: str
+    salt: bytes
+    iterations: str
+    """As it says it."""
+
+
+_known_keys: dict[_Salted, tuple[bytes, bytes]] = {}
+_computed_alone: defaultdict[_Salted, Lock] = defaultdict(Lock)
+_MOST_KNOWN = 64
+
+
+def _keys(salted: _Salted) -> tuple[bytes, bytes]:
+    """Client key and server key. It takes milliseconds, and seconds of as many iterations as there
+    may be; once, as a user's salt is every broker's.
+    """
+    if len(_computed_alone) > _MOST_KNOWN:
+        _computed_alone.clear()
+        _known_keys.clear()
+    with _computed_alone[salted]:
+        if (known := _known_keys.get(salted)) is not None:
+            return known
+        name, password, salt, iterations = salted
+        key = hashlib.pbkdf2_hmac(name, password.encode(), salt, int(iterations))
+        keys = hmac.digest(key, b"Client Key", name), hmac.digest(key, b"Server Key", name)
+        _known_keys[salted] = keys
+        return keys
 
 
 def _attributes(message: bytes) -> dict[str, str]:

@@ -80,6 +80,13 @@ class Login:
             return None
         return self._frame(SaslAuthenticateRequest(auth_bytes=reply))
 
+    def takes_long(self, frame: bytes | memoryview) -> bool:
+        """Whether `answered` is nothing for an event loop to wait for. Raises MalformedFrame."""
+        if self._exchange is None:
+            return False
+        _, said = decode_response(SaslAuthenticateRequest, _VERSION, frame)
+        return not said.error_code and self._exchange.takes_long(said.auth_bytes)
+
     def _check_mechanism(self, error: int, offered: tuple[str, ...]) -> None:
         if error == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
             raise AuthenticationError(

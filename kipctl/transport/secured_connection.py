@@ -2,6 +2,8 @@
 
 import random
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import Address
@@ -17,7 +19,11 @@ _PATIENCE_US = 30_000_000
 
 
 class SecuredConnection(LoopConnection):
-    """As a plain one to its owner, who sees no frame of a login."""
+    """As a plain one to its owner, who sees no frame of a login.
+
+    What a login has to compute for long is given to `beside`, which runs it beside the event loop,
+    and lets the owner call `establish` or `write` once it is done.
+    """
 
     def __init__(
         self,
@@ -27,11 +33,15 @@ class SecuredConnection(LoopConnection):
         tls: Tls | None,
         sasl: Sasl | None,
         clock: Callable[[], int],
+        beside: "Beside",
     ) -> None:
         """`broker` is the address that its certificate is to be of; `clock` gives microseconds."""
         self._tls = TlsSocket(connecting, tls.context(), broker.host) if tls else None
         super().__init__(self._tls or connecting, number, ROOM if tls else 1)
         self._broker, self._sasl, self._clock = broker, sasl, clock
+        self._beside = beside
+        self._computed: Future[bytes | None] | None = None
+        """What the login under way goes on with."""
         self._is_open = False
         """The TCP connection is made."""
         self._is_private = tls is None
@@ -48,7 +58,8 @@ class SecuredConnection(LoopConnection):
     def wants_write(self) -> bool:
         if not self._is_open:
             return True
-        return bool(self._unsent) or (self._tls is not None and self._tls.wants_write)
+        has_more = self._computed is not None and self._computed.done()
+        return has_more or bool(self._unsent) or (self._tls is not None and self._tls.wants_write)
 
     @property
     def takes_requests(self) -> bool:
@@ -100,7 +111,10 @@ class SecuredConnection(LoopConnection):
             self._log_in()
 
     def write(self) -> None:
-        """See LoopConnection; also what TLS has to say of its own accord."""
+        """See LoopConnection; also what TLS has to say of its own accord, and a login by now."""
+        if self._computed and self._computed.done():
+            computed, self._computed = self._computed, None
+            self._go_on(computed.result)
         super().write()
         if self._tls and self._tls.wants_write:
             try:
@@ -127,10 +141,18 @@ class SecuredConnection(LoopConnection):
         self.send([self._login.begin()])
 
     def _handle_login_answer(self, frame: memoryview) -> None:
-        if self._login is None:
+        login = self._login
+        if login is None or self._computed:
             raise ConnectionLostError("an answer to no request")
+        if login.takes_long(frame):
+            self._computed = self._beside(self, partial(login.answered, bytes(frame)))
+        else:
+            self._go_on(partial(login.answered, frame))
+
+    def _go_on(self, answered: Callable[[], bytes | None]) -> None:
+        assert self._login
         try:
-            reply = self._login.answered(frame)
+            reply = answered()
         except MalformedFrame:
             raise
         except KipctlError as refused:
@@ -145,3 +167,7 @@ class SecuredConnection(LoopConnection):
         self._login = None
         if self.connected:
             self.reauthentications_us.append(now - self._login_first_us)
+
+
+Beside = Callable[[SecuredConnection, Callable[[], bytes | None]], Future[bytes | None]]
+"""Given the connection that waits for what the function returns."""

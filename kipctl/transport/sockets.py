@@ -9,6 +9,8 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from ipaddress import ip_address
 from typing import Protocol
 
@@ -57,8 +59,10 @@ class SystemSockets:
         self._access = access
         self._epoll = select.epoll()
         self._epoll_only = [self._epoll.fileno()]
-        self._lookups = _Lookups()
-        self._epoll.register(self._lookups.answered, READ)
+        self._beside = _Beside()
+        self._epoll.register(self._beside.done, READ)
+        self._lookups = _Lookups(self._beside)
+        self._computing: list[tuple[SecuredConnection, Future[bytes | None]]] = []
 
     def connect(
         self, host: str, port: int, number: int, address: int = 0, receive_buffer_bytes: int = -1
@@ -83,7 +87,23 @@ class SystemSockets:
         tls, sasl = self._access.security.tls, self._access.security.sasl
         if tls is None and sasl is None:
             return LoopConnection(opened, number)
-        return SecuredConnection(opened, number, broker, tls, sasl, self.now_us)
+        return SecuredConnection(opened, number, broker, tls, sasl, self.now_us, self._compute)
+
+    def _compute(
+        self, connection: SecuredConnection, what: Callable[[], bytes | None]
+    ) -> Future[bytes | None]:
+        """In a thread; when it is done `poll` says that the connection can be written to."""
+        future: Future[bytes | None] = Future()
+
+        def compute() -> None:
+            try:
+                future.set_result(what())
+            except Exception as error:
+                future.set_exception(error)
+
+        self._computing.append((connection, future))
+        self._beside.run(compute)
+        return future
 
     def watch(self, connection: LoopConnection, events: int) -> None:
         self._epoll.modify(connection, events)
@@ -94,14 +114,50 @@ class SystemSockets:
             # epoll rounds up to milliseconds; select waits to the microsecond.
             select.select(self._epoll_only, (), (), timeout_s)
             events = self._epoll.poll(0)
-        if self._lookups.has_news:
-            self._lookups.drain_news()
-            events = [event for event in events if event[0] != self._lookups.answered]
+        if self._beside.has_news:
+            self._beside.drain_news()
+            events = [event for event in events if event[0] != self._beside.done]
+            done = [connection for connection, future in self._computing if future.done()]
+            self._computing = [one for one in self._computing if not one[1].done()]
+            # A connection that is closed by now has no descriptor.
+            events += [(one.fileno(), WRITE) for one in done if one.fileno() >= 0]
         return events
 
     def close(self) -> None:
         self._epoll.close()
-        self._lookups.close()
+        self._beside.close()
+
+
+class _Beside:
+    """What runs in threads beside an event loop, and tells it when it is done."""
+
+    def __init__(self) -> None:
+        self.done = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        """Readable when a thread has ended."""
+        self.has_news = False
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def run(self, what: Callable[[], None]) -> None:
+        threading.Thread(target=self._run, args=(what,), daemon=True).start()
+
+    def _run(self, what: Callable[[], None]) -> None:
+        what()
+        with self._lock:
+            if not self._closed:
+                self.has_news = True
+                os.eventfd_write(self.done, 1)
+
+    def drain_news(self) -> None:
+        """Somebody polls again: what has ended by now is seen then."""
+        with self._lock:
+            self.has_news = False
+            os.eventfd_read(self.done)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            os.close(self.done)
 
 
 class _Lookups:
@@ -110,15 +166,12 @@ class _Lookups:
     What was answered last is used while it is looked up again, once for every connection.
     """
 
-    def __init__(self) -> None:
-        self.answered = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """Readable when a lookup has ended."""
-        self.has_news = False
+    def __init__(self, beside: _Beside) -> None:
+        self._beside = beside
         self._known: dict[tuple[str, int], _Addresses] = {}
         self._failed: dict[tuple[str, int], OSError] = {}
         self._under_way: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
-        self._closed = False
 
     def addresses(self, host: str, port: int) -> _Addresses | None:
         """What is known; None while nothing is. Raises ConnectionLostError if there is nothing."""
@@ -130,7 +183,7 @@ class _Lookups:
                 raise ConnectionLostError(f"{host}: {failed.strerror}")
             if (host, port) not in self._under_way:
                 self._under_way.add((host, port))
-                threading.Thread(target=self._look_up, args=(host, port), daemon=True).start()
+                self._beside.run(partial(self._look_up, host, port))
             return self._known.get((host, port))
 
     def _look_up(self, host: str, port: int) -> None:
@@ -145,20 +198,6 @@ class _Lookups:
                 self._known[host, port] = found
             elif failed is not None and (host, port) not in self._known:
                 self._failed[host, port] = failed
-            if not self._closed:
-                self.has_news = True
-                os.eventfd_write(self.answered, 1)
-
-    def drain_news(self) -> None:
-        """Somebody polls again: what has ended by now is seen then."""
-        with self._lock:
-            self.has_news = False
-            os.eventfd_read(self.answered)
-
-    def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            os.close(self.answered)
 
 
 def _look_up(host: str, port: int) -> _Addresses:

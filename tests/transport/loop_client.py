@@ -1,13 +1,12 @@
 """An event loop's owner of one connection, on a clock that goes on when a test says so."""
 
-import select
 from typing import Self
 
 from kipctl.protocol.address import Address
 from kipctl.protocol.api import decode_response, encode_request
 from kipctl.protocol.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kipctl.transport.access import Access
-from kipctl.transport.sockets import SystemSockets
+from kipctl.transport.sockets import READ, WRITE, SystemSockets
 
 VERSION = 6
 
@@ -25,9 +24,13 @@ class Clock:
 class LoopClient:
     """Asks for no offsets; pytest's own timeout is the limit."""
 
-    def __init__(self, broker: Address, access: Access) -> None:
+    def __init__(
+        self, broker: Address, access: Access, sockets: SystemSockets | None = None
+    ) -> None:
+        """`sockets` are those of several owners."""
         self.clock = Clock()
-        self._sockets = SystemSockets(self.clock, access)
+        self._sockets = sockets or SystemSockets(self.clock, access)
+        self._closes_sockets = sockets is None
         connection = self._sockets.connect(*broker, number=1)
         assert connection
         self.connection = connection
@@ -37,11 +40,14 @@ class LoopClient:
 
     def __exit__(self, *exception: object) -> None:
         self.connection.close()
-        self._sockets.close()
+        if self._closes_sockets:
+            self._sockets.close()
 
     def wait(self) -> None:
-        writing = [self.connection] if self.connection.wants_write else []
-        select.select([self.connection], writing, [])
+        writes = WRITE if self.connection.wants_write else 0
+        self._sockets.watch(self.connection, READ | writes)
+        while self.connection.fileno() not in dict(self._sockets.poll(60)):
+            pass
 
     def connect(self) -> Self:
         while not self.connection.connected:

@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from secure_peers import TLS, loopback, server_context
 
@@ -89,6 +89,11 @@ class TlsPeer(Peer):
             self.unsent += self._out.read()
 
 
+def nothing_beside(*_: object) -> NoReturn:
+    """For a connection without a login."""
+    raise AssertionError
+
+
 @contextmanager
 def pair(
     buffers: int = 0, tls: Tls | None = TLS, context: ssl.SSLContext = SERVER
@@ -101,7 +106,7 @@ def pair(
             if buffers:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
         connection = (
-            SecuredConnection(ours, 1, BROKER, tls, None, lambda: 0)
+            SecuredConnection(ours, 1, BROKER, tls, None, lambda: 0, nothing_beside)
             if tls
             else LoopConnection(ours, 1)
         )

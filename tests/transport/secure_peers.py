@@ -99,9 +99,16 @@ class ScramServer:
 class Logins:
     """A scripted broker's answers that ask for a login, of USER, before anything else."""
 
-    def __init__(self, then: Answers = lambda asked: None, session_ms: int = 0) -> None:
-        """`then` answers what is asked after a login."""
+    def __init__(
+        self,
+        then: Answers = lambda asked: None,
+        session_ms: int = 0,
+        iterations: int = 4096,
+        salt: bytes = b"salty",
+    ) -> None:
+        """`then` answers what is asked after a login; the others are SCRAM's."""
         self.then, self.session_ms = then, session_ms
+        self._iterations, self._salt = iterations, salt
         self.count = 0
         """Logins begun."""
         self._mechanism: dict[Any, str] = {}
@@ -135,7 +142,7 @@ class Logins:
             return done if b"auth=Bearer " in said else refusal("No token.")
         if connection not in self._scram:
             hash_name = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
-            self._scram[connection] = ScramServer(hash_name, PASSWORD)
+            self._scram[connection] = ScramServer(hash_name, PASSWORD, self._salt, self._iterations)
             challenge = self._scram[connection].challenge(said)
             return SaslAuthenticateResponse(auth_bytes=challenge)
         verdict = self._scram[connection].verdict(said)

@@ -3,18 +3,30 @@
 That frames go through it whole is in `test_loop`, for connections with TLS and without.
 """
 
+import hashlib
 import random
 import select
 import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from loop_client import LoopClient
-from loop_peers import BROKER, SERVER, TlsPeer, framed, half_shake_hands, pair, shake_hands
+from loop_peers import (
+    BROKER,
+    SERVER,
+    TlsPeer,
+    framed,
+    half_shake_hands,
+    nothing_beside,
+    pair,
+    shake_hands,
+)
 from scripted_broker import Answers, Asked, ScriptedBroker
 from secure_peers import (
     AUTHORITY,
@@ -46,6 +58,7 @@ from kipctl.security.tokens import Token
 from kipctl.transport.login import renewal_window_s
 from kipctl.transport.loop_connection import ConnectionLostError, InFlight
 from kipctl.transport.secured_connection import SecuredConnection
+from kipctl.transport.sockets import SystemSockets
 from kipctl.transport.tls_socket import ROOM, TlsSocket
 
 STRANGERS = Authority("strangers")
@@ -136,7 +149,8 @@ def test_the_end_of_a_handshake_is_written_later_where_the_socket_is_full(is_gon
     with theirs, Full(ours.family, ours.type, fileno=ours.detach()) as full:
         full.setblocking(False)
         theirs.setblocking(False)
-        connection, peer = SecuredConnection(full, 1, BROKER, TLS, None, lambda: 0), TlsPeer(theirs)
+        connection = SecuredConnection(full, 1, BROKER, TLS, None, lambda: 0, nothing_beside)
+        peer = TlsPeer(theirs)
         connection.establish()
         peer.take()
         peer.put()
@@ -251,6 +265,45 @@ def test_a_login_that_fails_ends_the_connection_with_the_reason(
         pytest.raises(ConnectionLostError, match=words),
     ):
         client.connect()
+
+
+@pytest.mark.parametrize("is_patient", [True, False], ids=["is waited for", "is given up"])
+def test_a_broker_that_asks_for_a_million_iterations_stops_no_other_connection(
+    is_patient: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, others_served = threading.Event(), threading.Event()
+    waited: SimpleQueue[bool] = SimpleQueue()
+
+    def derive(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+        if iterations == 1_000_000:
+            began.set()
+            waited.put(others_served.wait(20))  # in the event loop it would wait for itself
+        return hashlib.pbkdf2_hmac(name, password, salt, iterations)
+
+    for_client = SimpleNamespace(pbkdf2_hmac=derive, new=hashlib.new)
+    monkeypatch.setattr("kipctl.security.sasl.hashlib", for_client)
+    logins = Logins(answer_offsets, iterations=1_000_000, salt=str(is_patient).encode())
+    reached = access(None, Sasl("SCRAM-SHA-256", USER, PASSWORD))
+    with (
+        ScriptedBroker(logins) as demanding,
+        ScriptedBroker(Logins(answer_offsets)) as usual,
+        closing(SystemSockets(lambda: 0, reached)) as sockets,
+        LoopClient(Address("127.0.0.1", demanding.port), reached, sockets) as slow,
+        LoopClient(Address("127.0.0.1", usual.port), reached, sockets) as quick,
+    ):
+        while not began.is_set():
+            if slow.connection.fileno() in dict(sockets.poll(0.01)):
+                slow.connection.establish()
+        number = quick.connect().ask()
+        assert quick.answers(1) == [number]
+        assert not slow.connection.connected
+        if not is_patient:
+            slow.connection.close()
+        others_served.set()
+        assert waited.get(timeout=30)
+        if is_patient:
+            number = slow.connect().ask()
+            assert slow.answers(1) == [number]
 
 
 # --- logins after the first (KIP-368) ---
