@@ -52,7 +52,7 @@ LOCK := $(BIN)/uv --no-config pip compile --quiet --generate-hashes --no-annotat
 	--constraint constraints.txt pyproject.toml --output-file
 lock: $(VENV)/installed-for-tests
 	$(LOCK) kipctl/locked.txt
-	$(LOCK) kipctl/locked-spark.txt --extra spark
+	for extra in msk spark; do $(LOCK) kipctl/locked-$$extra.txt --extra $$extra || exit; done
 
 wheel:
 	rm -rf dist
@@ -62,7 +62,7 @@ java:
 	@.ci/setup java
 
 $(VENV)/installed: EXTRAS := spark
-$(VENV)/installed-for-tests: EXTRAS := spark,dev
+$(VENV)/installed-for-tests: EXTRAS := spark,msk,dev
 $(VENV)/installed $(VENV)/installed-for-tests: pyproject.toml constraints.txt
 	.ci/setup venv $(VENV)
 	$(BIN)/pip install --quiet --editable ".[$(EXTRAS)]"

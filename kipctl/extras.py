@@ -1,4 +1,4 @@
-"""The part of kipctl that is installed when asked for: `kipctl[spark]`, and how to get it."""
+"""The parts of kipctl that are installed when asked for, such as `kipctl[spark]`, and how."""
 
 import sys
 from collections.abc import Iterator
@@ -8,10 +8,17 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 
-MODULES = frozenset({"matplotlib", "py4j", "pyspark"})
-"""What `kipctl[spark]` brings, by the names that are imported."""
-LOCKED = Path(__file__).with_name("locked-spark.txt")
-"""The versions that kipctl[spark] was tested with, and the SHA-256 of their files."""
+MODULES = {
+    "msk": frozenset({"aws_msk_iam_sasl_signer"}),
+    "spark": frozenset({"matplotlib", "py4j", "pyspark"}),
+}
+"""What each extra brings, by the names that are imported."""
+_SIZES = {"spark": ", half a gigabyte that most commands do without"}
+
+
+def locked(extra: str) -> Path:
+    """The versions that kipctl with this extra was tested with, and the SHA-256 of their files."""
+    return Path(__file__).with_name(f"locked-{extra}.txt")
 
 
 def require(module: str, what: str, otherwise: str = "") -> None:
@@ -25,35 +32,40 @@ def require(module: str, what: str, otherwise: str = "") -> None:
 
 @contextmanager
 def required_when_imported() -> Iterator[None]:
-    """An import in the block of what only `kipctl[spark]` brings becomes a UsageError."""
+    """An import in the block of what only an extra brings becomes a UsageError."""
     try:
         yield
     except ModuleNotFoundError as absent:
         module = (absent.name or "").partition(".")[0]
-        if module not in MODULES:
+        if not any(module in modules for modules in MODULES.values()):
             raise
         raise _missing(module, "This command") from absent
 
 
 def _missing(module: str, what: str, otherwise: str = "") -> UsageError:
+    extra = next(extra for extra, modules in MODULES.items() if module in modules)
     return UsageError(
-        f"{what} needs {module}, which is not installed: it comes with kipctl[spark], half a "
-        "gigabyte that most commands do without.",
-        f"Install it: {command_to_install()}" + (f"\nOr {otherwise}." if otherwise else ""),
+        f"{what} needs {module}, which is not installed: it comes with kipctl[{extra}]"
+        f"{_SIZES.get(extra, '')}.",
+        f"Install it: {command_to_install(extra)}" + (f"\nOr {otherwise}." if otherwise else ""),
     )
 
 
-def command_to_install() -> str:
-    """The command that adds `kipctl[spark]` to this kipctl, with the tool that installed it.
+def command_to_install(extra: str) -> str:
+    """The command that adds `kipctl[EXTRA]` to this kipctl, with the tool that installed it.
 
     Where the wheel's SHA-256 is known, so that pip takes hashes of others, it adds what was tested.
+    Tools that make kipctl's environment anew are told of the extras that are there, too.
     """
     import shlex
 
-    requirement = _requirement()
+    extras = sorted({extra, *_installed()})
+    requirement = _requirement(",".join(extras))
     is_locked = "#sha256=" in requirement
-    requirement, lock = shlex.quote(requirement), shlex.quote(str(LOCKED))
-    of_pip, of_others = (f"-r {lock} ", f"-c {lock} ") if is_locked else ("", "")
+    requirement, locks = shlex.quote(requirement), [shlex.quote(str(locked(e))) for e in extras]
+    of_pip, of_others = (
+        "".join(f"{option} {lock} " for lock in locks if is_locked) for option in ("-r", "-c")
+    )
     prefix = Path(sys.prefix)
     if (prefix / "pipx_metadata.json").exists():
         arguments = f"--pip-args={shlex.quote(of_others.strip())} " if is_locked else ""
@@ -67,7 +79,12 @@ def command_to_install() -> str:
     return f"{shlex.quote(sys.executable)} -m pip install {of_pip}{requirement}"
 
 
-def _requirement() -> str:
+def _installed() -> set[str]:
+    """The extras that are there."""
+    return {extra for extra, modules in MODULES.items() if all(map(find_spec, modules))}
+
+
+def _requirement(extras: str) -> str:
     """By the address that kipctl was installed from, if that was no package index (PEP 610).
 
     With the SHA-256 of the file there, which pip keeps beside the address and uv in it.
@@ -77,9 +94,9 @@ def _requirement() -> str:
 
     text = distribution("kipctl").read_text("direct_url.json")
     if not text:
-        return "kipctl[spark]"
+        return f"kipctl[{extras}]"
     origin = json.loads(text)
     address, kept = origin["url"], origin.get("archive_info", {}).get("hashes", {})
     if "sha256" in kept and "#" not in address:
         address += f"#sha256={kept['sha256']}"
-    return f"kipctl[spark] @ {address}"
+    return f"kipctl[{extras}] @ {address}"

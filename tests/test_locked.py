@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[1]
 _LOCKED = re.compile(r"([\w-]+)==([\w.]+)((?: \\\n {4}--hash=sha256:[0-9a-f]{64})+)\n")
 
 
-@pytest.fixture(params=["locked.txt", "locked-spark.txt"])
+@pytest.fixture(params=["locked.txt", "locked-msk.txt", "locked-spark.txt"])
 def lock(request: pytest.FixtureRequest) -> tuple[dict[str, str], str]:
     """The version of each package, and the extra; the file holds nothing else but comments."""
     name: str = request.param
@@ -59,5 +59,5 @@ def test_each_documented_install_takes_what_is_locked() -> None:
         "\n".join(page.read_text() for page in pages),
     )
     assert len(installs) >= 4
-    is_locked = re.compile(r"-[cr] (\$PWD/)?kipctl/locked(-spark)?\.txt|-e '\.\[bench\]'")
+    is_locked = re.compile(r"-[cr] (\$PWD/)?kipctl/locked(-\w+)?\.txt|-e '\.\[bench\]'")
     assert [one for one in installs if not is_locked.search(one)] == []

@@ -4,9 +4,11 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 from kipctl.cli.app import COMMANDS
+from kipctl.extras import MODULES
 
 HELPED = """
 import contextlib, io, sys
@@ -85,7 +87,8 @@ def test_the_help_of_a_command_imports_that_command() -> None:
 
 def test_of_what_kipctl_depends_on_help_imports_only_what_it_is_made_with() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
+    extras = (project["optional-dependencies"][extra] for extra in MODULES)
+    needed = [*project["dependencies"], *chain.from_iterable(extras)]
     names = {re.match(r"[\w-]+", one)[0].replace("-", "_") for one in needed}
     modules = imported("--help", *(f"{command} --help" for command in COMMANDS))
     assert {module.partition(".")[0] for module in modules} & names == HELP_IS_MADE_WITH

@@ -1,4 +1,4 @@
-"""kipctl without `kipctl[spark]`: what needs it says so before anything begins; the rest works."""
+"""kipctl without its extras: what needs one says so before anything begins; the rest works."""
 
 import json
 import os
@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from wrong_options import VALID
 
-from kipctl.extras import LOCKED, MODULES, command_to_install
+from kipctl import extras
+from kipctl.extras import MODULES, command_to_install, locked
 
 REPOSITORY = Path(__file__).parents[2]
 HELD_UP = {
@@ -63,7 +64,7 @@ def python_without_spark(tmp_path_factory: pytest.TempPathFactory) -> Python:
     folder = tmp_path_factory.mktemp("installed")
     for place in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         for entry in Path(place).iterdir():
-            if entry.name.partition("-")[0] not in MODULES:
+            if entry.name.partition("-")[0] not in MODULES["spark"]:
                 (folder / entry.name).symlink_to(entry)
     path = os.pathsep.join(
         map(str, (folder, REPOSITORY, REPOSITORY / "tests" / "cli", REPOSITORY / "tests"))
@@ -98,23 +99,24 @@ def test_what_needs_spark_says_so_before_anything_begins(
     for name, (status, err, begun) in told.items():
         assert (status, begun) == (2, []), name
         assert "\nInstall it: " in err
-        assert command_to_install().split()[-1] in err
+        assert command_to_install("spark").split()[-1] in err
 
 
 def test_jars_are_not_fetched_without_it(python_without_spark: Python) -> None:
     assert python_without_spark(FETCH).splitlines() == [
         "Fetching Kafka 4.3.1 needs pyspark, which is not installed: it comes with kipctl[spark], "
         "half a gigabyte that most commands do without.",
-        f"Install it: {command_to_install()}",
+        f"Install it: {command_to_install('spark')}",
         "Or use an installed Kafka: --kafka-home DIR.",
     ]
 
 
+SPARK, MSK = locked("spark"), locked("msk")
 TOOLS = [
-    ("venvs/kipctl", "pipx_metadata.json", "pipx install --force ", f"--pip-args='-c {LOCKED}' "),
-    ("tools/kipctl", "uv-receipt.toml", "uv tool install ", f"-c {LOCKED} "),
-    ("archive-v0/aBc", "pyvenv.cfg", "uvx ", f"-c {LOCKED} "),
-    ("venv", "pyvenv.cfg", f"{sys.executable} -m pip install ", f"-r {LOCKED} "),
+    ("venvs/kipctl", "pipx_metadata.json", "pipx install --force ", f"--pip-args='-c {SPARK}' "),
+    ("tools/kipctl", "uv-receipt.toml", "uv tool install ", f"-c {SPARK} "),
+    ("archive-v0/aBc", "pyvenv.cfg", "uvx ", f"-c {SPARK} "),
+    ("venv", "pyvenv.cfg", f"{sys.executable} -m pip install ", f"-r {SPARK} "),
 ]
 
 
@@ -162,12 +164,36 @@ def test_the_command_is_that_of_the_tool_that_installed_kipctl_and_takes_what_is
     (tmp_path / prefix / file).touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / prefix))
     monkeypatch.setattr(PathDistribution, "read_text", lambda self, name: origin)
-    told = command_to_install().removesuffix(" kipctl ...").replace(" --from ", " ")
+    monkeypatch.setattr(extras, "_installed", set)
+    told = command_to_install("spark").removesuffix(" kipctl ...").replace(" --from ", " ")
     assert told == command + (lock if is_locked else "") + requirement
+
+
+def test_an_environment_that_is_made_anew_keeps_the_extras_that_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pipx_metadata.json").touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    origin = '{"url": "file:///k.whl#sha256=ab", "archive_info": {}}'
+    monkeypatch.setattr(PathDistribution, "read_text", lambda self, name: origin)
+    monkeypatch.setattr(extras, "_installed", lambda: {"spark"})
+    assert command_to_install("msk") == (
+        f"pipx install --force --pip-args='-c {MSK} -c {SPARK}'"
+        " 'kipctl[msk,spark] @ file:///k.whl#sha256=ab'"
+    )
+
+
+@pytest.mark.parametrize("extra", MODULES)
+def test_an_extra_is_there_as_all_of_it_is(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert extra in extras._installed()
+    for module in MODULES[extra]:
+        with monkeypatch.context() as patched:
+            patched.setattr(extras, "find_spec", lambda name, gone=module: name != gone or None)
+            assert extra not in extras._installed()
 
 
 def test_the_extra_is_what_is_missed() -> None:
     extra = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     names = {line.partition(">")[0] for line in extra["optional-dependencies"]["spark"]}
     needed = {re.split(r"\W", line)[0] for line in distribution("pyspark").requires or ()}
-    assert names < MODULES <= names | needed
+    assert names < MODULES["spark"] <= names | needed
