@@ -1,9 +1,10 @@
 """One HTTP exchange with a server that may be anybody: a whole deadline, and a limit on its answer.
 
-No redirect is followed, no proxy of the environment is asked, and a compressed answer is refused:
-so what is kept is no larger than what came.
+No redirect is followed, no proxy is asked but the one of KIPCTL_HTTP_PROXY, and a compressed answer
+is refused: so what is kept is no larger than what came.
 """
 
+import os
 import ssl
 import time
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,11 @@ import httpx
 
 from kipctl.at_once import LateError, at_once
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
+from kipctl.protocol.address import is_loopback
 
+PROXY, NO_PROXY = "KIPCTL_HTTP_PROXY", "KIPCTL_NO_PROXY"
+"""Variables. Those that other programs share, HTTP_PROXY and the like, are not read: who sets them
+for a browser has not said that a client's secret may pass there."""
 LARGEST_BODY = 16 << 20
 """Bytes; an exporter that exports every bean of a broker with thousands of partitions has less."""
 
@@ -71,13 +76,32 @@ def exchange(
     return answer
 
 
+def _proxy_for(host: str) -> httpcore.Proxy | None:
+    """None for this machine's own hosts and those of KIPCTL_NO_PROXY. Raises UnreachableError."""
+    given = os.environ.get(PROXY, "")
+    exempt = [one.strip().lower().lstrip(".") for one in os.environ.get(NO_PROXY, "").split(",")]
+    is_exempt = any(one and f".{host}".endswith(f".{one}") for one in exempt)
+    if not given or is_loopback(host) or is_exempt:
+        return None
+    try:
+        url = httpx.URL(given)
+    except (httpx.InvalidURL, UnicodeError):
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UnreachableError(f"{PROXY} is no URL as http://proxy:3128")
+    place = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target="/")
+    return httpcore.Proxy(place, (url.username, url.password) if url.userinfo else None)
+
+
 def _answer(request: httpx.Request, until: float, context: ssl.SSLContext | None) -> HttpAnswer:
     url = request.url
+    proxy = _proxy_for(url.host)
+    way = f" (through {PROXY})" if proxy else ""
     try:
         if url.scheme == "https":
             context = context or ssl.create_default_context()
         with (
-            httpcore.ConnectionPool(context, network_backend=_Backend(until)) as pool,
+            httpcore.ConnectionPool(context, proxy, network_backend=_Backend(until)) as pool,
             pool.stream(
                 request.method,
                 httpcore.URL(
@@ -98,8 +122,11 @@ def _answer(request: httpx.Request, until: float, context: ssl.SSLContext | None
             return HttpAnswer(answer.status, bytes(body))
     except httpcore.TimeoutException:
         raise TimedOutError("no answer in time") from None
+    except httpcore.ProxyError as refused:
+        raise UnreachableError(f"the proxy of {PROXY} answers {refused}") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
-        raise UnreachableError(str(error).rstrip(".") or type(error).__name__) from None
+        what = str(error).rstrip(".") or type(error).__name__
+        raise UnreachableError(what + way) from None
     except UnicodeError:  # of the look-up of a name that cannot be
         raise UsageError("no URL") from None
 

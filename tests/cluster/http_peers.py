@@ -38,7 +38,7 @@ class Peer:
 
     def _handle(self, connection: socket.socket) -> None:
         with connection, suppress(OSError):
-            self.heard.append(_request(connection))
+            self.heard.append(request(connection))
             self.was_asked.set()
             try:
                 self._speak(self, connection)
@@ -54,7 +54,7 @@ class Peer:
             thread.join()
 
 
-def _request(connection: socket.socket) -> bytes:
+def request(connection: socket.socket) -> bytes:
     """All of it; what came of it, if no more does."""
     heard, size = b"", None
     while size is None or len(heard) < size:

@@ -1,13 +1,15 @@
 """HTTP with servers that may be anybody: what none of them can take, and what none can be given."""
 
 import re
+import socket
 import threading
 import tracemalloc
 import zlib
 from collections.abc import Iterator
 
 import pytest
-from http_peers import OK, TRICKLES, peer, saying
+from http_peers import OK, TRICKLES, Peer, peer, request, saying
+from secure_peers import AUTHORITY, TLS, server_context
 
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
 from kipctl.http_exchange import LARGEST_BODY, HttpAnswer, exchange
@@ -79,6 +81,88 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch
             monkeypatch.setenv(name.lower(), proxy.url)
         assert exchange(server.url, PATIENT_S, login=("me", "s3cret")).body == b"it"
         assert proxy.heard == []
+
+
+def through(monkeypatch: pytest.MonkeyPatch, proxy: str, exempt: str = "") -> None:
+    monkeypatch.setenv("KIPCTL_HTTP_PROXY", proxy)
+    monkeypatch.setenv("KIPCTL_NO_PROXY", exempt)
+
+
+def test_a_proxy_that_is_asked_for_passes_http_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with peer(saying(OK + b"\r\nit")) as proxy:
+        through(monkeypatch, f"http://me:s3%40@127.0.0.1:{proxy.port}/")
+        assert exchange("http://kafka1.example:9404/metrics", PATIENT_S).body == b"it"
+        asked, *headers = proxy.heard[0].split(b"\r\n")
+    assert asked == b"GET http://kafka1.example:9404/metrics HTTP/1.1"
+    assert b"Proxy-Authorization: Basic bWU6czNA" in headers
+
+
+def test_a_proxy_makes_a_tunnel_for_https_and_sees_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context = server_context(AUTHORITY.for_hosts("endpoint", ("login.example",)))
+
+    def speak(proxy: Peer, connection: socket.socket) -> None:
+        connection.sendall(OK + b"\r\n")
+        with context.wrap_socket(connection, server_side=True) as private:
+            proxy.heard.append(request(private))
+            private.sendall(OK + b"\r\nit")
+
+    with peer(speak) as proxy:
+        through(monkeypatch, f"http://127.0.0.1:{proxy.port}")
+        login = ("me", "s3cret")
+        answer = exchange("https://login.example/t", PATIENT_S, login=login, context=TLS.context())
+        tunnel, private = proxy.heard
+    assert answer.body == b"it"
+    assert tunnel.startswith(b"CONNECT login.example:443 HTTP/1.1\r\n")
+    assert b"uthorization" not in tunnel
+    assert b"\r\nAuthorization: Basic " in private
+
+
+@pytest.mark.parametrize(
+    "exempt", ["", "localhost, kafka.invalid", ".Kafka.INVALID,", "b.kafka.invalid"]
+)
+def test_a_proxy_is_not_asked_for_this_machine_and_exempt_hosts(
+    exempt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with peer(saying(OK + b"\r\n")) as proxy, peer(saying(OK + b"\r\nit")) as server:
+        through(monkeypatch, proxy.url, exempt)
+        assert exchange(server.url, PATIENT_S).body == b"it"
+        if exempt:
+            with pytest.raises(UnreachableError, match="Name or service not known"):
+                exchange("http://b.kafka.invalid/", PATIENT_S)
+        assert proxy.heard == []
+        exchange("http://notb.kafka.invalid.example/", PATIENT_S)
+        assert len(proxy.heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "url", "words"),
+    [
+        (b"HTTP/1.1 407 Who are you\r\n\r\n", "https://a.example/", "answers 407 Who are you"),
+        (b"", "http://a.example/", r"disconnected .*\(through KIPCTL_HTTP_PROXY\)"),
+    ],
+)
+def test_a_proxy_that_does_not_pass_it_on_is_named(
+    answer: bytes, url: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with peer(saying(answer)) as proxy:
+        through(monkeypatch, f"http://me:hush@127.0.0.1:{proxy.port}")
+        with pytest.raises(UnreachableError, match=words) as failed:
+            exchange(url, PATIENT_S)
+    assert "hush" not in failed.value.what
+
+
+@pytest.mark.parametrize(
+    "given", ["proxy:3128", "me:hush@proxy", "http://", "http://a:b/", "\udcff"]
+)
+def test_what_is_no_proxy_is_said_and_not_shown(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through(monkeypatch, given)
+    with pytest.raises(UnreachableError, match="KIPCTL_HTTP_PROXY is no URL") as failed:
+        exchange("http://a.example/", PATIENT_S)
+    assert "hush" not in failed.value.what
 
 
 def test_a_login_in_the_url_is_given_and_a_form_is_posted() -> None:

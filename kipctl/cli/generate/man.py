@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from kipctl.cli.generate.commands import Command, Parameter
 from kipctl.cli.target import BOOTSTRAP, CLUSTER, CONFIG
 from kipctl.errors import ExitStatus
+from kipctl.http_exchange import NO_PROXY, PROXY
 
 VARIABLES = {
     BOOTSTRAP: "The brokers to ask first, when nothing else names them.",
@@ -12,6 +13,9 @@ VARIABLES = {
     CONFIG: "A file of Java's properties that says how to connect, when no option and no named"
     " cluster does.",
     "JAVA_HOME": "The Java, 17 or newer, that a lab's brokers run on. Default: java on the PATH.",
+    PROXY: "The proxy, as http://proxy:3128, through which metrics and token endpoints of other"
+    " machines are asked. Default: none, whatever HTTP_PROXY says.",
+    NO_PROXY: "Hosts and domains, separated by commas, that are asked without that proxy.",
     "KIPCTL_LOCK_FOLDER": "Where all users of this machine lock the cluster that they change."
     " Default: /run/lock, or /tmp where that is not for all.",
     "KIPCTL_RUNS": "Where recorded runs are kept by name. Default: the folder kipctl/runs in"
