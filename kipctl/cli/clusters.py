@@ -96,7 +96,7 @@ def add(
     parse_bootstrap_servers(servers)
     if command_config:
         command_config = str(Path(command_config).expanduser().absolute())
-        security_of(as_javas(read(Path(command_config))).properties)
+        security_of(as_javas(read(Path(command_config))).properties, servers)
     for url in metrics_url or ():
         require_url(url)
     mapped = tuple((str(at), str(to)) for at, to in parse_map(map_ or []).items())

@@ -104,10 +104,13 @@ def consumer_arguments(version: str, load: ConsumerLoad, access: Access, folder:
 
 
 def write_files(folder: Path, properties: Mapping[str, str], access: Access) -> None:
-    """All that the arguments speak of. Secrets are in a file that only its owner can read."""
+    """All that the arguments speak of. Secrets are in a file that only its owner can read.
+
+    Raises UsageError.
+    """
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="ascii")
-    connection = {**access.properties, "bootstrap.servers": str(access)}
+    connection = access.java()
     path = folder / _PROPERTIES
     path.touch(mode=0o600)
     path.write_text(java_properties.text({**connection, **properties}), encoding="ascii")

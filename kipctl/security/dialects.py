@@ -1,10 +1,10 @@
 """Properties of a connection as people have them, as those of Java's clients.
 
 They come under librdkafka's names, Spring's, Quarkus' and Kafka Connect's prefixes, as environment
-variables, with Strimzi's OAuth in the JAAS line, or without quotes there. What is plain is taken
-for what it means, and said; what is not is refused with the line to change. Sources: librdkafka's
-CONFIGURATION.md, Spring Boot's `KafkaProperties`, Quarkus' Kafka guide, strimzi-kafka-oauth's
-README, KIP-651 (PEM).
+variables, with Strimzi's OAuth or MSK's IAM in the JAAS line, or without quotes there. What is
+plain is taken for what it means, and said; what is not is refused with the line to change. Sources:
+librdkafka's CONFIGURATION.md, Spring Boot's `KafkaProperties`, Quarkus' Kafka guide, the READMEs of
+strimzi-kafka-oauth and aws-msk-iam-auth, KIP-651 (PEM).
 """
 
 import re
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from kipctl.errors import KipctlError, UsageError
+from kipctl.security import msk
 from kipctl.security.jaas import jaas_options, jaas_text, unquoted_options
 
 _ABOUT_CONNECTIONS = re.compile(
@@ -59,16 +60,20 @@ _SAME_MEANING = {
     "ssl.key.pem": "ssl.keystore.key",
 }
 """librdkafka's names, and Java's."""
+_LOGIN_HANDLER, _CLIENT_HANDLER = (
+    f"sasl.{of}.callback.handler.class" for of in ("login", "client")
+)
 _OF_JAAS = {"oauth.client.id": "clientId", "oauth.client.secret": "clientSecret"}
 _STRIMZI, _JAVAS_HANDLER = (
     "io.strimzi.",
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
 )
+_OAUTHBEARER = "OAUTHBEARER"
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    _OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 _TEMPLATE = r"\{\{.*?\}\}|\$\{.*?\}|\$\(.*?\)|<[^<>]+>"
 _IN_JAAS = re.compile(rf"""=\s*["']?\s*({_TEMPLATE})\s*["']?\s*(?=[;\s]|$)""")
@@ -92,7 +97,9 @@ def as_javas(given: Mapping[str, str]) -> AsJavas:
     for name, text in properties.items():
         if _ABOUT_CONNECTIONS.fullmatch(name):
             _demand_filled_in(name, text)
-    steps: tuple[_Step, ...] = (_verification, _renamed, _login, _authorities, _certificate, _oauth)
+    steps: tuple[_Step, ...] = (
+        *(_verification, _renamed, _login, _authorities, _certificate, _oauth, _msk),
+    )
     for step in steps:
         step(properties, taken)
     for store, inline in (("truststore", "certificates"), ("keystore", "key")):
@@ -303,9 +310,8 @@ def _oauth(properties: dict[str, str], taken: list[str]) -> None:
     if endpoint:
         properties.setdefault("sasl.oauthbearer.token.endpoint.url", endpoint)
     properties["sasl.jaas.config"] = jaas_text(text.split()[0], dict(_of_strimzi(options)))
-    handler = "sasl.login.callback.handler.class"
-    if properties.get(handler, "").startswith(_STRIMZI):
-        properties[handler] = _JAVAS_HANDLER
+    if properties.get(_LOGIN_HANDLER, "").startswith(_STRIMZI):
+        properties[_LOGIN_HANDLER] = _JAVAS_HANDLER
     taken.append("oauth.* of sasl.jaas.config as Java's options")
 
 
@@ -313,3 +319,25 @@ def _of_strimzi(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, text in options.items():
         bare = name.removeprefix("oauth.")
         yield _OF_JAAS.get(name, bare if bare == "scope" or bare.startswith("ssl.") else name), text
+
+
+def _msk(properties: dict[str, str], taken: list[str]) -> None:
+    """MSK takes IAM's logins in two ways: one is AWS's own, the other OAUTHBEARER."""
+    mechanism = properties.get("sasl.mechanism", "").strip()
+    if mechanism not in (msk.MECHANISM, _OAUTHBEARER):
+        return
+    handlers = {
+        name
+        for name in (_LOGIN_HANDLER, _CLIENT_HANDLER)
+        if properties.get(name, "").strip().startswith(msk.CLASSES)
+    }
+    if handlers or mechanism == msk.MECHANISM:
+        properties.pop(_CLIENT_HANDLER, None)
+        properties[_LOGIN_HANDLER] = msk.LOGIN_HANDLER
+    if mechanism == msk.MECHANISM:
+        options = jaas_options(properties.get("sasl.jaas.config", ""))
+        properties["sasl.mechanism"] = _OAUTHBEARER
+        properties["sasl.jaas.config"] = jaas_text(_MODULES[_OAUTHBEARER], options)
+        taken.append(
+            f"{mechanism} as {_OAUTHBEARER} with a token of AWS's signer, which MSK takes as well"
+        )

@@ -41,6 +41,15 @@ class Sasl:
         """Who logs in, as far as it can be known."""
         return self.username or (self.token and self.token.subject) or "of the token"
 
+    @property
+    def if_refused(self) -> str:
+        """What to do where a broker refuses this login."""
+        return (
+            self.token.if_refused
+            if self.token
+            else "Check the user's name and password in sasl.jaas.config."
+        )
+
     def is_ready(self) -> bool:
         """Whether `exchange` answers at once: an event loop does not wait for a token."""
         return self.token is None or self.token.is_ready()

@@ -9,11 +9,17 @@ from urllib.parse import unquote, urlsplit
 
 from kipctl.errors import UsageError
 from kipctl.protocol.address import is_loopback
-from kipctl.security import ciphers, stores
+from kipctl.security import ciphers, msk, stores
 from kipctl.security.jaas import jaas_options
 from kipctl.security.sasl import MECHANISMS, OAUTHBEARER, Sasl
 from kipctl.security.tls import DEFAULT_VERSIONS, Tls
-from kipctl.security.tokens import ClientCredentials, FileToken, TokenSource, UnsignedToken
+from kipctl.security.tokens import (
+    ClientCredentials,
+    FileToken,
+    MskToken,
+    TokenSource,
+    UnsignedToken,
+)
 from kipctl.urls import without_login
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -55,7 +61,6 @@ _ALGORITHMS = ("", "https", "ldaps")
 _CLAIMS = {"unsecuredLoginStringClaim_": str, "unsecuredLoginNumberClaim_": float}
 _NOT_SPOKEN = {
     "GSSAPI": "Kerberos",
-    "AWS_MSK_IAM": "IAM of Amazon MSK",
 }
 
 
@@ -76,6 +81,11 @@ class Security:
     def is_authenticated(self) -> bool:
         """Whether a broker learns who the client is: by a login, or by its certificate."""
         return bool(self.sasl or (self.tls and self.tls.chain))
+
+    @property
+    def is_iam(self) -> bool:
+        """Whether AWS's IAM knows the client: there policies grant rights, and not ACLs."""
+        return self.sasl is not None and isinstance(self.sasl.token, MskToken)
 
     @property
     def principal(self) -> str:
@@ -146,9 +156,10 @@ def refused_by_java(properties: Mapping[str, str]) -> list[str]:
     return [*found, *ciphers.choose_suites(_listed(properties, "ssl.cipher.suites")).warnings]
 
 
-def security_of(properties: Mapping[str, str]) -> Security:
+def security_of(properties: Mapping[str, str], servers: str = "") -> Security:
     """What a client's properties ask for, under the names of Java's clients.
 
+    By the names of `servers`, `host:port,host:port`, Amazon MSK's region is known.
     Raises UsageError for what is wrong, cannot be read, or is not spoken; also for what Java's
     clients would refuse, unless `refused_by_java` tells of it.
     """
@@ -161,7 +172,7 @@ def security_of(properties: Mapping[str, str]) -> Security:
         )
     return Security(
         tls_of(properties) if protocol.endswith("SSL") else None,
-        _sasl_of(properties) if protocol.startswith("SASL") else None,
+        _sasl_of(properties, servers) if protocol.startswith("SASL") else None,
     )
 
 
@@ -266,7 +277,7 @@ def _store_of(properties: Mapping[str, str], store: str, inline: str) -> Path | 
     return Path(path) if path else None
 
 
-def _sasl_of(properties: Mapping[str, str]) -> Sasl:
+def _sasl_of(properties: Mapping[str, str], servers: str) -> Sasl:
     if "sasl.mechanism" not in properties:
         raise UsageError(
             "sasl.mechanism is not given; Kafka's default is GSSAPI, which kipctl does not speak.",
@@ -286,7 +297,8 @@ def _sasl_of(properties: Mapping[str, str]) -> Sasl:
             for name, value in options.items()
             if name.startswith("extension_")
         )
-        return Sasl(mechanism, token=_token_source(properties, options), extensions=extensions)
+        token = _token_source(properties, options, servers)
+        return Sasl(mechanism, token=token, extensions=extensions)
     missing = [name for name in ("username", "password") if name not in options]
     if missing:
         raise UsageError(
@@ -296,7 +308,11 @@ def _sasl_of(properties: Mapping[str, str]) -> Sasl:
     return Sasl(mechanism, options["username"], options["password"])
 
 
-def _token_source(properties: Mapping[str, str], options: Mapping[str, str]) -> TokenSource:
+def _token_source(
+    properties: Mapping[str, str], options: Mapping[str, str], servers: str
+) -> TokenSource:
+    if properties.get("sasl.login.callback.handler.class", "").startswith(msk.CLASSES):
+        return msk.msk_token(options, servers)
     url = properties.get("sasl.oauthbearer.token.endpoint.url", "")
     if not url:
         claims = _claims(options)
@@ -304,7 +320,8 @@ def _token_source(properties: Mapping[str, str], options: Mapping[str, str]) -> 
             return UnsignedToken(tuple(claims.items()))
         raise UsageError(
             "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url.",
-            "It is a token endpoint's https://..., or file:///... of a token.",
+            "It is a token endpoint's https://..., or file:///... of a token;"
+            f" for IAM of Amazon MSK say sasl.mechanism={msk.MECHANISM}.",
         )
     if url.startswith("file:"):
         return FileToken(Path(unquote(urlsplit(url).path)))

@@ -1,4 +1,4 @@
-"""Bearer tokens: from a file, from a token endpoint, or unsigned, for development."""
+"""Bearer tokens: from a file, a token endpoint or AWS's signer, or unsigned, for development."""
 
 import base64
 import json
@@ -18,6 +18,7 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
+from kipctl.security import msk
 from kipctl.security.tls import Tls
 from kipctl.urls import without_login
 
@@ -58,6 +59,29 @@ class TokenSource(ABC):
     @abstractmethod
     def subject(self) -> str:
         """Whom a token is of, without asking for one; "" if that is not known."""
+
+    @property
+    def if_refused(self) -> str:
+        """What to do where a broker refuses its tokens."""
+        return "Check where the token is from, and whom it is of: sasl.jaas.config."
+
+
+class _FetchedToken(TokenSource):
+    """It takes a while to have one, so it is used until most of its lifetime is over; then another
+    is fetched in the background, so that nobody waits for it.
+    """
+
+    __slots__ = ()
+
+    def is_ready(self) -> bool:
+        return _cache.valid(self, refresh_at_once=True) is not None
+
+    def current(self) -> Token:
+        return _cache.valid(self, refresh_at_once=False) or _cache.fetch(self)
+
+    @abstractmethod
+    def fetch(self) -> Token:
+        """A new one. Raises KipctlError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +129,8 @@ class UnsignedToken(TokenSource):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCredentials(TokenSource):
-    """A token endpoint, asked with a client's id and secret (KIP-768).
-
-    A token is used until most of its lifetime is over; then another is fetched in the background,
-    so that nobody waits for it.
-    """
+class ClientCredentials(_FetchedToken):
+    """A token endpoint, asked with a client's id and secret (KIP-768)."""
 
     url: str
     client_id: str
@@ -118,17 +138,11 @@ class ClientCredentials(TokenSource):
     scope: str
     tls: Tls
 
-    def is_ready(self) -> bool:
-        return _cache.valid(self, refresh_at_once=True) is not None
-
     @property
     def subject(self) -> str:
         """That of the last token, which may be another than the client's id at the endpoint."""
         token = _cache.last(self)
         return str((token and _claims(token.text).get("sub")) or self.client_id)
-
-    def current(self) -> Token:
-        return _cache.valid(self, refresh_at_once=False) or _cache.fetch(self)
 
     def fetch(self) -> Token:
         """Ask the endpoint, a few times in 10 s. Raises UnreachableError, RefusedError."""
@@ -170,7 +184,51 @@ class ClientCredentials(TokenSource):
         return Token(text, _expiry(text) if lifetime_s is None else time.time() + lifetime_s)
 
 
-TOKEN_SOURCES = (FileToken, UnsignedToken, ClientCredentials)
+@dataclass(frozen=True, slots=True)
+class MskToken(_FetchedToken):
+    """What Amazon MSK takes of who may use credentials of AWS's: see `kipctl.security.msk`.
+
+    Whose they are is a profile, a role that is assumed, or, with neither, what AWS's libraries find
+    where the token is fetched. `sts_region` is where the role is asked for ("" for `region`).
+    """
+
+    region: str
+    profile: str
+    role_arn: str
+    session_name: str
+    external_id: str
+    sts_region: str
+
+    @property
+    def of_whom(self) -> str:
+        """For messages."""
+        return (
+            f"of role {self.role_arn}"
+            if self.role_arn
+            else f"of profile {self.profile!r}"
+            if self.profile
+            else "on this machine"
+        )
+
+    @property
+    def subject(self) -> str:
+        """What MSK knows it by is not known here: the role, or else the last token's access key."""
+        token = _cache.last(self)
+        return self.role_arn or (msk.key_id(token.text) if token else "")
+
+    @property
+    def if_refused(self) -> str:
+        return (
+            "Check that its IAM policy allows kafka-cluster:Connect, that the cluster is in"
+            f" {self.region}, and the clock of this machine."
+        )
+
+    def fetch(self) -> Token:
+        """See `msk.fetched`."""
+        return msk.fetched(self)
+
+
+TOKEN_SOURCES = (FileToken, UnsignedToken, ClientCredentials, MskToken)
 
 
 class _Cache:
@@ -178,11 +236,11 @@ class _Cache:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._tokens: dict[ClientCredentials, tuple[Token, float]] = {}
+        self._tokens: dict[_FetchedToken, tuple[Token, float]] = {}
         """With the time at which each is to be replaced."""
-        self._refreshing: set[ClientCredentials] = set()
+        self._refreshing: set[_FetchedToken] = set()
 
-    def valid(self, source: ClientCredentials, refresh_at_once: bool) -> Token | None:
+    def valid(self, source: _FetchedToken, refresh_at_once: bool) -> Token | None:
         """The token, if there is one that is good now.
 
         Another is fetched in the background when it is soon to end, and, if that is asked for,
@@ -201,13 +259,13 @@ class _Cache:
                 ).start()
             return token
 
-    def last(self, source: ClientCredentials) -> Token | None:
+    def last(self, source: _FetchedToken) -> Token | None:
         """The newest token, whether it is good now or not."""
         with self._lock:
             return self._tokens.get(source, (None,))[0]
 
-    def fetch(self, source: ClientCredentials) -> Token:
-        """A new one. Raises what `ClientCredentials.fetch` does."""
+    def fetch(self, source: _FetchedToken) -> Token:
+        """A new one. Raises what its `fetch` does."""
         token = source.fetch()
         now = time.time()
         lifetime_s = _UNKNOWN_LIFETIME_S if token.expires_s is None else token.expires_s - now
@@ -215,7 +273,7 @@ class _Cache:
             self._tokens[source] = token, now + lifetime_s * _REFRESH_AT
         return token
 
-    def _refresh(self, source: ClientCredentials) -> None:
+    def _refresh(self, source: _FetchedToken) -> None:
         try:
             self.fetch(source)
         except KipctlError:

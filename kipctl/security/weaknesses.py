@@ -31,7 +31,9 @@ def weaknesses(security: Security, properties: Mapping[str, str], file: str = ""
     if isinstance(token, ClientCredentials) and not token.tls.checks_name:
         found.append(_NAME_UNCHECKED.format("the token endpoint"))
     key_file = properties.get("ssl.key.location", "")  # librdkafka's: what it holds is a property
-    said = [name for name in properties if not (key_file and name == "ssl.keystore.key")]
+    secretless = {"ssl.keystore.key"} if key_file else set()
+    secretless |= {"sasl.jaas.config"} if security.is_iam else set()
+    said = [name for name in properties if name not in secretless]
     secret_files = [file] if any(name.endswith(_SECRETS) for name in said) else []
     secret_files += [properties.get("ssl.keystore.location", ""), key_file] if tls else []
     secret_files += [str(token.path)] if isinstance(token, FileToken) else []

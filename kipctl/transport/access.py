@@ -84,6 +84,19 @@ class Access:
             **librdkafka_properties(self.security),
         }
 
+    def java(self) -> dict[str, str]:
+        """The properties that Java's clients connect with.
+
+        Raises UsageError for a login that needs more than Kafka's own jars.
+        """
+        if self.security.is_iam:
+            raise UsageError(
+                "Java's clients log in by IAM with aws-msk-iam-auth, AWS's own library, which"
+                " kipctl has not.",
+                "Try librdkafka in their place.",
+            )
+        return {**self.properties, "bootstrap.servers": self.bootstrap_servers}
+
     def behind(self, servers: str) -> "Access":
         """The same behind a tap, which speaks plainly to its clients: a login passes it."""
         about_tls = tuple(name for name in self.properties if name.startswith("ssl."))
@@ -113,7 +126,7 @@ def access_of(
     pairs = [f"{at}={to}" for at, to in cluster.map] if cluster else []
     access = Access(
         servers,
-        security_of(properties),
+        security_of(properties, servers),
         parse_map(pairs) | dict(address_map or {}),
         {
             # Other clients under test run in folders of their own.

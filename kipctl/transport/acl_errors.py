@@ -100,7 +100,9 @@ def denial(code: int, request: ApiKey, access: Access, topic: str = "") -> Refus
     principal = access.security.principal
     return RefusedError(
         f"{principal} has no right to {right.operation} on {resource} ({error.name}).",
-        f"Grant it: {shlex.join(_granting(right, access, topic))}",
+        "Its IAM policy has to allow the kafka-cluster: action for that."
+        if access.security.is_iam
+        else f"Grant it: {shlex.join(_granting(right, access, topic))}",
     )
 
 

@@ -72,7 +72,7 @@ class Login:
             raise AuthenticationError(
                 f"User {self._sasl.subject!r} is refused by broker {self._broker}"
                 f" ({self._sasl.mechanism}): {why}.",
-                "Check the user's name and password, or token, in sasl.jaas.config.",
+                self._sasl.if_refused,
             )
         reply = self._exchange.answer(said.auth_bytes)
         if reply is None:

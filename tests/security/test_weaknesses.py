@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aws import SERVERS
 
+from kipctl.security.msk import LOGIN_HANDLER
 from kipctl.security.settings import Security, security_of
 from kipctl.security.tls import Tls
 from kipctl.security.weaknesses import weaknesses
@@ -13,6 +15,7 @@ from kipctl.security.weaknesses import weaknesses
 JAAS = "sasl.jaas.config"
 LOGIN = {JAAS: 'x required username="a" password="p";'}
 TOKEN = {JAAS: 'x required unsecuredLoginStringClaim_sub="a";'}
+IAM = {JAAS: "x required;", "sasl.login.callback.handler.class": LOGIN_HANDLER}
 ALGORITHM = "ssl.endpoint.identification.algorithm"
 URL = "sasl.oauthbearer.token.endpoint.url"
 
@@ -92,6 +95,8 @@ def test_a_file_with_a_secret_that_all_may_read_is_named(folder: Path) -> None:
         f"All users of this machine may read {file}, which holds a secret: chmod o-r {file}"
     ]
     assert weaknesses(security_of({}), {"acks": "all"}, str(file)) == []
+    iam = of("SASL_SSL", "OAUTHBEARER", **IAM)  # whose secrets are AWS's to keep
+    assert weaknesses(security_of(iam, SERVERS), iam, str(file)) == []
     of_token = of("SASL_SSL", "OAUTHBEARER", **{URL: token.as_uri()})
     assert [str(token) in one for one in weaknesses(security_of(of_token), of_token)] == [True]
     folder.chmod(0o700)

@@ -64,14 +64,14 @@ class JavaSender:
         record_size: int,
         settings: Mapping[str, str],
     ) -> None:
-        """`settings` are properties of its own. Raises RefusedError when it refuses them."""
+        """`settings` are properties of its own. Raises RefusedError when it refuses them, and what
+        `Access.java` raises."""
         self.software = f"apache-kafka-java {version}"
         self._names = names
         self._jvm: Any = gateway.jvm
         properties = self._jvm.java.util.Properties()
         for name, value in {
-            **access.properties,
-            "bootstrap.servers": str(access),
+            **access.java(),
             "client.id": CLIENT_ID,
             "acks": "1",
             "enable.idempotence": "false",

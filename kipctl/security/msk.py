@@ -1,0 +1,194 @@
+"""Logins of Amazon MSK's IAM: who signs, for which region, and the token that AWS's signer makes.
+
+The options are those of AWS's clients (`MSKCredentialProvider` of aws-msk-iam-auth). What signs is
+the library that AWS keeps, which comes with `kipctl[msk]`; the credentials are those that it finds
+where it runs: in the environment, in profiles, of the machine.
+"""
+
+import base64
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+from kipctl.at_once import LateError, at_once
+from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.extras import require
+from kipctl.redaction import text_without_secrets
+
+if TYPE_CHECKING:
+    from kipctl.security.tokens import MskToken, Token
+
+MECHANISM = "AWS_MSK_IAM"
+CLASSES = "software.amazon.msk.auth.iam."
+"""Of AWS's clients, Java's, begin so."""
+LOGIN_HANDLER = f"{CLASSES}IAMOAuthBearerLoginCallbackHandler"
+_SIGNER = "aws_msk_iam_sasl_signer"
+_HOST = re.compile(r".+\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?:\d+")
+"""docs.aws.amazon.com/msk: how bootstrap brokers are named."""
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/\S+")
+_SECRETS = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken")
+_SESSION = "kipctl"
+_TIMEOUT_S = 10.0
+_LONGEST = 300
+
+
+def msk_token(
+    options: Mapping[str, str], servers: str, variables: Mapping[str, str] = os.environ
+) -> "MskToken":
+    """Whose token is asked for by these options of `sasl.jaas.config`, for MSK's brokers there.
+
+    Raises UsageError for what is wrong, for a region that nothing names, and without the signer.
+    """
+    from kipctl.security.tokens import MskToken
+
+    require(_SIGNER, f"A login by IAM ({MECHANISM})")
+    profile, role = options.get("awsProfileName", ""), options.get("awsRoleArn", "")
+    if profile and role:
+        raise UsageError(
+            "awsProfileName and awsRoleArn of sasl.jaas.config name two identities.",
+            "Give one; a profile can have a role_arn of its own.",
+        )
+    if role and not _ROLE.fullmatch(role):
+        raise UsageError(
+            f"awsRoleArn={role} of sasl.jaas.config is no role.",
+            "It is written as arn:aws:iam::123456789012:role/NAME.",
+        )
+    if found := [name for name in _SECRETS if name in options]:
+        raise UsageError(
+            f"{found[0]} of sasl.jaas.config is not read by kipctl.",
+            "Leave it out, and give the key as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+        )
+    return MskToken(
+        _region(servers, variables),
+        profile,
+        role,
+        options.get("awsRoleSessionName", "") or _SESSION,
+        options.get("awsRoleExternalId", ""),
+        options.get("awsStsRegion", ""),
+    )
+
+
+def _region(servers: str, variables: Mapping[str, str]) -> str:
+    """By the brokers' names; where they have others, as behind a tunnel, by the environment."""
+    for server in servers.split(","):
+        if found := _HOST.fullmatch(server.strip().lower()):
+            return str(found[1])
+    for name in _REGIONS:
+        if region := variables.get(name):
+            return region
+    raise UsageError(
+        f"Of which AWS region {servers or 'the cluster'} is cannot be told: no broker's name ends"
+        " with .kafka.REGION.amazonaws.com.",
+        f"Set {_REGIONS[0]}.",
+    )
+
+
+def fetched(source: "MskToken") -> "Token":
+    """A new token, within 10 s.
+
+    Raises UsageError without credentials or the signer, RefusedError where AWS refuses them, and
+    UnreachableError where it does not answer.
+    """
+    require(_SIGNER, f"A login by IAM ({MECHANISM})")
+    (token,) = at_once(_signed, (source,), _TIMEOUT_S)
+    if isinstance(token, LateError):
+        raise UnreachableError(
+            f"AWS gives no credentials {source.of_whom} within {_TIMEOUT_S:g} s.",
+            "Check the network to its endpoints, or set AWS_ACCESS_KEY_ID.",
+        )
+    if isinstance(token, KipctlError):
+        raise token
+    return token
+
+
+def key_id(token: str) -> str:
+    """The access key that has signed a token: it is no secret. Empty for what is no such token."""
+    try:
+        url = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode()
+        said: str = parse_qs(urlsplit(url).query)["X-Amz-Credential"][0]
+    except (ValueError, KeyError):
+        return ""
+    return said.partition("/")[0]
+
+
+def _signed(source: "MskToken") -> "Token":
+    from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
+    from botocore import exceptions
+    from botocore.credentials import CredentialProvider
+
+    from kipctl.security.tokens import Token
+
+    try:
+        credentials, ends_s = _credentials(source)
+
+        class Known(CredentialProvider):  # type: ignore[misc]
+            def load(self) -> Any:
+                return credentials
+
+        text, expires_ms = MSKAuthTokenProvider.generate_auth_token_from_credentials_provider(
+            source.region, Known()
+        )
+    except KipctlError:
+        raise
+    except exceptions.ProfileNotFound:
+        name = source.profile or os.environ.get("AWS_PROFILE", "")
+        raise UsageError(
+            f"AWS's configuration has no profile {name!r}.",
+            "See which there are: aws configure list-profiles",
+        ) from None
+    except exceptions.ClientError as refused:
+        raise RefusedError(
+            f"AWS gives no credentials {source.of_whom}: {_said(refused)}.",
+            "Check that those which ask for them may assume the role, and are not over.",
+        ) from None
+    except (exceptions.ConnectionError, exceptions.HTTPClientError) as failed:
+        raise UnreachableError(
+            f"AWS gives no credentials {source.of_whom}: {_said(failed)}.",
+            "Check the network to its endpoints.",
+        ) from None
+    except Exception as failed:  # each kind of credentials fails in its own way, undeclared
+        raise UsageError(
+            f"There are no AWS credentials {source.of_whom}: {_said(failed)}.",
+            "See whether it works there: aws sts get-caller-identity",
+        ) from None
+    return Token(text, min(filter(None, (expires_ms / 1000, ends_s))))
+
+
+def _credentials(source: "MskToken") -> tuple[Any, float | None]:
+    """Credentials as they are now, and until when they are good in seconds (None: for ever)."""
+    from botocore.config import Config
+    from botocore.credentials import ReadOnlyCredentials
+    from botocore.session import Session
+
+    session = Session(profile=source.profile or None)
+    if source.role_arn:
+        quickly = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 2})
+        sts = session.create_client(
+            "sts", region_name=source.sts_region or source.region, config=quickly
+        )
+        external = {"ExternalId": source.external_id} if source.external_id else {}
+        given = sts.assume_role(
+            RoleArn=source.role_arn, RoleSessionName=source.session_name, **external
+        )["Credentials"]
+        parts = (given[name] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken"))
+        return ReadOnlyCredentials(*parts), given["Expiration"].timestamp()
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise UsageError(
+            f"There are no AWS credentials {source.of_whom}: not in the environment, in no profile,"
+            " and the machine has none.",
+            "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or log in: aws sso"
+            " login",
+        )
+    known = credentials.get_frozen_credentials()
+    ends = getattr(credentials, "_expiry_time", None)  # which botocore shows nowhere else
+    return known, ends and ends.timestamp()
+
+
+def _said(error: Exception) -> str:
+    """In one line, and not long; nothing that is known to be a secret."""
+    text = " ".join(text_without_secrets(str(error)).split()) or type(error).__name__
+    return text[:_LONGEST].rstrip(".")
