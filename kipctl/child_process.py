@@ -117,7 +117,7 @@ def _in_child(
     except KipctlError as error:
         answer = error
     except BaseException:
-        answer = ChildDiedError(f"{name} failed:\n" + traceback.format_exc())
+        answer = ChildDiedError(f"{name} failed:", traceback.format_exc())
     with suppress(BrokenPipeError):  # its starter was killed
         pipe.send(answer)
     pipe.close()

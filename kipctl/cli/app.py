@@ -172,7 +172,7 @@ def _run(arguments: list[str], environment: Environment) -> int:
     except typer.TyperException as wrong:
         return _wrong_usage(wrong, environment)
     except (KeyboardInterrupt, typer.Abort) as interrupted:
-        environment.message("\nkipctl: interrupted.")
+        environment.message("", "kipctl: interrupted.")
         environment.notes(interrupted)
         return ExitStatus.INTERRUPTED
     except KipctlError as error:
@@ -190,8 +190,8 @@ def _run(arguments: list[str], environment: Environment) -> int:
         if environment.debug:
             traceback.print_exc(file=environment.stderr)
         environment.message(
-            f"kipctl: a fault in kipctl: {type(fault).__name__}: {fault}\n"
-            "Repeat with `kipctl --debug ...` for the traceback, and report it."
+            f"kipctl: a fault in kipctl: {type(fault).__name__}: {fault}",
+            "Repeat with `kipctl --debug ...` for the traceback, and report it.",
         )
         environment.notes(fault)
         return ExitStatus.FAULT

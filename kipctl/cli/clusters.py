@@ -108,8 +108,8 @@ def add(
     if protected and not id_:
         environment.message(
             f"--protected without --expect-cluster guards the name alone: by its address {name} is"
-            f" changed without a question.\nkipctl clusters test {name} shows its id; add it to"
-            f" {file} as id."
+            " changed without a question.",
+            f"kipctl clusters test {name} shows its id; add it to {file} as id.",
         )
     environment.message(f"Added to {file}. See whether it answers: kipctl clusters test {name}")
 

@@ -109,30 +109,26 @@ class Environment:
         os.dup2(nowhere, self.stdout.fileno())
         os.close(nowhere)
 
-    def message(self, text: str) -> None:
-        """Tell the user something that is not the result."""
-        if self._bar and isinstance(text, ProgressText):
-            self._bar(text)
+    def message(self, *lines: str) -> None:
+        """Tell the user something that is not the result. Each is one line, whatever it holds."""
+        if self._bar and isinstance(lines[0], ProgressText):
+            self._bar(lines[0])
             return
-        text = self._repeatable(text)
+        text = "\n".join(on_one_line(self._repeatable(line)) for line in lines)
         if self._drawing:
             self._drawing.print(Text(text), soft_wrap=True)  # above it, not into it
             return
         self.stderr.write(text + "\n")
         self.stderr.flush()
 
-    def sentence(self, text: str) -> None:
-        """`message` on one line, whatever a name in it holds."""
-        self.message(on_one_line(text))
-
     def error(self, error: KipctlError) -> None:
         """Print an error, in at most three lines."""
-        self.message(f"kipctl: {error}")
+        self.message(f"kipctl: {error.what}", *error.next_step.splitlines())
 
     def notes(self, error: BaseException) -> None:
         """Print what was noted on its way: what is left of what it cut off."""
         for note in getattr(error, "__notes__", ()):
-            self.message(note)
+            self.message(*note.splitlines())
 
     @contextmanager
     def progress(self, title: str = "") -> Iterator[Callable[[str], None]]:
@@ -144,7 +140,7 @@ class Environment:
             if console is None:
                 if title:
                     self.message(title)
-                yield self.sentence
+                yield self.message
                 return
             with console.status(Text(title or _PREPARING), refresh_per_second=4) as status:
                 line = ProgressLine(title or _PREPARING)
@@ -320,7 +316,7 @@ class Environment:
 
         found = read_records(self._access.ids, self.variables)
         if text := warning(found, socket.gethostname(), time.time()):
-            self.message(text)
+            self.message(*text.splitlines())
 
     def access_if_named(self, option: str | None) -> "Access | None":
         """The same, but None where nothing names a cluster: then a lab is made."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kipctl.cli.environment import Environment
 from kipctl.counts import counted
 from kipctl.errors import ExitStatus, KipctlError
+from kipctl.report.printable import on_one_line
 
 if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
@@ -154,7 +155,7 @@ def show(environment: Environment) -> ExitStatus:
     seen = _look(environment)
     write = environment.stdout.write
     for line in sentences(seen):
-        write(f"{line}\n")
+        write(f"{on_one_line(line)}\n")
     write("\n")
     commands = next_commands(seen)
     width = max(len(command) for command, _ in commands)

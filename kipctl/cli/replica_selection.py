@@ -26,6 +26,7 @@ from kipctl.errors import (
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import with_most_rows
+from kipctl.report.printable import on_one_line
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
@@ -299,7 +300,7 @@ def _watch(
         for flip in watch(cluster, wanted, found.choices, for_s, ended):
             flips.append(documents.flip(flip))
             if lines_at_once:
-                environment.stdout.write(flip_line(flips[-1]) + "\n")
+                environment.stdout.write(on_one_line(flip_line(flips[-1])) + "\n")
                 environment.stdout.flush()
         interrupted = ended(0)
     document = {"flips": flips}

@@ -225,8 +225,8 @@ def _until_off(
     environment.report(levels_report("on", switched), output)
     environment.message(
         f"It stays on at {broker_list(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms"
-        " of a broker's CPU for each request.\n"
-        "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in asked)
+        " of a broker's CPU for each request.",
+        "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in asked),
     )
 
 

@@ -106,11 +106,11 @@ def begin(request: RollRequest) -> None:
     require_safe(plan, force=how.force)
     _demand_commands(plan.steps, how)
     for line in plan_closing(plan.as_document()):
-        environment.sentence(line)
+        environment.message(line)
     for risk in plan.steps:
         if risk.is_harmful:
             name = risk.name.capitalize()
-            environment.sentence(f"{name}: {describe_risk(risk)}")
+            environment.message(f"{name}: {describe_risk(risk)}")
     question = f"Restart {_order(plan)}, one after the other ({_in_words(how)})?"
     confirm_unless_lab(environment, request.cluster, question, request.yes)
     with request.changes.locked(request.origin):
@@ -248,7 +248,7 @@ def _carry_out(request: RollRequest, record: "RollRecord") -> None:
                 leaders,
                 guarding,
                 environment.stdin,
-                environment.sentence,
+                environment.message,
                 progress,
                 request.was_restarted,
                 new_waits,

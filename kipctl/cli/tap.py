@@ -170,7 +170,7 @@ def _warn(environment: Environment, spec: "TapSpec") -> None:
             f" ask by id from version {LAST_BY_NAME + 1} on, are capped at {LAST_BY_NAME} with it."
         )
     if said := exposure(spec):
-        environment.message(said)
+        environment.message(*said.splitlines())
 
 
 def _confirm_lending(environment: Environment, spec: "TapSpec", yes: bool) -> None:

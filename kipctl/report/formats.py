@@ -12,7 +12,7 @@ from typing import TextIO
 from rich.text import Text
 
 from kipctl.report.layout import for_people, laid_out, wrapped
-from kipctl.report.printable import on_one_line, printable
+from kipctl.report.printable import on_one_line
 from kipctl.report.tables import Cell, Report, Table
 from kipctl.report.terminal import console_on, printable_stream
 
@@ -90,7 +90,9 @@ def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:
 
 def _csv_cell(cell: Cell) -> Cell:
     """Of text that begins as a formula does, the text: a name of a client is never computed."""
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+    if not isinstance(cell, str):
+        return cell
+    return ("'" if _FORMULA.match(cell) else "") + on_one_line(cell)
 
 
 def _write_lines(report: Report, paper: "_Paper", stream: TextIO) -> None:
@@ -147,7 +149,7 @@ def _opening_lines(report: Report, paper: "_Paper") -> Iterator[Text]:
 
 
 def _text(text: str, paper: "_Paper", style: str = "", indent: str = "") -> Iterator[Text]:
-    for line in wrapped(printable(text), paper.width, indent):
+    for line in wrapped(on_one_line(text), paper.width, indent):
         yield Text(line, style)
 
 

@@ -54,12 +54,26 @@ def with_texts(value: Any, text: Callable[[str], str]) -> Any:
     return replace(value, **{name: one for name, one in made.items() if name != "host"})
 
 
+def with_refusals(value: Any) -> Any:
+    """A message in which a policy of the broker's has refused all that can say why."""
+    if isinstance(value, tuple):
+        return tuple(map(with_refusals, value))
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    made = {one.name: with_refusals(getattr(value, one.name)) for one in fields(value)}
+    if "error_message" in made:
+        made |= {"error_code": ErrorCode.POLICY_VIOLATION, "error_message": "No"}
+    return replace(value, **made)
+
+
 @dataclass
 class Hostile(Reassigning):
     """A cluster that reassigns, with EVIL in every text of every answer but the hosts, which lead
     to it. What it knows nothing of is answered with all that the answer has room for."""
 
     ports: dict[int, int] = field(default_factory=dict)
+    refuses: bool = False
+    """What has an error with a message of its own has one."""
 
     def answer(self, asked: Asked) -> Response | bytes | None:
         known = with_texts(asked.request, lambda text: text.replace(EVIL, ""))
@@ -78,6 +92,8 @@ class Hostile(Reassigning):
             )
             answer = replace(answer, brokers=tuple(brokers))
         assert isinstance(answer, Response)
+        if self.refuses:
+            answer = with_refusals(answer)
         return with_texts(answer, lambda text: EVIL + text)
 
 
@@ -99,6 +115,13 @@ def cluster() -> Iterator[Hostile]:
             cluster.ports[id] = cluster.port = broker.port
         cluster.state = Path(folder)
         yield cluster
+
+
+def assert_harmless(found: str) -> None:
+    """Nothing of it is obeyed by a terminal, and no text of a broker's begins a line: what stands
+    behind EVIL's new line would."""
+    assert found.replace("\n", "").replace("\t", "").isprintable()
+    assert not re.search(r"^\\x0b", found, re.MULTILINE)
 
 
 def written(
@@ -154,7 +177,7 @@ def test_an_answer_writes_nothing_that_is_obeyed(
     look: str, output: OutputFormat, cluster: Hostile
 ) -> None:
     found = written(cluster, f"{look} --output {output}")
-    assert found.replace("\n", "").replace("\t", "").isprintable()
+    assert_harmless(found)
     if output is OutputFormat.CSV:
         cells = (cell for row in csv.reader(found.splitlines()) for cell in row)
         assert not [cell for cell in cells if cell.startswith("=")]
@@ -168,14 +191,19 @@ def test_nor_does_a_question_or_what_follows_it(
     change: str, typed: str | None, cluster: Hostile
 ) -> None:
     line = change.format(topic=shlex.quote(f"{EVIL}t"))
-    found = written(cluster, line, typed)
-    assert found.replace("\n", "").replace("\t", "").isprintable()
+    assert_harmless(written(cluster, line, typed))
+
+
+@pytest.mark.parametrize("line", [*LOOKS, *CHANGES, "reassign --rotate --topic {topic}"])
+def test_why_a_broker_refuses_is_one_line(line: str, cluster: Hostile) -> None:
+    cluster.refuses = True
+    assert_harmless(written(cluster, line.format(topic=shlex.quote(f"{EVIL}t")), "y\n"))
 
 
 def test_what_stands_before_the_question_of_a_roll_is_one_line_each(cluster: Hostile) -> None:
     found = written(cluster, "roll --exec false --force", "n\n")
     assert "Not known: min.insync.replicas of 1 topics, such as =HYPERLINK(" in found
-    assert not re.search(r"^\\x0b", found, re.MULTILINE), "what stands behind EVIL's new line"
+    assert not re.search(r"^\\x0b", found, re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", ["", *LOOKS, "reassign --rotate --all-topics"])
@@ -183,7 +211,7 @@ def test_nor_does_a_screen(line: str, cluster: Hostile, monkeypatch: pytest.Monk
     monkeypatch.setenv("TERM", "xterm-256color")
     found = written(cluster, line, "n\n", Screen)
     assert "\x1b[8m" not in found
-    assert OF_RICH.sub("", found).replace("\n", "").replace("\t", "").isprintable()
+    assert_harmless(OF_RICH.sub("", found))
 
 
 @pytest.mark.parametrize("line", ["", "clusters test", "inspect leaders"])
@@ -195,5 +223,5 @@ def test_nor_does_who_refuses_a_login(line: str, cluster: Hostile) -> None:
         f'sasl.jaas.config={module} required username="alice" password="wrong";\n'
     )
     found = written(cluster, line, KIPCTL_COMMAND_CONFIG=str(file))
-    assert found.replace("\n", "").replace("\t", "").isprintable()
+    assert_harmless(found)
     assert r"\x1b[8m)" in found

@@ -181,7 +181,7 @@ def test_neither_a_cell_nor_the_name_of_a_cluster_draws_a_line() -> None:
         ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
         ("-1+1", "'-1+1"),
         ("@SUM(1)", "'@SUM(1)"),
-        ("\t=1", "'\t=1"),
+        ("\t=1", r"'\t=1"),
         ("\r=1", r"'\r=1"),
         ("a=b", "a=b"),
         ("-", "-"),
