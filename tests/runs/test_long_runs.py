@@ -30,7 +30,7 @@ from kipctl.transport.access import Access
 
 BEGUN = RunStart("h", 5_000_000, 1_700_000_000_000_000)
 PARTITIONS = 4
-FEW_ROWS = 250
+FEW_ROWS = 100
 """That are read at once, so that a run of some thousand is a long one."""
 
 Written = tuple[ProbeResult[ProduceOutcome], ...]
@@ -207,7 +207,7 @@ def assert_bounded(evaluate: Evaluate, lag: int, folder: Path) -> None:
         finally:
             tracemalloc.stop()
 
-    peak(1000, "first")  # what is made once: modules, caches
-    # The least of two: other threads of the process, of tests before, are counted too.
-    most = min(peak(24_000, name) for name in ("long", "long again"))
-    assert most < 1.5 * peak(8000, "short")
+    peak(400, "first")  # what is made once: modules, caches
+    most = 1.5 * peak(3000, "short")
+    # One of two: other threads of the process, of tests before, are counted too.
+    assert any(peak(9000, name) < most for name in ("long", "long again"))
