@@ -2,12 +2,7 @@
 
 import pytest
 
-from kipctl.redaction import (
-    redacted,
-    text_without_secrets,
-    without_secrets,
-    words_without_secrets,
-)
+from kipctl.redaction import redacted, text_without_secrets, without_secrets, words_without_secrets
 from kipctl.urls import without_logins
 
 S = "Sup3rS3cret"

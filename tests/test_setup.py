@@ -131,11 +131,7 @@ OLD_JAVA = ["Java 17 or newer is needed", "default-jre-headless"]
     ],
 )
 def test_what_is_missing_and_may_not_be_installed_is_named(
-    machine: Path,
-    wanted: str,
-    commands: dict[str, str],
-    variables: dict[str, str],
-    said: list[str],
+    machine: Path, wanted: str, commands: dict[str, str], variables: dict[str, str], said: list[str]
 ) -> None:
     for name, body in commands.items():
         add(machine, name, body)

@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 from simulated_runs import FAULTS, KINDS, Kind
 from verdicts import false_alarms, found_percent
 
-from kipctl.verdict import (
-    Scale,
-    Verdict,
-    adjusted,
-    compare,
-    middle,
-    student_critical,
-    student_p,
-)
+from kipctl.verdict import Scale, Verdict, adjusted, compare, middle, student_critical, student_p
 
 SEED = as_many(1, chance("simulated runs").randrange(10**6))
 MOST_ALARMS = as_many(11, 8)

@@ -136,11 +136,7 @@ TOOLS = [
             True,
         ),
         # Of these no hash is known, and pip wants one of all or none.
-        (
-            '{"url": "file:///k.whl", "archive_info": {}}',
-            "'kipctl[spark] @ file:///k.whl'",
-            False,
-        ),
+        ('{"url": "file:///k.whl", "archive_info": {}}', "'kipctl[spark] @ file:///k.whl'", False),
         (
             '{"url": "file:///src", "dir_info": {"editable": true}}',
             "'kipctl[spark] @ file:///src'",

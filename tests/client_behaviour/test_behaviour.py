@@ -80,8 +80,7 @@ def test_what_a_client_does(what: Seen, software: Software, behaviour: Behaviour
 
 def test_unusable_hints_are_told_with_whose_fault_it_is() -> None:
     what = seen(
-        outcomes={Outcome.NOT_HINTED: 3},
-        faults={HintFault.OLDER: 1, HintFault.NO_ENDPOINT: 2},
+        outcomes={Outcome.NOT_HINTED: 3}, faults={HintFault.OLDER: 1, HintFault.NO_ENDPOINT: 2}
     )
     verdict = judge(what)
     assert verdict == Verdict(Behaviour.UNUSABLE, HintFault.NO_ENDPOINT)

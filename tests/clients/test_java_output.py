@@ -143,11 +143,7 @@ def test_what_means_that_no_broker_answers(stderr: str, why: str) -> None:
             "ConfigException: Invalid value foo for configuration acks: "
             "String must be one of: all, -1, 0, 1",
         ),
-        (
-            "",
-            NOT_MADE,
-            "ConfigException: No resolvable bootstrap urls given in bootstrap.servers",
-        ),
+        ("", NOT_MADE, "ConfigException: No resolvable bootstrap urls given in bootstrap.servers"),
         ("", MADE + NO_METADATA, "TimeoutException: " + NO_METADATA.split(": ")[1].strip()),
         ("usage: ...\n", "producer-performance: error: unrecognized\n\n", None),
         ("", "", "it said nothing"),

@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 from scripted_broker import Asked, ScriptedBroker
-from secure_peers import (
-    PASSWORD,
-    USER,
-    Logins,
-    loopback,
-    refusal,
-    server_context,
-    wrapped,
-)
+from secure_peers import PASSWORD, USER, Logins, loopback, refusal, server_context, wrapped
 
 from kipctl.clients.java import JavaClient
 from kipctl.clients.librdkafka import Librdkafka
@@ -105,10 +97,7 @@ def test_what_is_right_is_let_through_and_a_tap_is_not_asked() -> None:
     with ScriptedBroker(Logins(answered)) as broker:
         access = Access(broker.address, Security(None, RIGHT))
         require_reachable(access)
-        with (
-            pytest.raises(KipctlError, match="cannot be run"),
-            NO_JAVA.producer(LOAD, access),
-        ):
+        with pytest.raises(KipctlError, match="cannot be run"), NO_JAVA.producer(LOAD, access):
             raise AssertionError("there is no such java")
         # A tap is not asked, as it would record it.
         asked = len(broker.asked)

@@ -13,10 +13,7 @@ from benchmarks.real_clients import PAGE_MARK, verdict_in, write_page
 from kipctl.report.tables import Report, Table
 
 NOON = datetime(2026, 7, 1, 12)
-ROTATIONS = [
-    Rotation(NOON.timestamp(), {0: 1, 1: 1}),
-    Rotation(NOON.timestamp() + 3, {0: 2, 1: 2}),
-]
+ROTATIONS = [Rotation(NOON.timestamp(), {0: 1, 1: 1}), Rotation(NOON.timestamp() + 3, {0: 2, 1: 2})]
 
 
 def line(

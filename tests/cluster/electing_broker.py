@@ -168,8 +168,7 @@ class ElectingCluster(Commands):
         return ElectLeadersResponse(
             replica_election_results=tuple(
                 ReplicaElectionResult(
-                    topic,
-                    tuple(PartitionResult(one.partition, outcomes[one]) for one in group),
+                    topic, tuple(PartitionResult(one.partition, outcomes[one]) for one in group)
                 )
                 for topic, group in groupby(ids, key=lambda one: one.topic)
             )

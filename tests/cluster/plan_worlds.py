@@ -135,6 +135,5 @@ def after_moves(snapshot: Snapshot, moves: Iterable[Move]) -> Snapshot:
         )
 
     return replace(
-        snapshot,
-        partitions=tuple(moved(p) if p.id in after else p for p in snapshot.partitions),
+        snapshot, partitions=tuple(moved(p) if p.id in after else p for p in snapshot.partitions)
     )

@@ -368,9 +368,7 @@ class Reassigning(Commands):
                         ),
                         *(
                             DescribeConfigsResourceResult(
-                                name=name,
-                                value=value,
-                                config_source=_OWN[one.resource_type],
+                                name=name, value=value, config_source=_OWN[one.resource_type]
                             )
                             for name, value in self.configs.get(
                                 (one.resource_type, one.resource_name), {}

@@ -9,18 +9,8 @@ from http_peers import TRICKLES, peer, saying
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kipctl.cluster.broker_metrics import (
-    BrokerMetrics,
-    parse,
-    scrape,
-)
-from kipctl.errors import (
-    KipctlError,
-    RefusedError,
-    TimedOutError,
-    UnreachableError,
-    UsageError,
-)
+from kipctl.cluster.broker_metrics import BrokerMetrics, parse, scrape
+from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError, UsageError
 
 URL = "http://broker-1:7071/metrics"
 

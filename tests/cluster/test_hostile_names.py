@@ -184,8 +184,7 @@ def test_an_answer_writes_nothing_that_is_obeyed(
 
 
 @pytest.mark.parametrize(
-    ("change", "typed"),
-    [("inspect hints", None), *product(CHANGES, (None, "n\n", "y\n"))],
+    ("change", "typed"), [("inspect hints", None), *product(CHANGES, (None, "n\n", "y\n"))]
 )
 def test_nor_does_a_question_or_what_follows_it(
     change: str, typed: str | None, cluster: Hostile

@@ -25,11 +25,7 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from kipctl.protocol.topics import (
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from kipctl.protocol.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kipctl.transport.request import Cluster
 
 

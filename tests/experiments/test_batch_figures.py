@@ -37,10 +37,7 @@ def run_of(
         rows.append(batch(number, due_us, took_us, records=1, seq_stride=1))
     moved = [redirect(partition, wait_ms) for partition, wait_ms in enumerate(waits_ms)]
     return BatchRun(
-        spans,
-        records(table("batches", *rows), 10_000_000),
-        table("redirects", *moved),
-        busy=busy,
+        spans, records(table("batches", *rows), 10_000_000), table("redirects", *moved), busy=busy
     )
 
 

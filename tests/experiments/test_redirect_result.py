@@ -27,9 +27,7 @@ CAPPED = arm_runs("java-4.3.1-capped", [41, 48, 58], [44, 50, 57], [45, 46, 56])
 HINTED = arm_runs("java-4.3.1", [41, 47, 52], [44, 50, 59], [42, 58, 45])
 FOUND = (BASELINE, CAPPED, HINTED)
 PLAN = planned(
-    Scale.DEFAULT,
-    {"arms": tuple(arm.arm for arm in FOUND), "throughput": 1000},
-    Conditions(),
+    Scale.DEFAULT, {"arms": tuple(arm.arm for arm in FOUND), "throughput": 1000}, Conditions()
 )
 HERE = set_up(PLAN, Place(), 3, "4.3.1")
 DOCUMENT = document(PLAN, HERE, FOUND)

@@ -4,14 +4,7 @@ import pytest
 from plan_worlds import cluster_of
 
 from kipctl.errors import UsageError
-from kipctl.guard.conditions import (
-    Condition,
-    Guard,
-    Kind,
-    Verdict,
-    count_partitions,
-    parse_guard,
-)
+from kipctl.guard.conditions import Condition, Guard, Kind, Verdict, count_partitions, parse_guard
 
 GO, PAUSE, GIVE_UP = Verdict.GO, Verdict.PAUSE, Verdict.GIVE_UP
 

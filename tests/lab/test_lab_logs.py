@@ -56,9 +56,7 @@ def test_tail(tmp_path: Path) -> None:
     assert tail(log, 0) == []
 
 
-def test_follow_goes_on_with_whole_new_lines_also_after_the_file_was_rolled(
-    tmp_path: Path,
-) -> None:
+def test_follow_goes_on_with_whole_new_lines_also_after_the_file_was_rolled(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("an old line\nand a long one before the last\nthe last\n")
     lines = follow([log], lines=1, interval_s=0.001)

@@ -127,10 +127,7 @@ def test_the_files_of_a_user(security: Security, names: list[str], default: str 
 
 
 PEM_TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/lab/clients/ca.pem"}
-SCRAM = {
-    "sasl.mechanism": "SCRAM-SHA-512",
-    JAAS: f'{SCRAM_LOGIN} username="alice" password="two";',
-}
+SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", JAAS: f'{SCRAM_LOGIN} username="alice" password="two";'}
 PKCS12_TRUST = {
     "ssl.truststore.type": "PKCS12",
     "ssl.truststore.location": "/lab/clients/truststore.p12",

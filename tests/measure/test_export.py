@@ -188,9 +188,7 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
 def test_without_any_hint_the_column_is_null(tmp_path: Path) -> None:
     tracing = Tracing(tmp_path, ProduceOutcome.datasets)
     batch = sent(a_batch(1))
-    batch.failures = [
-        FailedAttempt(1, START_US, START_US, 6, True, 1, 4, -1, Decision.ABSENT),
-    ]
+    batch.failures = [FailedAttempt(1, START_US, START_US, 6, True, 1, 4, -1, Decision.ABSENT)]
     batch_done(tracing, batch, START_US + 500, error=6, base_offset=-1)
     (row,) = exported(tracing, tmp_path, endpoints=()).read("redirects").to_pylist()
     assert row["hint_endpoint"] is None

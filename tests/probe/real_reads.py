@@ -62,12 +62,7 @@ def make_topic(bootstrap_server: str, replicas: list[list[int]], **config: str) 
 def write(bootstrap_server: str, values: list[bytes], partition: int = 0, acks: int = -1) -> None:
     """Write these in batches of at most 16 kB, and wait until all are acknowledged."""
     producer = Producer(
-        {
-            "bootstrap.servers": bootstrap_server,
-            "acks": acks,
-            "batch.size": 16384,
-            "log_level": 0,
-        }
+        {"bootstrap.servers": bootstrap_server, "acks": acks, "batch.size": 16384, "log_level": 0}
     )
     for value in values:
         producer.produce(TOPIC, value, partition=partition)

@@ -7,12 +7,7 @@ import pytest
 from fake_reads import read_fake
 from fake_run import BASELINE, KIP951, NEVER_MS, REFRESH
 from fetching import READ_VERSIONS, Fetching, ReadCluster, ReadReply
-from hinted import (
-    FENCED,
-    NOT_LEADER,
-    NOTHING_TO_FOLLOW,
-    assert_followed_to_an_unnamed_endpoint,
-)
+from hinted import FENCED, NOT_LEADER, NOTHING_TO_FOLLOW, assert_followed_to_an_unnamed_endpoint
 from wire import Versions
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery

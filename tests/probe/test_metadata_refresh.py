@@ -153,10 +153,7 @@ def test_a_renewal_that_shows_nothing_new_is_not_in_vain() -> None:
     ],
 )
 def test_nobody_waits_for_a_new_topic(
-    wanted: MetadataCause | None,
-    new_topics: MetadataCause | None,
-    due: int,
-    cause: MetadataCause,
+    wanted: MetadataCause | None, new_topics: MetadataCause | None, due: int, cause: MetadataCause
 ) -> None:
     metadata = policy(news=False)
     if wanted is not None:

@@ -34,8 +34,7 @@ NO_ROW = ReadRow(*[0] * len(ReadRow._fields))
 
 
 def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """One partition is to be reset, another validated: two requests to the same leader."""
     config = ConsumerConfig(retry_backoff_ms=1)
@@ -53,20 +52,11 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
     partitions[1].state, partitions[1].offset, partitions[1].epoch = State.VALIDATE, 5, 3
     sockets = SystemSockets(lambda: 0, Access(""))
     network: Network[ConsumerLink] = Network(
-        sockets,
-        lambda node: ConsumerLink(node, config, sockets),
-        lambda *_: None,
-        on_lost,
+        sockets, lambda node: ConsumerLink(node, config, sockets), lambda *_: None, on_lost
     )
     tracing = Tracing(tmp_path, COLUMNS)
     metadata: MetadataUpdater[Partition, ConsumerLink] = MetadataUpdater(
-        config,
-        LeaderDiscovery.KIP951,
-        {"t": partitions},
-        network,
-        tracing,
-        Mock(),
-        Mock(),
+        config, LeaderDiscovery.KIP951, {"t": partitions}, network, tracing, Mock(), Mock()
     )
     positioning = OffsetFetcher(
         config,

@@ -7,12 +7,7 @@ import pytest
 from record_batches import decode_batch
 
 from kipctl.errors import UsageError
-from kipctl.probe.produce.payloads import (
-    counts_made,
-    file_values,
-    random_values,
-    variants,
-)
+from kipctl.probe.produce.payloads import counts_made, file_values, random_values, variants
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.records import batch_header
 

@@ -4,11 +4,7 @@ import pytest
 
 from kipctl.errors import UsageError
 from kipctl.probe.config import parse_pairs
-from kipctl.probe.produce.config import (
-    ProducerConfig,
-    parse_properties,
-    producer_properties,
-)
+from kipctl.probe.produce.config import ProducerConfig, parse_properties, producer_properties
 
 ACCEPTED = [
     ("acks", "all", -1),

@@ -237,11 +237,7 @@ def test_metadata_that_stands_behind_a_slow_produce_says_so() -> None:
 
     cluster = SimulatedCluster(brokers=1, partitions=2, script=script)
     ran = run_fake(
-        cluster,
-        num_records=2,
-        discovery=REFRESH,
-        retry_backoff_ms=NEVER_MS,
-        max_request_size=1,
+        cluster, num_records=2, discovery=REFRESH, retry_backoff_ms=NEVER_MS, max_request_size=1
     )
     (call,) = ran.calls(ApiKey.METADATA)
     assert (call["queued_behind"], call["critical"]) == (1, 1)
@@ -267,11 +263,7 @@ def test_metadata_goes_to_the_node_with_the_fewest_requests_in_flight() -> None:
     cluster = SimulatedCluster(partitions=3, script=script)
     cluster.lead(Leader(1, 5), Leader(1, 5), Leader(2, 5))
     run_fake(
-        cluster,
-        num_records=2,
-        discovery=REFRESH,
-        retry_backoff_ms=NEVER_MS,
-        max_request_size=1,
+        cluster, num_records=2, discovery=REFRESH, retry_backoff_ms=NEVER_MS, max_request_size=1
     )
     assert cluster.metadata_asked[1:] == [2]
 

@@ -158,10 +158,7 @@ def test_a_batch_that_did_not_fit_a_request_goes_on_to_grow_and_is_whole() -> No
 def test_no_more_requests_are_in_flight_than_the_window_has_room_for(window: int) -> None:
     cluster = SimulatedCluster(brokers=1)
     ran = run_fake(
-        cluster,
-        num_records=30,
-        max_in_flight_requests_per_connection=window,
-        **ONE_RECORD_EACH,
+        cluster, num_records=30, max_in_flight_requests_per_connection=window, **ONE_RECORD_EACH
     )
     behind = [row["queued_behind"] for row in ran.calls(ApiKey.PRODUCE)]
     assert max(behind) == window - 1

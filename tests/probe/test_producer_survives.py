@@ -64,10 +64,7 @@ def test_a_connection_that_is_cut_is_opened_anew_and_the_batch_sent_again(append
     assert_all_in_the_log_once_and_in_order(cluster, ran)
     assert cluster.produced[0].connection != cluster.produced[-1].connection
     (row,) = ran.redirects
-    assert (row["error"], row["decision"]) == (
-        ErrorCode.NETWORK_EXCEPTION,
-        Decision.NOT_APPLICABLE,
-    )
+    assert (row["error"], row["decision"]) == (ErrorCode.NETWORK_EXCEPTION, Decision.NOT_APPLICABLE)
     assert ran.summary["redirects"]["batches"] == 0
     unanswered = [r for r in ran.calls(ApiKey.PRODUCE) if r["received_us"] == 0]
     assert {r["error"] for r in unanswered} == {ErrorCode.NETWORK_EXCEPTION}

@@ -21,13 +21,7 @@ def test_what_is_due_and_what_is_intended_agree_to_the_microsecond(rate: float) 
 
 @pytest.mark.parametrize(
     ("rate", "seq", "intended_us"),
-    [
-        (1000, 5, 5_000),
-        (5000, 1, 200),
-        (3, 3, 999_999),
-        (0.5, 3, 6_000_000),
-        (1_000_000, 123, 123),
-    ],
+    [(1000, 5, 5_000), (5000, 1, 200), (3, 3, 999_999), (0.5, 3, 6_000_000), (1_000_000, 123, 123)],
 )
 def test_a_record_is_intended_for_start_plus_its_number_over_the_rate(
     rate: float, seq: int, intended_us: int

@@ -26,10 +26,7 @@ from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVers
 from kipctl.protocol.message import decode, encode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.protocol.produce import (
-    ProduceRequest,
-    ProduceResponse,
-)
+from kipctl.protocol.produce import ProduceRequest, ProduceResponse
 
 each_message = looped("cls, version", ALL_VERSIONS)
 each_request = looped("cls, version", [known for known in KAFKA_PYTHON if known[0] in ALL_REQUESTS])

@@ -47,14 +47,8 @@ def partitions(count: int, tags: bytes = NO_TAGS) -> bytes:
 
 
 WORST: dict[str, tuple[type, int, Callable[[], bytes]]] = {
-    "tags of topics": (
-        *(ProduceResponse, 9),
-        lambda: produce_answer([b"\1\1" + EMPTY_TAGS] * 8),
-    ),
-    "tags of partitions": (
-        *(MetadataResponse, 12),
-        lambda: partitions(8, EMPTY_TAGS),
-    ),
+    "tags of topics": (*(ProduceResponse, 9), lambda: produce_answer([b"\1\1" + EMPTY_TAGS] * 8)),
+    "tags of partitions": (*(MetadataResponse, 12), lambda: partitions(8, EMPTY_TAGS)),
     "tags within a tag": (
         *(ApiVersionsResponse, 3),
         lambda: (

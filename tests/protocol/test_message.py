@@ -39,10 +39,7 @@ HINTED = TopicProduceResponse(partition_responses=(PartitionProduceResponse(), H
             *(ProduceResponse(responses=(HINTED,)), 9),
             "responses[0].partition_responses[1].current_leader: not in this version",
         ),
-        (
-            *(MetadataRequest(topics=None), 0),
-            "topics: None, which this version does not allow",
-        ),
+        (*(MetadataRequest(topics=None), 0), "topics: None, which this version does not allow"),
         (
             *(MetadataRequest(topics=(MetadataRequestTopic(name=None),)), 9),
             "topics[0].name: None, which this version does not allow",

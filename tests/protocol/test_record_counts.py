@@ -18,12 +18,7 @@ from spoilt import flipped
 
 from kipctl.protocol.compression import Compression
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.protocol.record_counts import (
-    CorruptBatchError,
-    Counted,
-    OldFormatError,
-    count_records,
-)
+from kipctl.protocol.record_counts import CorruptBatchError, Counted, OldFormatError, count_records
 from kipctl.protocol.records import (
     ATTRIBUTES_AT,
     CONTROL,

@@ -124,7 +124,7 @@ def test_beside_a_tap_the_records_of_other_runs_failed() -> None:
         records=[
             table_row("records", acknowledged=10, failed=1),
             table_row("records", run="perf", acknowledged=5, failed=2),
-        ],
+        ]
     ) | {"runs": [{"run": "noon", "command": "tap"}, {"run": "perf", "command": "perf produce"}]}
     answer = analysis_answer(both)
     assert answer.first.startswith("15 records were acknowledged, 2 failed. 1 was refused")

@@ -4,14 +4,7 @@ from typing import Any
 
 import pytest
 
-from kipctl.report.demo_tables import (
-    BASELINE,
-    HINTED,
-    WAYS,
-    demo_answer,
-    demo_closing,
-    demo_table,
-)
+from kipctl.report.demo_tables import BASELINE, HINTED, WAYS, demo_answer, demo_closing, demo_table
 from kipctl.report.tables import Tone
 from kipctl.trace.codes import PHASES
 

@@ -148,11 +148,7 @@ class World:
         `command` is one that restarts, or this."""
         words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
         how = RollOptions(
-            way,
-            command or words,
-            str(self.folder),
-            timeout_s=timeout_s,
-            guard_action=guard_action,
+            way, command or words, str(self.folder), timeout_s=timeout_s, guard_action=guard_action
         )
         steps = plan_roll(self.facts, brokers, controllers=controllers).steps
         return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)

@@ -310,9 +310,7 @@ def test_a_replica_that_falls_behind_before_a_restart_is_waited_for(
     assert world.said.count(said) == 1
 
 
-def test_a_replica_that_stays_behind_ends_the_wait_before_a_restart(
-    make_world: MakeWorld,
-) -> None:
+def test_a_replica_that_stays_behind_ends_the_wait_before_a_restart(make_world: MakeWorld) -> None:
     world = make_world(short_looks=range(10**6))
     record = world.begin(timeout_s=0.3)
     stops(world, record, r"After 0\.3 s: broker 1: 1 partition is", TimedOutError)

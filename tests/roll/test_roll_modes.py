@@ -233,9 +233,7 @@ def test_a_kipctl_of_another_user_keeps_this_one_out(world: World) -> None:
     assert world.kept.last() is None
 
 
-def test_a_roll_that_another_began_while_the_question_stood_refuses_this_one(
-    world: World,
-) -> None:
+def test_a_roll_that_another_began_while_the_question_stood_refuses_this_one(world: World) -> None:
     command = shlex.quote(" ".join(world.command))
     ran = world.refused(f"--exec {command} --timeout 3", world.begun)
     assert "has not ended" in ran.err

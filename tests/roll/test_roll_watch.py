@@ -12,11 +12,7 @@ from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
 from kipctl.guard.exporters import Exporters
 from kipctl.protocol.message import Response
-from kipctl.protocol.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-)
+from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kipctl.roll.node_watch import ClusterWatch
 from kipctl.transport.request import Cluster
 

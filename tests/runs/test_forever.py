@@ -91,19 +91,14 @@ def watch(clients: Clients, how: WatchOptions, server: MetricsServer | None = No
     return Watch(how, totals, schedule, clients.folders, server)
 
 
-def test_files_are_removed_when_they_are_read_and_older_than_what_is_kept(
-    clients: Clients,
-) -> None:
+def test_files_are_removed_when_they_are_read_and_older_than_what_is_kept(clients: Clients) -> None:
     watching = watch(clients, WatchOptions(forever=True, keep_s=60))
     for _ in range(5):
         clients.send(10)
         clients.now_us += 6 * S
         clients.rotate()
         watching.look()
-    assert clients.files() == [
-        *(f"batches.{number}.i64" for number in range(1, 6)),
-        "batches.i64",
-    ]
+    assert clients.files() == [*(f"batches.{number}.i64" for number in range(1, 6)), "batches.i64"]
     assert watching.kept_since_us is None
     clients.now_us = START_US + 6 * S + 60 * S
     watching.look()

@@ -174,15 +174,7 @@ def followed_among_others(written: Written, read: Read) -> None:
 @pytest.mark.parametrize("lag", [3000, 10**9], ids=["read at once", "read later"])
 @pytest.mark.parametrize(
     "evaluate",
-    [
-        produced,
-        consumed,
-        followed,
-        followed_to_its_death,
-        waited_for,
-        recorded,
-        both_salvaged,
-    ],
+    [produced, consumed, followed, followed_to_its_death, waited_for, recorded, both_salvaged],
 )
 def test_memory_does_not_grow_with_the_length_of_the_run(
     evaluate: Evaluate, lag: int, tmp_path: Path

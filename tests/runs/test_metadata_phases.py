@@ -9,13 +9,7 @@ from kipctl.errors import UsageError
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.report.metadata_tables import perf_metadata_tables
 from kipctl.runs.metadata.librdkafka import RequestLines
-from kipctl.runs.metadata.phases import (
-    PhaseResult,
-    Rpc,
-    growth,
-    phase_document,
-    phase_loads,
-)
+from kipctl.runs.metadata.phases import PhaseResult, Rpc, growth, phase_document, phase_loads
 from kipctl.runs.metadata.plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
 from kipctl.transport.access import Access
 

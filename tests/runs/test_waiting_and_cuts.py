@@ -14,13 +14,7 @@ from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import parse_action
 from kipctl.runs.e2e import ProducerWithConsumer
-from kipctl.runs.execute import (
-    Listeners,
-    await_settled_leaders,
-    execute,
-    execute_load,
-    report_rate,
-)
+from kipctl.runs.execute import Listeners, await_settled_leaders, execute, execute_load, report_rate
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.produce import PerfPlan, _intervals
 from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of

@@ -48,11 +48,7 @@ LOGIN = {"username": "APIKEY", "password": "a/b+c/d="}
 @pytest.mark.parametrize(
     ("text", "meant", "login"),
     [
-        (
-            LIBRDKAFKA,
-            {"sasl.mechanism": "PLAIN", "session.timeout.ms": "45000"},
-            LOGIN,
-        ),
+        (LIBRDKAFKA, {"sasl.mechanism": "PLAIN", "session.timeout.ms": "45000"}, LOGIN),
         (UNQUOTED, {"sasl.mechanism": "PLAIN"}, LOGIN),
         (
             STRIMZI,

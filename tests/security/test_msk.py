@@ -170,9 +170,7 @@ def test_without_the_signer_the_command_that_installs_it_is_said(
 ) -> None:
     found = extras.find_spec
     monkeypatch.setattr(
-        extras,
-        "find_spec",
-        lambda name: None if name == "aws_msk_iam_sasl_signer" else found(name),
+        extras, "find_spec", lambda name: None if name == "aws_msk_iam_sasl_signer" else found(name)
     )
     with pytest.raises(UsageError, match=r"needs aws_msk_iam_sasl_signer.* kipctl\[msk\]") as no:
         read(AWS_MSK_IAM)

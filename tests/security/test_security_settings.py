@@ -117,10 +117,7 @@ CREDENTIALS = "sasl.oauthbearer.client.credentials.client"
             | {"security.protocol": "SASL_SSL"},
             Security(Tls(), Sasl("SCRAM-SHA-512", "u", "p")),
         ),
-        (
-            OAUTH | {TOKEN_URL: "file:///some/a%20token"},
-            by_token(FileToken(Path("/some/a token"))),
-        ),
+        (OAUTH | {TOKEN_URL: "file:///some/a%20token"}, by_token(FileToken(Path("/some/a token")))),
         (
             OAUTH
             | {
@@ -466,10 +463,7 @@ def test_nobody_is_asked_for_the_password_of_a_key() -> None:
             INLINE | {"ssl.keystore.key": OTHER_KEY},
             "The key in ssl.keystore.* does not fit its certificate",
         ),
-        (
-            INLINE | {"ssl.keystore.certificate.chain": CA + CHAIN},
-            "does not fit its certificate",
-        ),
+        (INLINE | {"ssl.keystore.certificate.chain": CA + CHAIN}, "does not fit its certificate"),
         (
             INLINE | {"ssl.keystore.key": KEY.replace("MIG", "\xe9AA")},
             "does not fit its certificate, or is damaged",

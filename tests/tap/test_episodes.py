@@ -432,10 +432,7 @@ def test_a_client_that_names_no_software_is_another_than_one_that_does(wire):
 def test_clients_of_one_id_are_told_apart_by_their_host(wire):
     for host in ("10.0.0.1", "10.0.0.2"):
         wire.connect(1, host=host).call(ask_metadata(), metadata((1, 0)))
-    assert [one.identity.host for one in wire.observer.clients.values()] == [
-        "10.0.0.1",
-        "10.0.0.2",
-    ]
+    assert [one.identity.host for one in wire.observer.clients.values()] == ["10.0.0.1", "10.0.0.2"]
     assert wire.rows("rpcs", "client") == [("c",), ("c (10.0.0.2)",)]
 
 

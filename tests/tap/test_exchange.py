@@ -164,10 +164,7 @@ def test_a_request_without_answer_is_not_waited_for(wire):
     peer.send(encode_request(produce((0, records(1)), acks=0), 9, 1, "c"))
     assert peer.exchange.in_flight == 0
     peer.call(ask_metadata(), metadata((1, 0)), took_us=7)
-    assert wire.rows("rpcs", "api_key", "received_us") == [
-        (PRODUCE, None),
-        (METADATA, wire.now),
-    ]
+    assert wire.rows("rpcs", "api_key", "received_us") == [(PRODUCE, None), (METADATA, wire.now)]
 
 
 @pytest.mark.parametrize(("api_key", "version", "counted"), [(999, 0, 1), (3, 99, 1), (11, 9, 0)])

@@ -6,14 +6,7 @@ import pytest
 
 from kipctl.errors import UsageError
 from kipctl.protocol.address import is_loopback
-from kipctl.tap.spec import (
-    TapSpec,
-    TlsFiles,
-    api_name,
-    parse_caps,
-    parse_delays,
-    parse_rate,
-)
+from kipctl.tap.spec import TapSpec, TlsFiles, api_name, parse_caps, parse_delays, parse_rate
 from kipctl.transport.access import Access, parse_address
 
 _parse_listen = partial(parse_address, least_port=0)

@@ -96,12 +96,7 @@ def test_the_first_row_has_the_time_before_and_the_last_the_time_after() -> None
     rows = phases(
         [
             failed(sent_us=100, error_us=130, wait=Wait(backoff=1)),
-            failed(
-                sent_us=131,
-                error_us=150,
-                wait=Wait(queued=5, backoff=70, connect=5),
-                epoch=6,
-            ),
+            failed(sent_us=131, error_us=150, wait=Wait(queued=5, backoff=70, connect=5), epoch=6),
             failed(sent_us=230, error_us=250, wait=Wait(metadata=50), is_leader_error=False),
         ],
         intended_us=60,

@@ -27,11 +27,7 @@ def described(**more: Any) -> dict[str, Any]:
         "producer": {"acks": "all", "batch.size": "16384"},
         "cluster_before": {
             "cluster_id": "c1",
-            "brokers": [
-                {"id": 1, "rack": "a"},
-                {"id": 2, "rack": "b"},
-                {"id": 3, "rack": None},
-            ],
+            "brokers": [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": None}],
             "partitions": [{"replicas": [1, 2, 3]}, {"replicas": [2, 3, 1]}],
         },
         "summary": {

@@ -24,10 +24,7 @@ from secure_peers import (
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError
 from kipctl.protocol.address import Address
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
-from kipctl.protocol.sasl import (
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-)
+from kipctl.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kipctl.security.sasl import AuthenticationError, Sasl
 from kipctl.transport.access import Access
 from kipctl.transport.blocking_connection import BlockingConnection
@@ -112,10 +109,7 @@ def test_after_its_session_a_connection_is_over_and_another_logs_in(
 ) -> None:
     logins = Logins(answer_metadata, session_ms=3_600_000)
     now = time.monotonic
-    with (
-        ScriptedBroker(logins) as broker,
-        connection_to(broker, access(None, PLAIN)) as connection,
-    ):
+    with ScriptedBroker(logins) as broker, connection_to(broker, access(None, PLAIN)) as connection:
         connection.request(MetadataRequest())
         monkeypatch.setattr(time, "monotonic", lambda: now() + 3600)
         connection.request(MetadataRequest())

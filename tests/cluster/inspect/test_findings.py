@@ -283,9 +283,7 @@ def test_what_is_so(facts: ClusterFacts, first: str) -> None:
         ),
         (
             with_brokers(
-                healthy(1),
-                replace(healthy(2), supported={"metadata.version": (1, 12)}),
-                healthy(3),
+                healthy(1), replace(healthy(2), supported={"metadata.version": (1, 12)}), healthy(3)
             ),
             "warning: Brokers run different releases of Kafka (1: 4.3, 2: 3.6, 3: 4.3).",
         ),
@@ -447,8 +445,7 @@ def test_the_worst_comes_first_and_each_says_what_to_change() -> None:
     )
     found = diagnose(facts)
     assert [str(finding.severity) for finding in found] == sorted(
-        (str(finding.severity) for finding in found),
-        key=["problem", "warning", "note"].index,
+        (str(finding.severity) for finding in found), key=["problem", "warning", "note"].index
     )
     assert {str(finding.severity) for finding in found} == {"problem", "warning"}
     assert all(f.what and f.consequence and f.change for f in found)
@@ -459,8 +456,7 @@ def test_leaders_that_go_back_unasked_are_told_of_with_the_time() -> None:
     assert diagnose(astray)[0].consequence.startswith("Within 300 s the controller moves them")
     off = {**HEALTHY, "auto.leader.rebalance.enable": "false"}
     stay = cluster(
-        partition(0, leader=2),
-        brokers=tuple(replace(healthy(n), settings=off) for n in (1, 2, 3)),
+        partition(0, leader=2), brokers=tuple(replace(healthy(n), settings=off) for n in (1, 2, 3))
     )
     assert diagnose(stay)[0].consequence.startswith("They stay where they are")
 

@@ -68,11 +68,7 @@ def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
             (),
             [f"note: {LEFT}a rate on brokers 1, 2 (500 to 1,000 B/s)."],
         ),
-        (
-            replace(four(), topics=LISTED),
-            (),
-            [f"note: {LEFT}replicas of 1 topic (orders)."],
-        ),
+        (replace(four(), topics=LISTED), (), [f"note: {LEFT}replicas of 1 topic (orders)."]),
         # Of brokers and topics that a reassignment concerns nothing is left behind.
         (replace(four(throttled(1), throttled(4)), topics=LISTED), (TO_4,), []),
         # The topic's list still holds its replicas back, at the rate that another topic needs.
@@ -81,11 +77,7 @@ def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
             (replace(TO_4, id=PartitionId("other", 0)),),
             [f"warning: {LEFT}replicas of 1 topic (orders)."],
         ),
-        (
-            four(throttled(3)),
-            (ELSEWHERE,),
-            [f"note: {LEFT}a rate on broker 3 (1,000 B/s)."],
-        ),
+        (four(throttled(3)), (ELSEWHERE,), [f"note: {LEFT}a rate on broker 3 (1,000 B/s)."]),
     ],
 )
 def test_throttles_that_nothing_needs(
@@ -157,7 +149,7 @@ def test_reassignments_and_those_that_stand_still(copying: Reassignments, found:
             Partition(ORDERS_0, (4, 1, 2, 3), (1, 2), 1, 5),
             [
                 "warning: 1 partition has replicas out of sync, and just min.insync.replicas left:"
-                " orders-0.",
+                " orders-0."
             ],
         ),
         (
@@ -244,9 +236,7 @@ def test_what_stands_still(
         ),
         (
             four(replace(healthy(3), directories_error="CLUSTER_AUTHORIZATION_FAILED")),
-            [
-                "note: Broker 3 does not report log directories: CLUSTER_AUTHORIZATION_FAILED.",
-            ],
+            ["note: Broker 3 does not report log directories: CLUSTER_AUTHORIZATION_FAILED."],
         ),
     ],
 )

@@ -52,10 +52,7 @@ def view(*partitions: Partition, brokers: tuple[Broker, ...] = BROKERS) -> Snaps
     ],
 )
 def test_who_is_behind_the_newest_view(
-    shown: tuple[Partition | None, ...],
-    newest: Partition,
-    behind: list[int],
-    otherwise: list[int],
+    shown: tuple[Partition | None, ...], newest: Partition, behind: list[int], otherwise: list[int]
 ) -> None:
     views = {
         broker.id: view(*(p for p in [partition] if p))

@@ -257,11 +257,7 @@ NOT_SET = replace(ALL, selector=NO_SELECTOR)
         (
             chosen(1, NOT_SET),
             chosen(3, NOT_SET, leader=3),
-            (
-                1,
-                3,
-                "leader 1 -> 3; no replica.selector.class on the leader's broker: broker 3",
-            ),
+            (1, 3, "leader 1 -> 3; no replica.selector.class on the leader's broker: broker 3"),
         ),
         (chosen(2), chosen(None), (2, None, "the leader gave no answer")),
     ],

@@ -70,10 +70,7 @@ def test_nothing_to_elect_is_nothing_asked() -> None:
 
 @pytest.mark.parametrize(
     ("code", "why"),
-    [
-        (ErrorCode.REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT"),
-        (None, "closed the connection"),
-    ],
+    [(ErrorCode.REQUEST_TIMED_OUT, "REQUEST_TIMED_OUT"), (None, "closed the connection")],
 )
 def test_an_answer_that_is_lost_is_an_outcome_not_known(code: int | None, why: str) -> None:
     cluster = led_by_another()

@@ -34,8 +34,7 @@ def test_what_can_be_elected_and_what_has_to_wait(one: Partition, ready: int, wa
 
 
 @pytest.mark.parametrize(
-    ("brokers", "numbers"),
-    [([1], [0, 2]), ([2], [1]), ([1, 2], [0, 1, 2]), ([3], []), ([7], [3])],
+    ("brokers", "numbers"), [([1], [0, 2]), ([2], [1]), ([1, 2], [0, 1, 2]), ([3], []), ([7], [3])]
 )
 def test_the_partitions_of_a_broker_are_those_that_prefer_it(
     brokers: list[int], numbers: list[int]

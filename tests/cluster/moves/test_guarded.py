@@ -256,12 +256,7 @@ def test_elections_are_held_up_and_go_on(fake: Suffering, until: str) -> None:
     ],
 )
 def test_elections_are_given_up(
-    fake: Suffering,
-    suffers_after: int,
-    until: str,
-    status: int,
-    leaders: list[int],
-    said: str,
+    fake: Suffering, suffers_after: int, until: str, status: int, leaders: list[int], said: str
 ) -> None:
     fake.led_by_others()
     fake.suffer_after(suffers_after)

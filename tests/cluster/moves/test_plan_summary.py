@@ -139,8 +139,7 @@ def test_a_plan_that_copies_nothing_has_no_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(45, "45 s"), (600, "10 min"), (9000, "2.5 h"), (259200, "3.0 days")],
+    ("seconds", "text"), [(45, "45 s"), (600, "10 min"), (9000, "2.5 h"), (259200, "3.0 days")]
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text

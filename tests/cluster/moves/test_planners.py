@@ -127,10 +127,7 @@ def test_a_leader_is_given_by_name() -> None:
         "one more": (cluster_of((1, 2), (1, 2), (2, 1), brokers=(1, 2)), {}),
         "two more": (cluster_of((1, 2), (1, 2), brokers=(1, 2)), {0: (2, 1)}),
         # 1 has no replica beside 3: one of 1's goes to 2, and one of 2's to 3.
-        "direct": (
-            cluster_of((1, 2), (1, 2), (2, 1), (2, 3), brokers=(1, 2, 3)),
-            {3: (3, 2)},
-        ),
+        "direct": (cluster_of((1, 2), (1, 2), (2, 1), (2, 3), brokers=(1, 2, 3)), {3: (3, 2)}),
         "by way of another": (
             cluster_of((1, 2), (1, 2), (1, 2), (2, 3), (2, 3), (2, 3), brokers=(1, 2, 3)),
             {0: (2, 1), 3: (3, 2), 4: (3, 2)},

@@ -253,8 +253,7 @@ def test_a_rollback_onto_a_broker_that_is_not_alive_waits_for_it(fake: Reassigni
 
 
 @pytest.mark.parametrize(
-    "stumble",
-    [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.POLICY_VIOLATION],
+    "stumble", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.POLICY_VIOLATION]
 )
 def test_what_was_refused_as_a_whole_is_not_what_a_rollback_undoes(
     fake: Reassigning, stumble: int
@@ -383,9 +382,7 @@ def test_ctrl_c_after_a_batch_may_be_gone_on_with_or_undone(
     assert set(fake.leaders().values()) == {leader}
 
 
-def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(
-    fake: Reassigning,
-) -> None:
+def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(fake: Reassigning) -> None:
     fake.kipctl(ROTATE)
     with interrupted(looks=0):
         ran = fake.kipctl(ROTATE, status=130)

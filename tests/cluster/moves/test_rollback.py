@@ -63,12 +63,7 @@ def cluster(
             "broker 1 is not alive",
             "broker 1 is not alive",
         ),
-        (
-            entry(),
-            cluster((2, 1), isr=(2,)),
-            "broker 1 is not in sync",
-            "broker 1 is not in sync",
-        ),
+        (entry(), cluster((2, 1), isr=(2,)), "broker 1 is not in sync", "broker 1 is not in sync"),
     ],
 )
 def test_only_what_is_as_kipctl_left_it_comes_back(

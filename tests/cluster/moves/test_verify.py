@@ -22,10 +22,7 @@ T0 = PartitionId("t", 0)
     ids=["at once", "a broker is behind", "it is different"],
 )
 def test_what_differs_is_looked_at_again(
-    shown: list[tuple[int, int]],
-    state: State,
-    looks: int,
-    monkeypatch: pytest.MonkeyPatch,
+    shown: list[tuple[int, int]], state: State, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = [0.0]
     looked = []
