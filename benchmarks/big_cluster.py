@@ -30,8 +30,8 @@ COMMANDS = (
     "elect preferred --all --yes --batch 1000",
     "reassign --balance leaders --yes --batch 1000 --between 0s --timeout 3000",
     "reassign --drain 1 --yes --batch 1000 --between 0s --throttle 50MB/s --timeout 3000",
-    "reassign --rollback --yes --between 0s --timeout 3000",
-    "reassign --history",
+    "undo --yes --between 0s --timeout 3000",
+    "changes list",
     "wait --until in-sync,preferred,converged,no-reassignment",
 )
 

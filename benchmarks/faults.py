@@ -4,9 +4,10 @@
 
 On a lab of three brokers a topic of 8 partitions with two replicas each leaves broker 3, two
 partitions at a time, throttled such that copying takes some 15 seconds. `kipctl reassign` is ended
-by SIGKILL at a random moment of the time that it takes when it is left alone; then `--resume` or
-`--rollback`, in turn, has to end with status 0: every partition where it was to be, or where it was
-before, and led as it was to be; no throttle left, and one that was set before as it was before.
+by SIGKILL at a random moment of the time that it takes when it is left alone; then `kipctl changes
+resume` or `kipctl undo`, in turn, has to end with status 0: every partition where it was to be, or
+where it was before, and led as it was to be; no throttle left, and one that was set before as it
+was before.
 What was resumed is rolled back afterwards. `--seed N --moments 1` repeats moment N.
 """
 
@@ -53,8 +54,20 @@ MEGABYTES = 2
 """In each partition."""
 RATE = "200kB/s"
 """The quota's window lets 11 s of it through at once: with 1 MB copying takes 2 seconds more."""
-DRAIN = ("--drain", "3", "--topic", NAME, "--batch", "2", "--between", "0s", "--throttle", RATE)
-RESUME, ROLLBACK = "--resume", "--rollback"
+DRAIN = (
+    "reassign",
+    "--drain",
+    "3",
+    "--topic",
+    NAME,
+    "--batch",
+    "2",
+    "--between",
+    "0s",
+    "--throttle",
+    RATE,
+)
+RESUME, UNDO = "changes resume", "undo"
 PATIENCE_S = 300.0
 SETTLES_S = 60.0
 """How long brokers may take to hear of the last settings and leaders."""
@@ -117,9 +130,9 @@ class Bench:
         )
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
-        """Start `kipctl reassign`."""
+        """Start a command line."""
         return subprocess.Popen(
-            [sys.executable, "-m", "kipctl", "reassign", *words, "--yes"],
+            [sys.executable, "-m", "kipctl", *" ".join(words).split(), "--yes"],
             env=os.environ
             | {
                 "KIPCTL_BOOTSTRAP_SERVER": self.lab.bootstrap_server,
@@ -171,7 +184,7 @@ class Bench:
 
     def roll_back(self) -> str:
         """Back to how it was at first; returns what is wrong then."""
-        status, said = self.run(ROLLBACK)
+        status, said = self.run(UNDO)
         return f"rollback: {status}: {said}" if status else self.difference(self.before)
 
     def kill(self, seed: int, way: str, planned: State, within_s: float) -> Ended:
@@ -196,7 +209,7 @@ class Bench:
         status, said = self.run(way)
         if status:
             return f"{way}: {status}: {said}"
-        if way == ROLLBACK:
+        if way == UNDO:
             return self.difference(self.before)
         return self.difference(planned) or self.roll_back()
 
@@ -236,7 +249,7 @@ def moments(
     with bench(lab, folder, megabytes) as one:
         planned, seconds = one.finished()
         for seed in seeds:
-            yield one.kill(seed, (RESUME, ROLLBACK)[seed % 2], planned, seconds)
+            yield one.kill(seed, (RESUME, UNDO)[seed % 2], planned, seconds)
 
 
 def report(ended: Sequence[Ended]) -> Report:

@@ -444,10 +444,10 @@ def _drain_is_true(
         if "Nothing was changed" in ran.said:
             wrong.append(one.difference(_replicas_as_before(one)))
         elif not re.search(
-            r"kipctl reassign .*--(resume|rollback|verify|cancel|clear-throttles)", ran.said
+            r"kipctl (changes (resume|cancel|clear-throttles)|undo|reassign .*--verify)", ran.said
         ):
             wrong.append(f"it does not say what is left to do: {ran}")
-        again = one.run("reassign", "--resume", *TIMEOUT)
+        again = one.run("changes", "resume", *TIMEOUT)
         if "othing is left to resume" in again.said:
             again = one.run(*words)
         else:
@@ -455,7 +455,7 @@ def _drain_is_true(
         if again.status:
             wrong.append(f"resumed: {again}")
     wrong.append(one.difference(_drained))
-    back = one.run("reassign", "--rollback", *TIMEOUT)
+    back = one.run("undo", *TIMEOUT)
     if back.status:
         wrong.append(f"rollback: {back}")
     return how

@@ -178,8 +178,8 @@ def plan(place: Place) -> None:
 def rollback(place: Place) -> None:
     """Of the plan, and of the rotation before it."""
     before = place.leaders()
-    for entry in place.kipctl("reassign --history")["entries"][:2]:
-        place.kipctl(f"reassign --rollback --entry {entry['id']} --yes")
+    for entry in place.kipctl("changes list")["entries"][:2]:
+        place.kipctl(f"undo {entry['id']} --yes")
     require_moved(before, place.leaders())
 
 
@@ -213,7 +213,7 @@ STEPS: Mapping[str, Callable[[Place], None]] = {
     "inspect replica-selection": inspect_replica_selection,
     "reassign --rotate": rotate,
     "reassign --plan": plan,
-    "reassign --rollback": rollback,
+    "undo": rollback,
     "elect preferred": elect_preferred,
     "tap": tap,
 }

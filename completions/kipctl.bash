@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl changes' | 'kipctl changes list' | 'kipctl changes show' | 'kipctl changes undo' | 'kipctl changes resume' | 'kipctl changes pause' | 'kipctl changes cancel' | 'kipctl changes clear-throttles' | 'kipctl undo' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -24,8 +24,6 @@ _kipctl() {
         'kipctl reassign --replication-factor') return ;;
         'kipctl reassign --plan') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl reassign --verify') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        'kipctl reassign --entry') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete ENTRY "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
-        'kipctl reassign --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl reassign --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --batch') return ;;
         'kipctl reassign --between') return ;;
@@ -43,6 +41,84 @@ _kipctl() {
         'kipctl reassign --command-config') return ;;
         'kipctl reassign --expect-cluster') return ;;
         'kipctl reassign --map') return ;;
+        'kipctl changes list -o' | 'kipctl changes list --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl changes list --bootstrap-server') return ;;
+        'kipctl changes list --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes list --command-config') return ;;
+        'kipctl changes list --expect-cluster') return ;;
+        'kipctl changes list --map') return ;;
+        'kipctl changes show --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes show -o' | 'kipctl changes show --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl changes show --bootstrap-server') return ;;
+        'kipctl changes show --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes show --command-config') return ;;
+        'kipctl changes show --expect-cluster') return ;;
+        'kipctl changes show --map') return ;;
+        'kipctl changes undo --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes undo --batch') return ;;
+        'kipctl changes undo --between') return ;;
+        'kipctl changes undo --concurrent-moves') return ;;
+        'kipctl changes undo --throttle') return ;;
+        'kipctl changes undo --timeout') return ;;
+        'kipctl changes undo --guard') return ;;
+        'kipctl changes undo --guard-patience') return ;;
+        'kipctl changes undo --guard-quiet') return ;;
+        'kipctl changes undo -o' | 'kipctl changes undo --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl changes undo --metrics-url') return ;;
+        'kipctl changes undo --bootstrap-server') return ;;
+        'kipctl changes undo --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes undo --command-config') return ;;
+        'kipctl changes undo --expect-cluster') return ;;
+        'kipctl changes undo --map') return ;;
+        'kipctl changes resume --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes resume --timeout') return ;;
+        'kipctl changes resume --guard') return ;;
+        'kipctl changes resume --guard-patience') return ;;
+        'kipctl changes resume --guard-quiet') return ;;
+        'kipctl changes resume --guard-action') COMPREPLY=($(compgen -W 'stop rollback' -- "$current")); return ;;
+        'kipctl changes resume -o' | 'kipctl changes resume --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl changes resume --metrics-url') return ;;
+        'kipctl changes resume --bootstrap-server') return ;;
+        'kipctl changes resume --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes resume --command-config') return ;;
+        'kipctl changes resume --expect-cluster') return ;;
+        'kipctl changes resume --map') return ;;
+        'kipctl changes pause --bootstrap-server') return ;;
+        'kipctl changes pause --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes pause --command-config') return ;;
+        'kipctl changes pause --expect-cluster') return ;;
+        'kipctl changes pause --map') return ;;
+        'kipctl changes cancel --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes cancel --plan') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl changes cancel --timeout') return ;;
+        'kipctl changes cancel -o' | 'kipctl changes cancel --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl changes cancel --bootstrap-server') return ;;
+        'kipctl changes cancel --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes cancel --command-config') return ;;
+        'kipctl changes cancel --expect-cluster') return ;;
+        'kipctl changes cancel --map') return ;;
+        'kipctl changes clear-throttles -o' | 'kipctl changes clear-throttles --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl changes clear-throttles --bootstrap-server') return ;;
+        'kipctl changes clear-throttles --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl changes clear-throttles --command-config') return ;;
+        'kipctl changes clear-throttles --expect-cluster') return ;;
+        'kipctl changes clear-throttles --map') return ;;
+        'kipctl undo --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl undo --batch') return ;;
+        'kipctl undo --between') return ;;
+        'kipctl undo --concurrent-moves') return ;;
+        'kipctl undo --throttle') return ;;
+        'kipctl undo --timeout') return ;;
+        'kipctl undo --guard') return ;;
+        'kipctl undo --guard-patience') return ;;
+        'kipctl undo --guard-quiet') return ;;
+        'kipctl undo -o' | 'kipctl undo --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl undo --metrics-url') return ;;
+        'kipctl undo --bootstrap-server') return ;;
+        'kipctl undo --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl undo --command-config') return ;;
+        'kipctl undo --expect-cluster') return ;;
+        'kipctl undo --map') return ;;
         'kipctl wait --until') return ;;
         'kipctl wait --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl wait --timeout') return ;;
@@ -472,8 +548,17 @@ _kipctl() {
         'kipctl spark status -o' | 'kipctl spark status --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign wait roll report tap demo lab clusters elect inspect explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --rollback --resume --list --verify --cancel --history --pause --entry --journal --all --clear-throttles --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --force --additional --change-replication-factor --yes --measure --output --guard --guard-patience --guard-quiet --guard-action --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        kipctl) words='reassign changes undo wait roll report tap demo lab clusters elect inspect explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
+        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --list --verify --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --force --additional --change-replication-factor --yes --measure --output --guard --guard-patience --guard-quiet --guard-action --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl changes') words='list show undo resume pause cancel clear-throttles' options=--help ;;
+        'kipctl changes list') words='' options='--output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl changes show') words='' options='--journal --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
+        'kipctl changes undo') words='' options='--journal --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --guard --guard-patience --guard-quiet --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
+        'kipctl changes resume') words='' options='--journal --timeout --dry-run --yes --additional --guard --guard-patience --guard-quiet --guard-action --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
+        'kipctl changes pause') words='' options='--bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl changes cancel') words='' options='--topic --plan --all --timeout --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
+        'kipctl changes clear-throttles') words='' options='--dry-run --yes --force --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl undo') words='' options='--journal --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --guard --guard-patience --guard-quiet --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl wait') words='' options='--until --topic --timeout --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl roll') words='' options='--exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --guard --guard-patience --guard-quiet --guard-action --dry-run --force --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl report') words='' options='--since --until --master --conf --start-timeout --scratch --html --svg --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;

@@ -20,6 +20,7 @@ from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import HELP_OPTION_NAMES, laid_out
 from kipctl.cli.pairs import spread_pairs
+from kipctl.cli.repeated import refuse_repeated_options
 from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
 from kipctl.extras import required_when_imported
 from kipctl.signals import Received, as_keyboard_interrupts
@@ -34,6 +35,8 @@ app = typer.Typer(
 )
 COMMANDS: Mapping[str, str] = {
     "reassign": "Change which brokers hold partitions, in which order, and so who leads them.",
+    "changes": "What kipctl has changed: list it, undo it, go on with it, stop it.",
+    "undo": "Bring partitions and leaders back to what they were before a change.",
     "wait": (
         "Wait until all partitions meet these conditions at once, as between two broker restarts."
     ),
@@ -61,6 +64,8 @@ COMMANDS: Mapping[str, str] = {
 }
 """What `kipctl --help` says of each command. Its module has a Typer `app`, or a function of its
 name, and is imported when it is called: all of them take as long as the rest of the start."""
+_MODULES = {"undo": "changes"}
+"""Where the function of a command is in the module of another one."""
 
 
 def _print_version(context: typer.Context, wanted: bool) -> None:
@@ -101,16 +106,16 @@ class _Summary(TyperCommand):
 @cache
 def command(name: str) -> TyperCommand | TyperGroup:
     """One of COMMANDS with its options, or its commands."""
-    held = vars(import_module(f"kipctl.cli.{name.replace('-', '_')}"))
+    held = vars(import_module(f"kipctl.cli.{_MODULES.get(name, name.replace('-', '_'))}"))
     alone = typer.Typer(add_completion=False)
     alone.callback()(_root)  # which makes it a group, as `kipctl` is
-    if "app" in held:
+    if "app" in held and name not in _MODULES:
         alone.add_typer(held["app"], name=name)
     else:
         alone.command()(held[name])
     root = typer.main.get_command(alone)
     assert isinstance(root, TyperGroup)
-    found = laid_out(with_connecting_options(root)).commands[name]
+    found = refuse_repeated_options(laid_out(with_connecting_options(root))).commands[name]
     assert isinstance(found, TyperCommand | TyperGroup)
     return found
 
@@ -211,13 +216,15 @@ _WRONG_VALUES: Mapping[str, str] = {
 """What is wrong with a value, by the type of Pydantic's error, which checks it."""
 
 
-_OTHER_WORDS: Mapping[str, str] = {
-    "every": "between",
-    "interval": "between",
-    "revert": "rollback",
-    "undo": "rollback",
-}
+_OTHER_WORDS: Mapping[str, str] = {"every": "between", "interval": "between"}
 """What people and other tools call an option of kipctl's."""
+_OTHER_COMMANDS: Mapping[str, str] = {
+    "revert": "undo",
+    "rollback": "undo",
+    "history": "changes list",
+    "abort": "changes cancel",
+}
+"""What people and other tools call a command of kipctl's, or make an option of another one."""
 
 
 def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
@@ -229,25 +236,32 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     context: typer.Context | None = getattr(wrong, "ctx", None)
     # Without any arguments the help page has just been printed, and there is no message.
     if message := " ".join(wrong.format_message().split()):
-        if near := getattr(wrong, "possibilities", None):
-            option = getattr(wrong, "option_name", "")
-            other = f"--{_OTHER_WORDS.get(option.removeprefix('--'), '')}"
+        if option := getattr(wrong, "option_name", ""):
+            word = option.removeprefix("--")
+            other = f"--{_OTHER_WORDS.get(word, '')}"
             known = [name for one in context.command.params for name in one.opts] if context else []
-            meant = f" Did you mean {other!r}?" if other in known else did_you_mean(option, near)
+            if other in known:
+                meant = f" Did you mean {other!r}?"
+            elif word in _OTHER_COMMANDS or word in getattr(command("changes"), "commands", ()):
+                meant = f" Did you mean {_meant_elsewhere(word)}?"
+            else:
+                meant = did_you_mean(option, getattr(wrong, "possibilities", None) or ())
             message = f"There is no option {option}.{meant}"
         elif (unknown := re.match(r"No such command '(.+?)'\.", message)) and (
-            elsewhere := _meant_elsewhere(_OTHER_WORDS.get(unknown[1], unknown[1]))
+            elsewhere := _meant_elsewhere(unknown[1])
         ):
             message = f"{unknown[0]} Did you mean {elsewhere}?"
         elif message.startswith(("Missing option", "Missing argument")):
             message = f"{message} {getattr(getattr(wrong, 'param', None), 'help', '')}".strip()
-        command = context.command_path if context else "kipctl"
-        environment.error(UsageError(message, f"See `{command} --help`."))
+        page = context.command_path if context else "kipctl"
+        environment.error(UsageError(message, f"See `{page} --help`."))
     return ExitStatus.USAGE
 
 
 def _meant_elsewhere(word: str) -> str:
     """The commands of groups, and the option of `kipctl reassign`, that are called so."""
+    if word in _OTHER_COMMANDS:
+        return f"'kipctl {_OTHER_COMMANDS[word]}'"
     found = [
         f"'kipctl {group} {word}'"
         for group in COMMANDS

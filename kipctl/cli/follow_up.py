@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _ON_A_CLUSTER = re.compile(
-    r"\bkipctl (reassign|elect [a-z]+|request-log [a-z]+|inspect [a-z-]+|perf [a-z0-9]+|tap|wait"
-    r"|roll)"
+    r"\bkipctl (reassign|undo|changes [a-z-]+|elect [a-z]+|request-log [a-z]+|inspect [a-z-]+"
+    r"|perf [a-z0-9]+|tap|wait|roll)"
     r"(?![\w-])(?! --help)(?![^,\n]* --(?:bootstrap-server|cluster) )"
 )
 """Commands that connect to a cluster and do not name it (a command of the past, cited, may); a test

@@ -47,6 +47,16 @@ class GuardOptions:
     metrics_url: MetricsUrlOption = None
 
 
+GuardActionOption = Annotated[
+    str,
+    typer.Option(
+        "--guard-action",
+        metavar="stop|rollback",
+        help="After its patience: stop, or also undo what was changed.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class GuardSettings:
     """What the options of a guard say, read and checked."""
@@ -56,6 +66,9 @@ class GuardSettings:
     quiet_s: float
     action: str
     urls: tuple[str, ...]
+
+
+NO_GUARD = GuardSettings((), 0.0, 0.0, STOP, ())
 
 
 def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) -> GuardSettings:
@@ -113,8 +126,7 @@ class ActiveGuard:
 
     def nobody(self) -> "ActiveGuard":
         """No guard, for a way back that nothing is to hold up."""
-        nothing = replace(self.settings, conditions=())
-        return guarded(self.environment, self.cluster, nothing)
+        return guarded(self.environment, self.cluster, NO_GUARD)
 
     @contextmanager
     def canary(self, batches: int = 0) -> Iterator[None]:

@@ -13,12 +13,18 @@ HELP_OPTION_NAMES = ["-h", "--help"]
 VALUE_NAMES: Mapping[type, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 """What stands for a value in help and man pages; anything else is TEXT."""
 
+_UNDO = {
+    "Which change": "entry journal",
+    "How fast": "batch between concurrent throttle timeout",
+    "Asking first": "dry_run yes force additional",
+}
 PANELS: Mapping[str, Mapping[str, str]] = {
+    "changes": {**_UNDO, "Which change": "entry journal topic plan everything"},
+    "undo": _UNDO,
     "reassign": {
         "What to do (one of these)": "rotate drain leaders_off leader balance add replaced factor"
         " rack_aware plan",
-        "What was done before": "show history rollback resume entry journal verify pause cancel"
-        " everything clear",
+        "Look only": "show verify",
         "Which topics": "topic all_topics",
         "How fast": "batch between concurrent throttle timeout",
         "Asking first": "dry_run yes force additional change_factor",
@@ -72,8 +78,15 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl reassign --drain 3 --throttle 50MB/s",
         "kipctl reassign --leaders-off 3 --yes",
         "kipctl reassign --rotate --all-topics --batch 20 --guard 'p99 > 50ms for 10s'",
-        "kipctl reassign --rollback",
     ),
+    "changes list": ("kipctl changes list",),
+    "changes show": ("kipctl changes show",),
+    "changes undo": ("kipctl changes undo --dry-run", "kipctl changes undo 20261126T2107"),
+    "undo": ("kipctl undo --dry-run", "kipctl undo 20261126T2107"),
+    "changes resume": ("kipctl changes resume --dry-run",),
+    "changes pause": ("kipctl changes pause",),
+    "changes cancel": ("kipctl changes cancel", "kipctl changes cancel --topic orders"),
+    "changes clear-throttles": ("kipctl changes clear-throttles",),
     "roll": (
         "kipctl roll --dry-run",
         "kipctl roll --exec 'ssh {host} systemctl restart kafka' --guard 'under-min-isr > 0'",

@@ -118,13 +118,13 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
         found.append(("kipctl roll --resume", "go on with the rolling restart"))
     if seen.entry:
         found += [
-            ("kipctl reassign --resume --dry-run", "see what is left of that change"),
-            ("kipctl reassign --rollback", "undo that change; it asks first"),
+            ("kipctl changes resume --dry-run", "see what is left of that change"),
+            ("kipctl undo", "undo that change; it asks first"),
         ]
     if of and seen.changed_by:
         found += [
-            ("kipctl reassign --history", "see how far it is"),
-            ("kipctl reassign --pause", "let it stop after its batch"),
+            ("kipctl changes list", "see how far it is"),
+            ("kipctl changes pause", "let it stop after its batch"),
         ]
     if of and of.reassigning and not seen.changed_by:
         found += [
@@ -202,7 +202,7 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str,
     except KipctlError as error:  # commands that change the cluster say so
         return f"is not readable: {error.what.removesuffix('.')}", "", ""
     return (
-        f"{entry.standing('')}: entry {entry.id}, {entry.origin}" if entry else "",
+        f"{entry.describe_state('')}: entry {entry.id}, {entry.origin}" if entry else "",
         f"{len(roll.steps) - len(roll.left)} of {len(roll.steps)} {roll.kind} are done"
         if roll
         else "",

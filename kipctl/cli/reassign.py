@@ -1,4 +1,4 @@
-"""`kipctl reassign`: rotate leaders, play a plan, go back, and look at what is under way."""
+"""`kipctl reassign`: rotate leaders, carry out a plan, and look at what is under way."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -6,59 +6,46 @@ from typing import Annotated, Any
 
 import typer
 
-from kipctl.cli.environment import Environment
+from kipctl.cli.change_options import (
+    AdditionalOption,
+    ChangeTimeoutOption,
+    PaceOptions,
+    changing,
+)
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guard import ROLLBACK, STOP, GuardOptions, guarded, read_guard
+from kipctl.cli.guard import ROLLBACK, STOP, GuardActionOption, GuardOptions, read_guard
 from kipctl.cli.options import (
-    BatchOption,
-    BetweenOption,
     BootstrapOption,
     OutputOption,
     TopicOption,
     YesOption,
-    duration_option,
-    parse_rate,
 )
-from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 
 _HELP_PAGE = "See `kipctl reassign --help`."
 
 _COPYING = ("--drain", "--add", "--replace", "--replication-factor", "--rack-aware")
-_WAYS = ("--leaders-off", "--leader", "--balance", *_COPYING)
-_CHANGES = (
-    "--rotate",
-    *_WAYS,
-    "--plan",
-    "--resume",
-    "--rollback",
-    "--cancel",
-    "--clear-throttles",
-)
+_PLANNERS = ("--leaders-off", "--leader", "--balance", *_COPYING)
+_CHANGES = ("--rotate", *_PLANNERS, "--plan")
 _GOES_WITH = {
-    "--topic": ("--rotate", *_WAYS, "--list", "--cancel"),
+    **dict.fromkeys(("--dry-run", "--additional", "--guard", "--guard-action"), _CHANGES),
+    "--metrics-url": _CHANGES,
+    "--topic": ("--rotate", *_PLANNERS, "--list"),
     "--all-topics": ("--rotate",),
-    "--all": ("--cancel",),
-    "--entry": ("--rollback", "--resume", "--cancel"),
-    "--journal": ("--rollback", "--resume"),
-    "--dry-run": _CHANGES,
     "--measure": ("--rotate", "--plan"),
-    "--force": (*_WAYS, "--plan", "--rollback", "--clear-throttles"),
-    "--throttle": (*_COPYING, "--plan", "--rollback"),
-    "--concurrent-moves": (*_COPYING, "--plan", "--rollback"),
-    "--additional": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
+    "--force": (*_PLANNERS, "--plan"),
+    "--throttle": (*_COPYING, "--plan"),
+    "--concurrent-moves": (*_COPYING, "--plan"),
     "--change-replication-factor": ("--plan",),
-    "--guard": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
-    "--guard-action": ("--rotate", *_WAYS, "--plan", "--resume"),
-    "--metrics-url": ("--rotate", *_WAYS, "--plan", "--resume", "--rollback"),
 }
-"""The ways that an option is for."""
+"""What has to be done for an option to have a meaning."""
 
 
 @grouped
 def reassign(
     context: typer.Context,
+    pace: PaceOptions,
     guard: GuardOptions,
     rotate: Annotated[
         bool, typer.Option("--rotate", help="Move every leader to its next replica.")
@@ -112,14 +99,9 @@ def reassign(
         typer.Option(
             "--plan",
             metavar="FILE",
-            help="Carry out Kafka's reassignment JSON; with --cancel: stop its partitions.",
+            help="Carry out Kafka's reassignment JSON.",
         ),
     ] = None,
-    rollback: Annotated[bool, typer.Option("--rollback", help="Undo the last change.")] = False,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Carry out what is left of a change that was cut off."),
-    ] = False,
     show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
     verify: Annotated[
         Path | None,
@@ -130,47 +112,9 @@ def reassign(
             "until all is as it says.",
         ),
     ] = None,
-    cancel: Annotated[
-        bool,
-        typer.Option(
-            "--cancel",
-            help="Stop what kipctl's own last change still moves; put the old order back. "
-            "--topic, --plan, --entry or --all choose others.",
-        ),
-    ] = False,
-    history: Annotated[
-        bool, typer.Option("--history", help="List what was changed, by whom, and its state.")
-    ] = False,
-    pause: Annotated[
-        bool,
-        typer.Option(
-            "--pause",
-            help="Let the kipctl that changes the cluster, on this machine, stop after its batch.",
-        ),
-    ] = False,
-    entry: Annotated[
-        str | None,
-        typer.Option(
-            "--entry",
-            metavar="ENTRY",
-            help="The entry of --history to undo or resume; its beginning will do.",
-        ),
-    ] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            "--journal",
-            metavar="FILE",
-            help="Undo or resume the entry in this file, as copied from another machine's journal.",
-        ),
-    ] = None,
     topic: TopicOption = None,
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="Rotate all topics but internal ones.")
-    ] = False,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Cancel every reassignment, also those of other tools."),
     ] = False,
     dry_run: Annotated[
         bool,
@@ -183,47 +127,15 @@ def reassign(
         bool,
         typer.Option(
             "--force",
-            help="Insist: roll back what others have changed since, go below "
-            "min.insync.replicas, fill a disk.",
+            help="Insist: go below min.insync.replicas, fill a disk.",
         ),
     ] = False,
-    additional: Annotated[
-        bool,
-        typer.Option(
-            "--additional",
-            help="Go on while other partitions are being reassigned; these are left alone.",
-        ),
-    ] = False,
+    additional: AdditionalOption = False,
     change_factor: Annotated[
         bool,
         typer.Option(
             "--change-replication-factor",
             help="Carry out a plan that changes how many replicas partitions have.",
-        ),
-    ] = False,
-    batch: BatchOption = 1000,
-    between: BetweenOption = Duration(10),
-    concurrent: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrent-moves",
-            metavar="N",
-            min=1,
-            help="Copy at most N replicas at a time; as one arrives the next is submitted.",
-        ),
-    ] = None,
-    throttle: Annotated[
-        str | None,
-        typer.Option(
-            "--throttle",
-            metavar="RATE",
-            help="Copy at most so much, as 50MB/s, in and out of each broker; put back afterwards.",
-        ),
-    ] = None,
-    clear: Annotated[
-        bool,
-        typer.Option(
-            "--clear-throttles", help="Put back the throttles that cut-off changes have left."
         ),
     ] = False,
     measure: Annotated[
@@ -234,32 +146,18 @@ def reassign(
             "what that cost the producer; --rotate rotates that topic along.",
         ),
     ] = False,
-    guard_action: Annotated[
-        str,
-        typer.Option(
-            "--guard-action",
-            metavar="stop|rollback",
-            help="After its patience: stop, or also undo what was changed.",
-        ),
-    ] = STOP,
+    guard_action: GuardActionOption = STOP,
     yes: YesOption = False,
-    timeout: Annotated[
-        Duration | None,
-        duration_option(
-            "--timeout",
-            "How long all of it may take, pauses too. Default: 5m for each batch; while data "
-            "is copied no limit, until it stands still for 5m.",
-        ),
-    ] = None,
+    timeout: ChangeTimeoutOption = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Change which brokers hold partitions, in which order, and so who leads them.
 
     Exactly one of --rotate, --drain, --leaders-off, --leader, --balance, --add, --replace,
-    --replication-factor, --rack-aware, --plan, --pause, --resume, --rollback, --list, --verify,
-    --cancel, --history and --clear-throttles says what to do. What is changed is written down
-    before anything is submitted; --rollback undoes it.
+    --replication-factor, --rack-aware, --plan, --list and --verify says what to do. What is changed
+    is written down before anything is submitted: `kipctl changes` lists, undoes, resumes and
+    cancels it.
     """
     # A way to plan is read from here by its name, so not all parameters stand below.
     given = _given(context)
@@ -275,74 +173,43 @@ def reassign(
         raise UsageError(
             "--measure does not go with --dry-run, which changes nothing to measure.", _HELP_PAGE
         )
-    if entry == "":
-        raise UsageError("--entry is empty.", "List the entries: kipctl reassign --history")
-    if entry and journal:
-        raise UsageError("--entry and --journal exclude one another.", _HELP_PAGE)
-    if cancel and sum((bool(topics), everything, bool(entry), plan is not None)) > 1:
-        raise UsageError("--cancel takes one of --topic, --plan, --entry and --all.", _HELP_PAGE)
-    rate = None if throttle is None else parse_rate(throttle)
-    environment = context.ensure_object(Environment)
-    from kipctl.cli import (
-        reassign_back,
-        reassign_request,
-        reassign_resume,
-        reassign_rollback,
-        reassign_ways,
-    )
-    from kipctl.cluster.moves.pacing import Pace
-    from kipctl.transport.request import Cluster
+    from kipctl.cli import reassign_planners
+    from kipctl.cli.change_context import show_ongoing, show_rotations, verify_plan
 
-    way = reassign_ways.way_of(mode, given[mode], force)
-    guard_settings = read_guard(guard, guard_action, moves_along=rotate or way is not None)
+    planner = reassign_planners.planner_for(mode, given[mode], force)
+    guard_settings = read_guard(guard, guard_action, moves_along=rotate or planner is not None)
     if measure and any(one.kind.is_measured_by_canary for one in guard_settings.conditions):
         raise UsageError(
             "--measure and a --guard of latencies or waits exclude one another.",
             "Both produce to a topic of kipctl's own: measure, or guard.",
         )
-    with Cluster(environment.access(bootstrap_server)) as cluster:
-        request = reassign_request.ReassignRequest(
-            environment,
-            cluster,
-            topics,
-            entry or "",
-            dry_run,
-            yes,
-            force,
-            additional,
-            change_factor,
-            measure,
-            timeout,
-            Pace(batch, between, rate, concurrent),
-            rate,
-            journal,
-            output,
-            guarded(environment, cluster, guard_settings),
-        )
+    with changing(
+        context,
+        bootstrap_server,
+        guard=guard_settings,
+        pace=pace.read(),
+        topics=topics,
+        dry_run=dry_run,
+        yes=yes,
+        force=force,
+        additional=additional,
+        change_factor=change_factor,
+        measure=measure,
+        timeout_s=timeout,
+        output=output,
+    ) as change:
         if rotate and not (topics or all_topics):
-            reassign_request.show_rotations(request)
+            show_rotations(change)
         elif rotate:
-            reassign_ways.rotate(request)
-        elif way is not None:
-            reassign_ways.carry_out_way(request, way)
-        elif cancel:
-            reassign_back.cancel(request, plan, everything)
+            reassign_planners.rotate(change)
+        elif planner is not None:
+            reassign_planners.carry_out_planned(change, planner)
         elif plan is not None:
-            reassign_ways.carry_out_plan(request, plan)
-        elif rollback:
-            reassign_rollback.roll_back(request)
-        elif resume:
-            reassign_resume.resume(request)
+            reassign_planners.carry_out_plan(change, plan)
         elif verify is not None:
-            reassign_request.verify(request, verify)
-        elif pause:
-            reassign_back.pause(request)
-        elif clear:
-            reassign_back.clear_throttles(request)
-        elif history:
-            reassign_back.history(request)
+            verify_plan(change, verify)
         else:
-            reassign_request.show(request)
+            show_ongoing(change)
 
 
 def _given(context: typer.Context) -> dict[str, Any]:
@@ -358,10 +225,8 @@ def _given(context: typer.Context) -> dict[str, Any]:
 
 def _mode(given: Collection[str]) -> str:
     """The one mode that is given. Raises UsageError, also for options that do not go with it."""
-    all_of_them = (*_CHANGES, "--pause", "--list", "--verify", "--history")
+    all_of_them = (*_CHANGES, "--list", "--verify")
     modes = [one for one in given if one in all_of_them]
-    if "--cancel" in modes and "--plan" in modes:
-        modes.remove("--plan")  # which says what is cancelled
     if len(modes) != 1:
         what = " and ".join(modes) + " exclude one another" if modes else "Nothing to do was given"
         raise UsageError(f"{what}. Give one of {', '.join(all_of_them)}.", _HELP_PAGE)

@@ -177,7 +177,7 @@ def abandon(request: RollRequest) -> None:
             closing.append(f"{name} is as it was left ({step.phase}): see to it.")
         if step.has_moved:
             closing += (
-                f"Its leaders back: kipctl reassign --rollback --entry {entry.id}"
+                f"Its leaders back: kipctl undo {entry.id}"
                 for entry in entries_of(request.changes, record.origin, step.since)
             )
     opening = paragraphs("The roll is abandoned.")

@@ -68,7 +68,7 @@ def wait(
         if changed_by := journal(seen.snapshot.cluster_id, environment.variables).changed_by():
             environment.message(
                 f"{changed_by}, is changing this cluster now, and may begin more. See how far it"
-                " is: kipctl reassign --history"
+                " is: kipctl changes list"
             )
     asked, answering = len(seen.compared.asked), len(seen.compared.answering)
     environment.report(

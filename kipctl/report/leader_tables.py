@@ -123,7 +123,7 @@ def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
 
 def way_back_line(entry: "Entry") -> str:
     """How the change of this entry is undone, and no other one."""
-    return f"Undo: kipctl reassign --rollback --entry {entry.id} (saved in {entry.saved})"
+    return f"Undo: kipctl undo {entry.id} (saved in {entry.saved})"
 
 
 def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:

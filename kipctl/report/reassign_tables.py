@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kipctl.counts import counted
@@ -15,7 +14,7 @@ from kipctl.report.plan_tables import (
     left_alone_table,
     links_table,
 )
-from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
+from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.cancel import Cancelled
@@ -314,91 +313,3 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
             + (f", {len(cancelled.refused):,} were not." if cancelled.refused else ".")
         ),
     )
-
-
-def history_report(
-    entries: Sequence["Entry"],
-    older: int,
-    folder: str,
-    now: datetime,
-    done: int = 0,
-    changed_by: str = "",
-) -> Report:
-    """The journal, the newest first.
-
-    Of the newest `done` partitions have their new replicas; `changed_by` is who changes the cluster
-    now (`Journal.locked_by`).
-    """
-    table, objects = listing(
-        "Journal",
-        {
-            "id": "Entry",
-            "age": Column("Made", detail=True),
-            "state": "State",
-            "partitions": Column("Partitions", detail=True),
-            "command": "Command",
-            "user": Column("By", detail=True),
-        },
-        (
-            (
-                e.id,
-                age(e.made_at, now),
-                e.shown_state(changed_by),
-                len(e.before),
-                " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
-                f"{e.origin.user}@{e.origin.host}" if e.origin.user else None,
-            )
-            for e in entries
-        ),
-    )
-    first = "No change is in the journal of this user on this machine."
-    closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
-    if entries:
-        newest = entries[0]
-        first = f"The last change, {age(newest.made_at, now)}, is {newest.state}."
-        if newest.may_be_resumed:
-            first = (
-                f"The last change, {age(newest.made_at, now)}, {newest.standing(changed_by)}."
-                f" {done:,} of {counted(len(newest.after), 'partition')} have their new replicas."
-            )
-            if changed_by:
-                closing.append("Stop it after its batch: kipctl reassign --pause")
-            else:
-                closing += [
-                    "Go on with it: kipctl reassign --resume",
-                    "Or undo it: kipctl reassign --rollback",
-                ]
-    if not changed_by and any(e.may_be_undone for e in entries):
-        closing.append("Undo one of them: kipctl reassign --rollback --entry ID")
-    documents = [
-        {
-            **shown,
-            "state": str(e.state),
-            "made_at": e.made_at.isoformat() if e.made_at else None,
-            "command": list(e.origin.command),
-            "user": e.origin.user,
-            "host": e.origin.host,
-            "undoes": e.undoes or None,
-            "saved": str(e.saved),
-        }
-        for shown, e in zip(objects, entries, strict=True)
-    ]
-    return Report(
-        REASSIGN,
-        {"entries": documents, "older": older},
-        (table,),
-        tuple(closing),
-        paragraphs(first),
-    )
-
-
-def age(made_at: datetime | None, now: datetime) -> str:
-    """How long ago that was, in its largest unit."""
-    if made_at is None:
-        return "at a time not known"
-    seconds = max(0.0, (now - made_at).total_seconds())
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            n = int(seconds // length)
-            return f"{n} {unit}{'s' if n > 1 else ''} ago"
-    return "less than a minute ago"

@@ -230,7 +230,7 @@ class Roll:
         self.guarding.require_quiet(None)
 
     def _demand_no_pause(self) -> None:
-        """Raise PartlyDoneError when somebody has asked for a pause (`reassign --pause`)."""
+        """Raise PartlyDoneError when somebody has asked for a pause (`changes pause`)."""
         if self.leaders.journal.is_to_pause():
             raise PartlyDoneError("Paused, as was asked for.")
 

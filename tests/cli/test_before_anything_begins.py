@@ -6,10 +6,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from in_process import kipctl
 from nothing_begun import outcome
+from typer.core import TyperCommand, TyperOption
 from wrong_options import ALONE, ANY, ARGUMENTS, NEEDS_LAB, QUIET, VALID, WRONG, WRONG_HERE
 
+from kipctl.cli.app import root_command
 from kipctl.cli.generate.commands import Command, Parameter, command_tree
+from kipctl.cli.help import commands
 
 COMMANDS = {" ".join(c.path[1:]): c for c in command_tree().walk() if not c.commands}
 
@@ -88,6 +92,21 @@ def test_a_wrong_option_is_told_before_anything_begins(
         rest = ALONE.get((command, option), VALID[command])
         lines.append(f"{command} {rest} {shlex.quote(f'{option}={value}')}".format(**places))
     assert not_wrong(lines, tmp_path) == []
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands(root_command())))
+def test_an_option_that_takes_one_value_is_refused_when_it_is_given_twice(
+    path: str, command: TyperCommand
+) -> None:
+    """The parser takes the last, silently: `--plan A --plan B` would be half of what is meant."""
+    for option in command.params:
+        if not isinstance(option, TyperOption) or option.is_eager:
+            continue
+        for spelling in option.opts:
+            words = [spelling] if option.is_flag else [spelling, "1"]
+            said = kipctl(*path.split(), *words, *words)
+            is_refused = f"{option.opts[0]} is given twice; it can be given once." in said.err
+            assert is_refused is not option.multiple, (spelling, said)
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)

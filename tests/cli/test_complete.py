@@ -160,7 +160,7 @@ def test_topics_brokers_and_racks_are_those_of_the_cluster_that_the_line_names(
                 ("BROKER", "--drain ", ids),
                 ("BROKER", f"--broker {ids[0]} --broker ", ids),
                 ("BROKER|RACK", "--leaders-off rack-1", ["rack-1"]),
-                ("ENTRY", "--rollback --entry never-", []),
+                ("ENTRY", "undo never-", []),
             ):
                 environment.connecting.clear()
                 line = f"kipctl reassign {named} {ending}"

@@ -13,24 +13,24 @@ from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table
 
-UNDO = "Undo: kipctl reassign --rollback (saved in /a/b)"
+UNDO = "Undo: kipctl undo (saved in /a/b)"
 
 
 @pytest.mark.parametrize(
     ("servers", "options", "expected"),
     [
         (None, {}, UNDO),
-        ("a:1", {}, "Undo: kipctl reassign --bootstrap-server a:1 --rollback (saved in /a/b)"),
+        ("a:1", {}, "Undo: kipctl undo --bootstrap-server a:1 (saved in /a/b)"),
         (
             None,
             {"cluster": "east"},
-            "Undo: kipctl reassign --cluster east --rollback (saved in /a/b)",
+            "Undo: kipctl undo --cluster east (saved in /a/b)",
         ),
         (
             "a:1",
             {"command_config": "my file", "map": ["b:1=c:1", "b:2=c:2"], "expect_cluster": "x"},
-            "Undo: kipctl reassign --bootstrap-server a:1 --command-config 'my file' "
-            "--map b:1=c:1 --map b:2=c:2 --rollback (saved in /a/b)",
+            "Undo: kipctl undo --bootstrap-server a:1 --command-config 'my file' "
+            "--map b:1=c:1 --map b:2=c:2 (saved in /a/b)",
         ),
     ],
 )
@@ -80,7 +80,7 @@ def test_reports_messages_errors_and_notes_are_repeatable() -> None:
     where.report(Report("x", {}, (table,), (UNDO,)), OutputFormat.PLAIN)
     for stream, times in ((err, 3), (out, 2)):
         shown = stream.getvalue()
-        assert shown.count("kipctl reassign --bootstrap-server 127.0.0.1:1 --rollback") == times
+        assert shown.count("kipctl undo --bootstrap-server 127.0.0.1:1") == times
     where.forget_cluster()
     where.message("Look: kipctl inspect leaders")
     assert err.getvalue().endswith("Look: kipctl inspect leaders\n")

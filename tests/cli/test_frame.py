@@ -112,9 +112,9 @@ def test_every_exit_status_has_an_error_that_ends_in_it() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--no-such-option", "No such option: --no-such-option\nSee `kipctl --help`"),
+        ("--no-such-option", "There is no option --no-such-option.\nSee `kipctl --help`"),
         ("no-such-command", "No such command 'no-such-command'.\nSee `kipctl --help`"),
-        ("lab -x", "No such option: -x\nSee `kipctl lab --help`"),
+        ("lab -x", "There is no option -x.\nSee `kipctl lab --help`"),
     ],
 )
 def test_wrong_usage_names_the_help_page_to_read(words: str, said: str) -> None:

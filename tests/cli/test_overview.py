@@ -15,7 +15,7 @@ UNWELL = Health(3, 2, 24, 1, 4, 5, 6)
 LOOK = "Cluster a:1: 3 brokers, 2 topics, 24 partitions."
 ROLLING = "A rolling restart has not ended: 1 of 3 brokers."
 CUT = "was stopped before its end: entry 1"
-DRY = "reassign --resume --dry-run"
+DRY = "changes resume --dry-run"
 MEASURE = "perf produce --during rotate"
 
 
@@ -60,13 +60,13 @@ MEASURE = "perf produce --during rotate"
         (
             Overview("a:1", "", WELL, "", entry=CUT),
             [LOOK, f"A change {CUT}."],
-            [DRY, "reassign --rollback", "inspect brokers"],
+            [DRY, "undo", "inspect brokers"],
         ),
         # What another kipctl is at is followed, and not resumed.
         (
             Overview("a:1", "", WELL, "", roll="1 of 3 brokers", changed_by="roll, process 7"),
             [LOOK, "Changing it now: roll, process 7.", ROLLING],
-            ["reassign --history", "reassign --pause", "inspect brokers"],
+            ["changes list", "changes pause", "inspect brokers"],
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 EXPERIMENTS = ("redirect", "roll", "closest-replica", "batch", "metadata")
 INSPECTED = ("brokers", "replica-selection", "metadata", "leaders", "hints")
+CHANGES = ("list", "show", "undo", "resume", "pause", "cancel", "clear-throttles")
 WITH_A_LAB = tuple(
     f"lab {verb}" for verb in ("stop", "start", "restart", "pause", "resume", "logs")
 )
@@ -14,6 +15,7 @@ VALID = {
     **dict.fromkeys(("request-log off", "request-log status", "runs list"), ""),
     **dict.fromkeys(("clusters list", "clusters test"), ""),
     "reassign": "--rotate --all-topics --yes",
+    **dict.fromkeys(("undo", *(f"changes {verb}" for verb in CHANGES)), ""),
     "elect preferred": "--all",
     "elect unclean": "--all --yes",
     "wait": "--until in-sync",
@@ -49,7 +51,6 @@ NEEDS_LAB = {"clusters show", *WITH_A_LAB}
 _PLANS = ("--plan", "--drain", "--leader", "--balance", "--add", "--replace")
 ALONE = {
     **{("reassign", option): "--yes" for option in (*_PLANS, "--replication-factor")},
-    **{("reassign", option): "--rollback --yes" for option in ("--entry", "--journal")},
     **{("reassign", o): "--drain 1 --yes" for o in ("--throttle", "--concurrent-moves")},
     ("reassign", "--verify"): "",
     ("roll", "--exec"): "--yes",
@@ -98,7 +99,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     **each("--metadata-delay --stale-metadata", "1x", "soon", "-1ms"),
     **each("--since --until", "soon", "2026-13-01T00:00:00", "5x"),
     **each("--add --drain", "x", "-1", "1,,2", ""),
-    **each("--entry --payload-delimiter --scratch", ""),
+    **each("--payload-delimiter --scratch", ""),
     **each("--name --phase", "never", ""),
     **each("--save --svg", "{run}", "{broken}", "{broken}/below/it"),
     "--acks": ("2", "", "all,2", "none"),
@@ -169,7 +170,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 """By an option's name, wherever it is."""
 
 PATTERNS = (
-    *("clusters test", "reassign", "wait", "elect preferred", "elect unclean"),
+    *("changes cancel", "clusters test", "reassign", "wait", "elect preferred", "elect unclean"),
     *(f"inspect {what}" for what in INSPECTED if what != "brokers"),
 )
 """Whether a pattern matches a topic is for the cluster to say."""
@@ -204,6 +205,7 @@ ARGUMENTS = {
     "clusters test": ("never", "one --cluster other", "one --bootstrap-server 127.0.0.1:1"),
     "analyze runs": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "analyze request-log": ("''", "{none}", "{log} {none}"),
+    **dict.fromkeys(("undo", *(f"changes {v}" for v in CHANGES[1:4]), "changes cancel"), ("''",)),
     "explain": ("few-move", "README", "''"),
     "report": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "runs show": ("{none}", "{folder}", "never"),

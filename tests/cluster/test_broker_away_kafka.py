@@ -147,18 +147,18 @@ class TestBroker3IsAway:
         }
         ran = kipctl("reassign --rotate --topic", topic, "--yes", status=4)
         assert "being reassigned already" in ran.err
-        assert "--cancel" in ran.err
+        assert "kipctl changes cancel" in ran.err
 
         submit(cluster, {others: (3, 2)}, may_change_replication_factor=False)
-        ran = kipctl("reassign --cancel --yes -o json")
+        ran = kipctl("changes cancel --yes -o json")
         assert "1 other is left alone" in ran.err
         assert [p["order"] for p in ran.document["cancelled"]] == ["put back", "as before"]
         assert replicas_of(cluster, topic) == [(1, 2), (2, 1)]
         assert [one.id for one in list_reassignments(cluster)] == [others]
-        kipctl("reassign --cancel --topic", foreign, "--yes")
+        kipctl("changes cancel --topic", foreign, "--yes")
         assert list_reassignments(cluster) == ()
         # All is as it was, so there is nothing left to undo.
-        kipctl("reassign --rollback --yes", status=4)
+        kipctl("undo --yes", status=4)
 
     def test_a_reorder_that_turns_out_to_copy_data_is_cancelled_at_once(
         self, cluster: Cluster, make_topic: MakeTopic, lab: Lab

@@ -151,7 +151,7 @@ LOOKS = (
     "inspect replica-selection",
     "reassign --rotate --all-topics --dry-run",
     "reassign --list",
-    "reassign --history",
+    "changes list",
     "elect preferred --all --dry-run",
     "roll --manual --dry-run",
     "wait --until in-sync --timeout 1s",

@@ -82,7 +82,7 @@ def test_a_lie(said: list[str]) -> None:
         ("every broker knew 31 ms after", "every broker knew 193 ms after"),
         ("0.20 GB at 10.0 MB/s, 12 s", "3.11 GB at 2.5 MB/s, 1 s"),
         ("at 127.0.0.1:3101  yes", "at 127.0.0.1:9092  yes"),
-        ("--entry 20261123T224031.101661Z", "--entry 20260101T000000.000000Z"),
+        ("kipctl undo 20261123T224031.101661Z", "kipctl undo 20260101T000000.000000Z"),
         (
             "(saved in /var/lib/kipctl/journal/5L6g3nShT-eMCtK--X86sw/a.json)",
             "(saved in .../a.json)",

@@ -27,7 +27,7 @@ CONFIGS = {
     (int(ResourceType.TOPIC), "t"): {"leader.replication.throttled.replicas": "*"},
     (int(ResourceType.BROKER), "1"): {"leader.replication.throttled.rate": "7"},
 }
-DRAIN = ("--drain", "3", "--batch", "2", "--between", "0s", "--throttle", "50MB/s")
+DRAIN = ("reassign", "--drain", "3", "--batch", "2", "--between", "0s", "--throttle", "50MB/s")
 LOOKS = 3
 """So often a move is listed before it has arrived."""
 
@@ -92,9 +92,9 @@ class World:
         return self.fake.replicas(), self.fake.leaders(), configs, busy
 
     def cut(self, arguments: Sequence[str], step: int, fault: str = "kill") -> Cut:
-        """Run `kipctl reassign`, with its fault at this step; returns when all it sent has come."""
+        """Run a command line, with its fault at this step; returns when all it sent has come."""
         order = Order(
-            ["reassign", *arguments, "--yes", "--timeout", "60"],
+            [*" ".join(arguments).split(), "--yes", "--timeout", "60"],
             {
                 "KIPCTL_BOOTSTRAP_SERVER": self.broker.address,
                 "XDG_STATE_HOME": str(self.fake.state),
@@ -109,8 +109,8 @@ class World:
         return cut
 
     def run(self, *arguments: str) -> Ran:
-        """Run `kipctl reassign` in this process, without a fault."""
-        ran = self.fake.kipctl("reassign", *arguments, "--timeout", "60")
+        """Run a command line in this process, without a fault."""
+        ran = self.fake.kipctl(*arguments, "--timeout", "60")
         self.log.append(f"{' '.join(arguments)}: {ran}")
         return ran
 

@@ -1,7 +1,8 @@
 """kipctl killed, or out of disk, at any step of a throttled reassignment in batches.
 
-Whatever it left, `--resume` ends it as planned and `--rollback` as before, with every throttle as
-it was before. A few steps are taken each time, others than the time before; in soak all of them.
+Whatever it left, `kipctl changes resume` ends it as planned and `kipctl undo` as before, with every
+throttle as it was before. A few steps are taken each time, others than the time before; in soak all
+of them.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from faulty import DRAIN, Victims, World, victims, world
 
 pytestmark = [campaign, pytest.mark.timeout(3600)]
 
-WAYS = ("--resume", "--rollback")
+WAYS = ("changes resume", "undo")
 
 State = tuple[object, ...]
 
@@ -63,7 +64,7 @@ def spread(name: str, steps: int, few: int) -> range:
 def require_over(one: World) -> None:
     """Nothing is left to be done, or to be put back, and that is said."""
     assert list(one.fake.kept.unfinished()) == [], one.log
-    ran = one.run("--resume", "--yes")
+    ran = one.run("changes resume", "--yes")
     assert (ran.status, "othing is left to resume" in ran.err) == (0, True), one.log
 
 
@@ -73,13 +74,13 @@ def require_ended(one: World, way: str, whole: Whole) -> None:
         assert one.state == whole.before, one.log
         return
     is_over = one.fake.kept.last_change()[0] is None
-    if way == "--rollback" and is_over:  # it was over before it was killed
+    if way == "undo" and is_over:  # it was over before it was killed
         assert one.state == whole.before, one.log
         require_over(one)
         return
     ran = one.run(way, "--yes")
     assert ran.status == 0, one.log
-    assert one.state == (whole.after if way == "--resume" else whole.before), one.log
+    assert one.state == (whole.after if way == "changes resume" else whole.before), one.log
     require_over(one)
 
 

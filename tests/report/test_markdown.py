@@ -33,7 +33,7 @@ def test_a_report_from_its_answer_to_its_last_line() -> None:
             ),
             Table("No run is there.", (), ()),
         ),
-        ("Undo: kipctl reassign --rollback",),
+        ("Undo: kipctl undo",),
         (
             Paragraph("1 warning at 2 brokers."),
             Paragraph("warning: no racks", ("Readers cross racks.", "Set broker.rack.")),
@@ -61,7 +61,7 @@ def test_a_report_from_its_answer_to_its_last_line() -> None:
         "\n"
         "Cluster: east, id abc, at 127.0.0.1:9092.\n"
         "\n"
-        "Undo: kipctl reassign --rollback\n"
+        "Undo: kipctl undo\n"
     )
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.report.change_tables import history_report
 from kipctl.report.layout import laid_out
-from kipctl.report.reassign_tables import history_report
 
 COMMANDS = (
     ("reassign", "--rotate", "--topic", "orders", "--bootstrap-server", "broker-1:9092", "--yes"),

@@ -48,7 +48,7 @@ def world(make_world: MakeWorld) -> World:
 
 
 def ask_for_pause(world: World) -> Path:
-    """As `kipctl reassign --pause` does; the next that takes the lock removes the file."""
+    """As `kipctl changes pause` does; the next that takes the lock removes the file."""
     pause = world.folder / "journal" / "pause"
     pause.parent.mkdir(exist_ok=True)
     pause.touch()

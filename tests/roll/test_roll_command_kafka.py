@@ -67,7 +67,7 @@ def test_a_command_that_fails_stops_it(lab: Lab, cluster: Cluster) -> None:
     assert abandoned.status == 0, abandoned
     said = abandoned.out + abandoned.err
     assert "The roll is abandoned." in said
-    [undo] = re.findall(r"kipctl (reassign --rollback --entry \S+)", said)
+    [undo] = re.findall(r"kipctl (undo \S+)", said)
     assert kipctl(lab, *undo.split(), "--yes").status == 0
     assert leaders_of(cluster, TOPIC).count(1) == 2
 
@@ -91,7 +91,7 @@ def test_an_exporter_that_trickles_from_the_restart_on_leaves_it_its_timeout(
     assert status == 6, said
     assert report["state"] == "stopped"
     abandoned = kipctl(lab, "roll", "--abandon")
-    [undo] = re.findall(r"kipctl (reassign --rollback --entry \S+)", abandoned.out + abandoned.err)
+    [undo] = re.findall(r"kipctl (undo \S+)", abandoned.out + abandoned.err)
     assert kipctl(lab, *undo.split(), "--yes").status == 0
 
 

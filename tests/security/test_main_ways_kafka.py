@@ -94,7 +94,7 @@ def test_leaders_are_rotated_which_each_broker_sees_and_rolled_back(
     knew = {step for step in said["timeline_ms"] if "knew" in step}
     assert knew == {f"broker {number} knew every new leader" for number in broker_ids(admin.lab)}
     assert [*map({1: 2, 2: 1}.get, leaders())] == before
-    kipctl("reassign", "--rollback", "--yes", *admin.options)
+    kipctl("undo", "--yes", *admin.options)
     assert leaders() == before
 
 

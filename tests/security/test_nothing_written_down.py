@@ -48,7 +48,7 @@ def test_a_change_tells_no_secret_and_writes_none_down(cluster: Reassigning) -> 
     told(cluster, f"reassign --rotate --all-topics {options}")
     assert cluster.entries(), "nothing was written down"
     for looks in ("-o json", "-o wide", "-o csv"):
-        told(cluster, f"reassign --history {looks}")
+        told(cluster, f"changes list {looks}")
     assert files_with(SECRETS, cluster.state) == []
     assert modes(cluster.state / "kipctl") == {"0o600", "0o700/"}
 
@@ -65,7 +65,7 @@ def test_a_roll_keeps_its_command_only_as_long_as_it_may_go_on(cluster: Reassign
     assert files_with(SECRETS, cluster.state) == [record.path]
     with cluster.kept.locked(record.origin):
         assert "roll --exec 'false [hidden]'" in told(cluster, "roll --resume --yes").err
-    for line in ("roll --resume --yes -o json", "", "reassign --history", "roll --abandon -o json"):
+    for line in ("roll --resume --yes -o json", "", "changes list", "roll --abandon -o json"):
         told(cluster, line)
     assert kept.unfinished_roll() is None
     assert files_with(SECRETS, cluster.state) == []

@@ -24,8 +24,8 @@ VARIABLES = {
     "XDG_CACHE_HOME": "Kafka's jars, and an archive of Spark's classes for a quick start, are"
     " kept in its folder kipctl. Default: ~/.cache.",
     "XDG_CONFIG_HOME": "clusters.toml is in its folder kipctl. Default: ~/.config.",
-    "XDG_STATE_HOME": "Labs, recorded runs, and the assignments that --rollback goes back to, are"
-    " kept in its folder kipctl. Default: ~/.local/state.",
+    "XDG_STATE_HOME": "Labs, recorded runs, and the assignments that `kipctl undo` goes back to,"
+    " are kept in its folder kipctl. Default: ~/.local/state.",
 }
 """What kipctl reads from the environment, beside the variables that options declare."""
 

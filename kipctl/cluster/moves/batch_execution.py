@@ -60,8 +60,8 @@ from kipctl.errors import (
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
-UNDO = "Undo: kipctl reassign --rollback"
-GO_ON = "Go on: kipctl reassign --resume."
+UNDO = "Undo: kipctl undo"
+GO_ON = "Go on: kipctl changes resume."
 BATCH_TIMEOUT_S = 300.0
 """For each batch, where no time is given for the whole; while it copies data, for a standstill of
 that."""

@@ -262,7 +262,7 @@ def cancel_unplanned(
             f" {list(one.adding)} and removed {list(one.removing)}; "
             + (
                 f"it may go on, as it could not be cancelled ({refused[partition_id]}): kipctl"
-                " reassign --list, --cancel --topic"
+                " reassign --list, kipctl changes cancel --topic"
                 if partition_id in refused
                 else "so it was cancelled at once"
             ),

@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from kipctl.cluster.moves.journal_entry import (
     ENTRY_SUFFIX,
-    KAFKA_SUFFIX,
     PAUSE,
     UNFINISHED_SUFFIX,
     Entry,
@@ -109,7 +108,6 @@ class Journal:
             try:
                 if how is not None:
                     mark.touch(0o600)  # synced with the folder
-                # This one first: the other alone would be an entry of the old form.
                 write_whole(entry.path, entry.as_document())
                 write_whole(entry.saved, reassignment_document(before))
             except OSError:
@@ -176,7 +174,7 @@ class Journal:
         if len(exact or found) != 1:
             which = f"{len(found)} entries begin with" if found else "There is no entry"
             raise UsageError(
-                f"{which} {entry_id!r} in {self.folder}.", "List them: kipctl reassign --history"
+                f"{which} {entry_id!r} in {self.folder}.", "List them: kipctl changes list"
             )
         return read_entry((exact or found)[0])
 
@@ -193,8 +191,8 @@ class Journal:
             if not wait_until(lambda: try_lock(handle), TIMEOUT_S):
                 raise RefusedError(
                     f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
-                    "See how far it is: kipctl reassign --history. Stop it after its batch: kipctl"
-                    " reassign --pause",
+                    "See how far it is: kipctl changes list. Stop it after its batch: kipctl"
+                    " changes pause",
                 )
             with exclusive_lock(self.shared_lock) if self.shared_lock else nullcontext():
                 with suppress(OSError):
@@ -250,11 +248,7 @@ class Journal:
 
     def _paths(self) -> list[Path]:
         """The file of each entry, the newest first."""
-        by_id: dict[str, Path] = {}
-        for path in self.folder.glob(f"*{KAFKA_SUFFIX}"):
-            if path.name.endswith(ENTRY_SUFFIX) or id_of(path) not in by_id:
-                by_id[id_of(path)] = path
-        return [by_id[entry_id] for entry_id in sorted(by_id, reverse=True)]
+        return sorted(self.folder.glob(f"*{ENTRY_SUFFIX}"), reverse=True)
 
 
 def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journal:

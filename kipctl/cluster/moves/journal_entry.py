@@ -23,15 +23,10 @@ from kipctl.cluster.moves.throttle import Throttle, read_throttle
 from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import UsageError
 from kipctl.redaction import words_without_secrets
-from kipctl.state import sync_folder, write_whole
+from kipctl.state import write_whole
 
 SCHEMA = 2
-ENTRY_SUFFIX, UNDONE_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = (
-    ".entry.json",
-    ".undone.json",
-    ".json",
-    ".unfinished",
-)
+ENTRY_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = ".entry.json", ".json", ".unfinished"
 """Endings of an entry's files; of the last kind there is one while it is not known to have ended"""
 PAUSE = "pause"
 """A file beside the entries: whoever carries one out is to stop before the next batch."""
@@ -104,8 +99,7 @@ class Entry:
 
     `topic_ids` are those of before, as far as the brokers show them; `undoes` is the id of the
     entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
-    `how` is None where it is not known. `throttle` is what is still to be put back. `schema` is 0
-    for the old form: the assignment of before, and nothing else.
+    `how` is None where it is not known. `throttle` is what is still to be put back.
     """
 
     path: Path
@@ -120,7 +114,6 @@ class Entry:
     changed_at: tuple[tuple[str, str], ...] = ()
     how: ExecutionOptions | None = None
     throttle: Throttle | None = None
-    schema: int = SCHEMA
 
     @property
     def saved(self) -> Path:
@@ -162,7 +155,7 @@ class Entry:
         """Whether it is open, and it is known how it is carried out."""
         return self.is_open and self.how is not None
 
-    def standing(self, changed_by: str) -> str:
+    def describe_state(self, changed_by: str) -> str:
         """What is known of it while it is open: that it was stopped (paused, interrupted,
         killed), or who may carry it out.
 
@@ -177,16 +170,11 @@ class Entry:
 
     def shown_state(self, changed_by: str) -> str:
         """Its state in a word: of one that may be resumed `stopped`, or `not over` where a kipctl
-        may carry it out now (`standing`)."""
+        may carry it out now (`describe_state`)."""
         if not self.may_be_resumed:
             return str(self.state)
         is_stopped = not changed_by and self.origin.host == socket.gethostname()
         return "stopped" if is_stopped else "not over"
-
-    @property
-    def is_legacy(self) -> bool:
-        """Whether an earlier kipctl wrote it: the assignment of before and nothing else."""
-        return self.schema == 0
 
     def mark(
         self, state: EntryState, after: Mapping[PartitionId, tuple[int, ...] | None] | None = None
@@ -195,14 +183,6 @@ class Entry:
 
         Returns the entry as it is then. Raises UsageError when it cannot be written.
         """
-        if self.is_legacy:
-            if state is not EntryState.UNDONE:
-                return self
-            with explain_write_errors(self.path.parent, self._stays):
-                path = self.path.with_name(self.id + UNDONE_SUFFIX)
-                self.path.rename(path)
-                sync_folder(path.parent)
-            return replace(self, path=path, state=state)
         entry = replace(
             self,
             state=state,
@@ -234,15 +214,15 @@ class Entry:
         What has been done stays done when the journal cannot be written any more.
         """
         try:
-            return self.again().mark(state)
+            return self.reload().mark(state)
         except UsageError as failed:
             failed.what = f"Entry {self.id} is not marked as {state}: {failed.what}"
             CleanupFailures.note(failed)
             return self
 
-    def again(self) -> "Entry":
+    def reload(self) -> "Entry":
         """The entry as its file has it now. Raises UsageError."""
-        return read_entry(self.path) if self.is_legacy else read_entry_file(self.path)
+        return read_entry(self.path)
 
     def as_document(self) -> dict[str, Any]:
         """What the file holds."""
@@ -283,16 +263,6 @@ class Entry:
 
 
 def read_entry(path: Path) -> Entry:
-    """An entry of either form. Raises UsageError when it is damaged, or newer than this kipctl."""
-    if not path.name.endswith(ENTRY_SUFFIX):
-        before = read_reassignment(path).assignment
-        is_undone = path.name.endswith(UNDONE_SUFFIX)
-        state = EntryState.UNDONE if is_undone else EntryState.DONE
-        return Entry(path, id_of(path), "", before, dict.fromkeys(before), state, schema=0)
-    return read_entry_file(path)
-
-
-def read_entry_file(path: Path) -> Entry:
     """An entry in a file of any name, as one that was copied from another machine.
 
     Raises UsageError when it is none, or newer than this kipctl.
@@ -300,8 +270,8 @@ def read_entry_file(path: Path) -> Entry:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         schema = document["schema"]
-        if schema not in range(1, SCHEMA + 1):
-            raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads up to {SCHEMA}.")
+        if schema != SCHEMA:
+            raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads {SCHEMA}.")
         partitions = {
             PartitionId(str(one["topic"]), int(one["partition"])): one
             for one in document["partitions"]
@@ -338,7 +308,7 @@ def read_target(path: Path) -> ReassignmentFile:
         document = None
     if not isinstance(document, dict) or "schema" not in document:
         return read_reassignment(path)
-    after = read_entry_file(path).after
+    after = read_entry(path).after
     return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids}, False)
 
 
@@ -365,7 +335,7 @@ def _replicas(value: Any) -> tuple[int, ...]:
 
 
 def id_of(path: Path) -> str:
-    for ending in (ENTRY_SUFFIX, UNDONE_SUFFIX, KAFKA_SUFFIX):
+    for ending in (ENTRY_SUFFIX, KAFKA_SUFFIX):
         if path.name.endswith(ending):
             return path.name.removesuffix(ending)
     return path.name

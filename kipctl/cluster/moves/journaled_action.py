@@ -35,7 +35,7 @@ def journaled_action(
         origin=Origin.here(command),
         topic_ids=topic_ids(cluster, before.topics),
     )
-    undo = f"kipctl reassign --rollback --entry {entry.id}"
+    undo = f"kipctl undo {entry.id}"
     message(f"Its assignment is saved; afterwards: {undo}")
     try:
         yield entry

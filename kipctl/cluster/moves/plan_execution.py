@@ -91,7 +91,7 @@ def roll_back(
     `in_place` are the leaders to elect where the replicas are back already. What was refused does
     not hold up the others. It raises what `rotate_leaders` does.
     """
-    undo = "Go on with it: kipctl reassign --rollback"
+    undo = "Go on with it: kipctl undo"
     change = Execution(cluster, plan, entry, elects=True, undo=undo, **settings)
     reassigned = change.execute() if plan.moves else None
     if in_place:
@@ -124,7 +124,7 @@ def resume(
         entry,
         pause_asked=is_to_pause,
         elects=how.elects,
-        undo="Go on with it: kipctl reassign --resume. " + UNDO,
+        undo="Go on with it: kipctl changes resume. " + UNDO,
         is_sent=is_begun,
         is_changed=is_begun,
         is_whole=left.is_whole,

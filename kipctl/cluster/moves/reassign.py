@@ -275,7 +275,7 @@ def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
     return TimedOutError(
         f"{unfinished} of {submitted} partitions are still being reassigned; the cluster goes on by"
         " itself.",
-        "Watch: kipctl reassign --list. Stop: kipctl reassign --cancel.",
+        "Watch: kipctl reassign --list. Stop: kipctl changes cancel.",
     )
 
 

@@ -44,7 +44,7 @@ from kipctl.protocol.incremental_alter_configs import (
 from kipctl.transport.request import Cluster
 
 ALL_REPLICAS = "*"
-CLEAR = "kipctl reassign --clear-throttles"
+CLEAR = "kipctl changes clear-throttles"
 
 BROKER, TOPIC = "broker", "topic"
 _TYPES = {BROKER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC}

@@ -127,7 +127,7 @@ def throttled(
 def _forget(entry: Entry) -> None:
     """Take the throttle off the entry. Where that cannot be written it is said after the result."""
     try:
-        entry.again().with_throttle(None)
+        entry.reload().with_throttle(None)
     except UsageError as failed:
         what = f"That the throttle is put back is not in entry {entry.id}: {failed.what}"
         CleanupFailures.note(PartlyDoneError(what, f"To put it back again does no harm: {CLEAR}"))

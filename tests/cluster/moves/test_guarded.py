@@ -148,17 +148,17 @@ def test_given_up_between_batches_it_is_gone_on_with_by_resume(fake: Suffering) 
     fake.suffer_after(2)
     ran = fake.kipctl(ROTATE, IMPATIENT, status=5)
     assert "Of 3 partitions 1 have their new replicas" in ran.err
-    assert ran.err.endswith("Go on: kipctl reassign --resume. Undo: kipctl reassign --rollback\n")
+    assert ran.err.endswith("Go on: kipctl changes resume. Undo: kipctl undo\n")
     assert fake.of_topic() == [((2, 1), 2), ((1, 2), 1), ((1, 2), 1)]
     assert fake.meanwhile == 0
     assert fake.states() == ["submitted"]
     told = ran.document
     assert (told["state"], told["rolled_back"]) == ("submitted", False)
     assert told["guard"]["given_up"] is True
-    fake.kipctl("reassign --resume --yes", IMPATIENT, status=5)  # it is crossed still
+    fake.kipctl("changes resume --yes", IMPATIENT, status=5)  # it is crossed still
     assert fake.meanwhile == 0
     fake.heal()
-    again = fake.kipctl("reassign --resume --yes -o json", IMPATIENT)
+    again = fake.kipctl("changes resume --yes -o json", IMPATIENT)
     assert fake.of_topic() == [((2, 1), 2)] * 3
     assert fake.states() == ["done"]
     assert guard_of(again)["pauses"] == 0
@@ -171,7 +171,7 @@ def test_given_up_it_is_rolled_back_if_that_was_asked(fake: Suffering) -> None:
     assert set(fake.replicas().values()) == {(1, 2)}
     assert set(fake.leaders().values()) == {1}
     assert fake.states() == ["done", "undone"]
-    nothing = fake.kipctl("reassign --resume")
+    nothing = fake.kipctl("changes resume")
     assert "Nothing is left to resume" in nothing.err
     told = ran.document
     assert (told["state"], told["rolled_back"], told["counts"]["done"]) == ("undone", True, 2)
@@ -183,9 +183,9 @@ def test_a_rollback_that_fails_is_told_and_can_be_repeated(fake: Suffering) -> N
     fake.changes = [lambda: None, lambda: None, lambda: fake.refused.update(fake.partitions)]
     ran = fake.kipctl(ROTATE, IMPATIENT, "--guard-action rollback", status=5)
     assert "It was not all rolled back: " in ran.err
-    assert "Try again: kipctl reassign --rollback" in ran.err
+    assert "Try again: kipctl undo" in ran.err
     fake.refused.clear()
-    fake.kipctl("reassign --rollback", PACED)
+    fake.kipctl("undo", PACED)
     assert set(fake.replicas().values()) == {(1, 2)}
 
 
@@ -198,7 +198,7 @@ def test_given_up_while_a_batch_is_copied(fake: Suffering) -> None:
     assert "2 their old ones and 1 are under way" in ran.err
     assert [held.target is not None for held in fake.partitions.values()].count(True) == 1
     assert any(fake.configs.values())
-    fake.kipctl("reassign --rollback --yes")
+    fake.kipctl("undo --yes")
     assert set(fake.replicas().values()) == {(1, 2)}
     assert not any(fake.configs.values())
     fake.altered.clear()
@@ -291,11 +291,6 @@ def test_what_is_copied_does_not_count_as_under_replicated(clock: PassingClock) 
     [
         ("reassign --list --guard urp>0", "--guard does not go with --list"),
         ("reassign --verify F --guard urp>0", "--guard does not go with --verify"),
-        ("reassign --cancel --guard urp>0", "--guard does not go with --cancel"),
-        (
-            "reassign --rollback --guard urp>0 --guard-action rollback",
-            "--guard-action does not go with --rollback",
-        ),
         (
             "reassign --rotate --topic t --guard-action rollback",
             "--guard-action does nothing without --guard",
@@ -307,7 +302,7 @@ def test_what_is_copied_does_not_count_as_under_replicated(clock: PassingClock) 
         ("reassign --rotate --topic t --guard urp>0 --guard-action off", "is none of stop"),
         ("reassign --rotate --topic t --guard loud", "'loud' is no guard"),
         ("reassign --plan F --guard 'moved-wait p50>20ms'", "would see nothing: no leader"),
-        ("reassign --resume --guard 'moved-wait p50>20ms'", "would see nothing: no leader"),
+        ("changes resume --guard 'moved-wait p50>20ms'", "would see nothing: no leader"),
         ("elect preferred --all --guard 'moved-wait p50>20ms'", "would see nothing: no leader"),
         ("elect preferred --all --guard 'metric up<1'", "where metrics are is not known"),
         ("reassign --drain 1 --guard 'metric up<1'", "where metrics are is not known"),

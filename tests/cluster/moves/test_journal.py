@@ -108,21 +108,6 @@ def test_a_clock_that_goes_back_does_not_change_the_order(
     assert kept.count() == 3
 
 
-def test_entries_of_the_old_form_are_read(kept: Journal) -> None:
-    kept.folder.mkdir(parents=True)
-    document = json.dumps(reassignment_document(FIRST))
-    (kept.folder / "20200101T000000.000000Z.json").write_text(document)
-    (kept.folder / "20200102T000000.000000Z.undone.json").write_text(document)
-    undone, entry = kept.entries()
-    assert (undone.state, entry.state) == (EntryState.UNDONE, EntryState.DONE)
-    assert (entry.before, entry.after) == (FIRST, {T0: None})
-    assert entry.is_legacy
-    assert kept.last_change()[0] == entry
-    entry.mark(EntryState.UNDONE)
-    assert kept.last_change()[0] is None
-    assert kept.count() == 2
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -317,7 +302,7 @@ def test_how_an_open_change_stands(
     kept: Journal, host: str, changed_by: str, standing: str
 ) -> None:
     entry = kept.save(FIRST, SECOND, replace(BOB, host=host))
-    assert entry.standing(changed_by) == standing
+    assert entry.describe_state(changed_by) == standing
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_kafkas_own_tool_agrees_with_what_each_way_leaves(
     file.write_text(json.dumps({"version": 1, "partitions": planned}))
     kafkas = kafka_reassign_partitions(lab, "--verify", "--reassignment-json-file", str(file))
     assert kafkas.count("is completed.") == len(planned)
-    for entry in kipctl("reassign --history -o json").document["entries"]:
-        kipctl("reassign --rollback --yes --entry", entry["id"])
+    for entry in kipctl("changes list -o json").document["entries"]:
+        kipctl("undo --yes", entry["id"])
     for number, (way, replicas, _) in enumerate(WAYS):
         assert replicas_of(cluster, f"ways-{number}") == [tuple(ids) for ids in replicas], way

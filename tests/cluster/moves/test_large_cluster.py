@@ -62,7 +62,7 @@ def test_a_drain_with_a_throttle_and_its_way_back(large: ManyBrokers) -> None:
     assert large.counts["IncrementalAlterConfigs"] == 2 * (BROKERS + 1)
     assert large.largest["IncrementalAlterConfigs"] <= MOST_RECORDS
     assert len(ran.err.splitlines()) < MOST_LINES
-    ran = large.kipctl("reassign", "--rollback", PACED)
+    ran = large.kipctl("undo", PACED)
     assert ran.status == 0, ran.err
     assert large.replicas() == before
     changed = {one for alter in large.altered for one in alter}

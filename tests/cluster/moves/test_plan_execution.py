@@ -44,7 +44,7 @@ def test_a_rotation_whose_election_is_refused_is_partly_done(fake: Reassigning) 
     ran = fake.kipctl("reassign --rotate --topic t --yes", status=5)
     assert "The replicas are in their new order, and led as before: " in ran.err
     assert "The cluster refused the election: UNSUPPORTED_VERSION" in ran.err
-    assert "kipctl reassign --rollback" in ran.err.splitlines()[-1]
+    assert "kipctl undo" in ran.err.splitlines()[-1]
 
 
 def moved(accepted: int, refused: int, elected: int, unelected: int) -> LeadersMoved:
@@ -158,7 +158,7 @@ def test_what_is_done_meanwhile_can_be_undone_and_nothing_if_nothing_was(
     assert str(entry.origin).startswith("kipctl perf produce --during rotate --topic t, by ")
     assert entry.after == {T0: after}
     assert entry.may_be_undone is (after != (1, 2))
-    undo = f"kipctl reassign --rollback --entry {entry.id}"
+    undo = f"kipctl undo {entry.id}"
     assert said[0] == f"Its assignment is saved; afterwards: {undo}"
     left = [f"The assignment of t was left changed. Undo: {undo}"]
     assert said[1:] == (left if after != (1, 2) else [])
@@ -171,7 +171,7 @@ def test_what_others_move_meanwhile_is_not_moved_back(fake: Reassigning) -> None
         before = take_snapshot(cluster)
         with journaled_action(cluster, fake.kept, before, lambda _: None, copies=False):
             fake.partitions = {moved: Held((4, 2, 3), 4), turned: Held((2, 3, 1), 2)}
-    ran = fake.kipctl("reassign --rollback --yes")
+    ran = fake.kipctl("undo --yes")
     assert fake.replicas() == {moved: (4, 2, 3), turned: (1, 2, 3)}
     assert "the change only reordered it, and the way back would copy data" in ran.err
 
@@ -235,7 +235,7 @@ def test_a_batch_that_could_begin_only_after_the_time_allowed_is_not_waited_for(
     rotate = "reassign --rotate --topic t --yes --batch 2 --between 10h --timeout 3600"
     ran = fake.kipctl(rotate, status=6)
     assert "1 of 2 batches are done; the 3600 s allowed for the whole end before" in ran.err
-    assert "kipctl reassign --rollback" in ran.err
+    assert "kipctl undo" in ran.err
     assert len(fake.altered) == 1
 
 
@@ -332,7 +332,7 @@ class TestWhatTakesLong:
 
     def test_what_was_cut_off_is_waited_for_in_the_same_way(self, cluster: ManyBrokers) -> None:
         cluster.kipctl(self.DRAIN, "--timeout 600", status=6)  # 400 s are left
-        ran = cluster.kipctl("reassign --resume --yes")
+        ran = cluster.kipctl("changes resume --yes")
         assert "Still being reassigned, and waited for: 2 partitions." in ran.err
         assert not any(2 in held.replicas for held in cluster.partitions.values())
 

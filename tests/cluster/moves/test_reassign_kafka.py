@@ -48,7 +48,7 @@ def test_a_rotation_moves_every_leader_and_its_rollback_brings_all_back(
     saved = json.loads(Path(result["saved"]).read_text())
     assert [p["replicas"] for p in saved["partitions"]] == REPLICAS
 
-    ran = kipctl("reassign --rollback --yes")
+    ran = kipctl("undo --yes")
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS)
     assert leaders_of(cluster, topic) == [1, 2, 3, 1]
 
@@ -77,7 +77,7 @@ def test_a_measured_rotation_rotates_its_own_topic_along_and_says_what_it_cost(
     assert moved.first.startswith("4 leaders moved")
     assert cost.first.startswith("Moved leaders: ")
     # Its own topic is gone by now: what is left of the entry is brought back.
-    kipctl("reassign --rollback --yes")
+    kipctl("undo --yes")
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS)
 
 
@@ -104,7 +104,7 @@ def test_a_plan_that_moves_data_is_told_from_a_reorder(
     factor = "--change-replication-factor"
     ran = kipctl("reassign --plan", str(plan), "--yes", factor)
     assert replicas_of(cluster, topic) == list(target.values())
-    kipctl("reassign --rollback --yes")
+    kipctl("undo --yes")
     assert replicas_of(cluster, topic) == [(1, 2)] * 3
 
 
@@ -185,11 +185,11 @@ def test_ctrl_c_says_what_was_done_and_how_to_undo_it(
     assert said == [
         "kipctl: Interrupted. Of 4 partitions 4 have their new replicas, 0 their old ones and 0"
         " are under way; 0 are led by their new preferred leader, 4 are not.",
-        "Go on: kipctl reassign --resume. Undo: kipctl reassign --rollback",
+        "Go on: kipctl changes resume. Undo: kipctl undo",
     ]
     wait_until_everywhere(
         cluster, topic, lambda shown: [one.replicas for one in shown.partitions] == ROTATED
     )
-    kipctl("reassign --rollback --yes")
+    kipctl("undo --yes")
     assert replicas_of(cluster, topic) == as_tuples(REPLICAS)
     assert leaders_of(cluster, topic) == [1, 2, 3, 1]

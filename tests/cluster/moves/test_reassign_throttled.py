@@ -62,19 +62,19 @@ def test_while_data_is_still_copied_it_stays_and_is_put_back_later(fake: Reassig
     fake.moves_at_once = False
     ran = fake.kipctl(DRAIN, "--timeout 20", status=6)
     assert "Data is still copied, so the throttle stays." in ran.err
-    assert "kipctl reassign --clear-throttles" in ran.err
+    assert "kipctl changes clear-throttles" in ran.err
     assert fake.configs[BROKER, "4"] == RATES
     assert len(notes(fake)) == 1
-    ran = fake.kipctl("reassign --clear-throttles --yes", status=4)
+    ran = fake.kipctl("changes clear-throttles --yes", status=4)
     assert "still being reassigned" in ran.err
     fake.finish()
-    listed = fake.kipctl("reassign --clear-throttles --dry-run -o json").document
+    listed = fake.kipctl("changes clear-throttles --dry-run -o json").document
     assert len(listed["throttles"]) == 9
     assert fake.configs[BROKER, "4"] == RATES
     fake.moves_at_once = True
     ran = fake.kipctl("reassign --drain 2 --yes")
     assert "Throttles of earlier changes are still set." in ran.err
-    fake.kipctl("reassign --clear-throttles --yes")
+    fake.kipctl("changes clear-throttles --yes")
     assert own(fake) == BEFORE
     assert notes(fake) == []
 
@@ -86,7 +86,7 @@ def test_what_somebody_else_has_set_meanwhile_is_left_and_named(fake: Reassignin
     ran = fake.kipctl(DRAIN, status=5)
     assert "STILL SET: follower.replication.throttled.rate of broker 4" in ran.err
     assert own(fake) == {**BEFORE, (BROKER, "4"): {"follower.replication.throttled.rate": "99"}}
-    fake.kipctl("reassign --clear-throttles --yes --force", status=5)
+    fake.kipctl("changes clear-throttles --yes --force", status=5)
     assert notes(fake) == []
 
 
@@ -94,7 +94,7 @@ def test_a_way_back_that_copies_is_throttled_too(fake: Reassigning) -> None:
     fake.kipctl("reassign --drain 3 --yes")
     seen = []
     fake.changes = [lambda: seen.append(deepcopy(fake.configs))]
-    fake.kipctl("reassign --rollback --yes --throttle 50MB/s")
+    fake.kipctl("undo --yes --throttle 50MB/s")
     assert seen[0][BROKER, "3"] == RATES
     assert own(fake) == BEFORE
     assert set(fake.replicas().values()) == {(1, 2, 3)}
@@ -103,7 +103,7 @@ def test_a_way_back_that_copies_is_throttled_too(fake: Reassigning) -> None:
 def test_without_data_to_copy_nothing_is_set(fake: Reassigning) -> None:
     fake.kipctl("reassign --drain 4 --yes --throttle 1MB/s")
     assert own(fake) == BEFORE
-    ran = fake.kipctl("reassign --clear-throttles")
+    ran = fake.kipctl("changes clear-throttles")
     assert "is still set" in ran.out
 
 
@@ -123,53 +123,53 @@ def test_rates_stay_while_data_is_copied_that_was_throttled_for_good_before(
     before = deepcopy(fake.configs)
     fake.moves_at_once = False
     fake.kipctl(DRAIN, "--timeout 20", status=6)
-    ran = fake.kipctl("reassign --clear-throttles --yes", status=4)
+    ran = fake.kipctl("changes clear-throttles --yes", status=4)
     assert "still being reassigned" in ran.err
     assert fake.configs[BROKER, "4"] == RATES
     fake.finish()
-    fake.kipctl("reassign --clear-throttles --yes")
+    fake.kipctl("changes clear-throttles --yes")
     assert own(fake) == before
 
 
 class TestABrokerThatIsGone:
     """Drained, and gone before its throttle could be put back."""
 
-    FORCED = "kipctl reassign --clear-throttles --force"
+    FORCED = "kipctl changes clear-throttles --force"
 
     @pytest.fixture(autouse=True)
     def gone(self, fake: Reassigning) -> None:
         fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
 
-    @pytest.mark.parametrize("way", ["--drain", "--plan", "--rollback"])
+    @pytest.mark.parametrize("way", ["--drain", "--plan", "undo"])
     def test_what_was_done_is_reported_all_the_same(self, fake: Reassigning, way: str) -> None:
-        if way == "--rollback":
+        if way == "undo":
             fake.changes = []
             for one in T:
                 fake.partitions[one].replicas = (1, 2, 4)
             fake.kipctl("reassign --add 3 --yes --topic t")
             fake.changes = [lambda: setattr(fake, "brokers", (1, 2, 4))]
         command = {
-            "--drain": "--drain 3",
-            "--plan": f"--plan {fake.plan_file(dict.fromkeys(T, (1, 2, 4)))}",
+            "--drain": "reassign --drain 3",
+            "--plan": f"reassign --plan {fake.plan_file(dict.fromkeys(T, (1, 2, 4)))}",
         }.get(way, way)
-        ran = fake.kipctl("reassign", command, "--yes --throttle 50MB/s", status=5)
-        assert "Undo: kipctl reassign --rollback" in ran.out
+        ran = fake.kipctl(command, "--yes --throttle 50MB/s", status=5)
+        assert "Undo: kipctl undo" in ran.out
         assert "Copied " in ran.out
         assert "STILL SET: leader.replication.throttled.rate of broker 3" in ran.err
         assert ran.err.splitlines()[-1].endswith(f"forget its throttle: {self.FORCED}")
         assert not any(3 in replicas for replicas in fake.replicas().values())
 
     def test_what_has_ended_is_not_said_to_go_on(self, fake: Reassigning) -> None:
-        """--rollback, followed, would copy all of it back."""
+        """An undo, followed, would copy all of it back."""
         fake.kipctl(DRAIN, status=5)
         for _ in range(2):  # the second time it is behind an entry that is newer
             ran = fake.kipctl("reassign --rotate --topic t --yes")
             assert "Throttles of earlier changes are still set." in ran.err
             assert "Broker 3 is away: if for good, add --force." in ran.err
             assert "Entry " not in ran.err
-        ran = fake.kipctl("reassign --clear-throttles --yes", status=5)
+        ran = fake.kipctl("changes clear-throttles --yes", status=5)
         assert self.FORCED in ran.err
-        ran = fake.kipctl("reassign --clear-throttles --yes --force", status=5)
+        ran = fake.kipctl("changes clear-throttles --yes --force", status=5)
         assert "STILL SET" in ran.err
         assert "--entity-name 3 --delete-config" in ran.err
         assert notes(fake) == []
@@ -180,7 +180,7 @@ class TestABrokerThatIsGone:
         ran = fake.kipctl("reassign --rotate --topic t --yes")
         assert "Throttles of earlier changes are still set." in ran.err
         assert f"Entry {newer.id} was stopped before its end." in ran.err
-        assert f"with --entry {newer.id}" in ran.err
+        assert f"kipctl undo {newer.id}" in ran.err
 
 
 @pytest.mark.parametrize(

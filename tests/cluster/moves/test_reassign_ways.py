@@ -17,7 +17,7 @@ def test_leaders_off_leaves_every_replica_where_it_is(fake: Reassigning) -> None
     assert {frozenset(held) for held in fake.replicas().values()} == {frozenset((1, 2, 3))}
     assert sorted(fake.leaders().values()) in ([2, 2, 2, 2, 3, 3, 3], [2, 2, 2, 3, 3, 3, 3])
     assert "no data is copied" in ran.err
-    fake.kipctl("reassign --rollback --yes")
+    fake.kipctl("undo --yes")
     assert set(fake.leaders().values()) == {1}
 
 

@@ -12,7 +12,6 @@ from reassigning import Held, Reassigning
 from scripted_broker import HANG_UP
 
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
-from kipctl.cluster.moves.kafka_json import reassignment_document
 from kipctl.cluster.moves.safety_checks import changed_since
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import UsageError
@@ -29,9 +28,9 @@ REPLICAS = dict.fromkeys(T, (1, 2, 3))
 OTHER = PartitionId("other", 0)
 ROTATE = "reassign --rotate --topic t --yes"
 BROKERS = "Broker Leaders After Replicas After"
-ROLLBACK = "reassign --rollback --yes"
+ROLLBACK = "undo --yes"
 UNFINISHED = "--yes --additional --timeout 20"
-CANCEL = "reassign --cancel --yes -o json"
+CANCEL = "changes cancel --yes -o json"
 
 
 def test_a_rotation_is_written_down_with_all_that_undoing_it_takes(fake: Reassigning) -> None:
@@ -58,10 +57,10 @@ def test_a_rollback_brings_all_back_and_the_next_one_finds_nothing(fake: Reassig
     rollback, first = fake.entries()
     assert (first.state, rollback.state) == (EntryState.UNDONE, EntryState.DONE)
     assert rollback.undoes == first.id
-    assert "--entry" in ran.out  # the rollback itself can be undone, by its id
+    assert "kipctl undo 2" in ran.out  # the rollback itself can be undone, by its id
     ran = fake.kipctl(ROLLBACK, status=4)
     assert "nothing to roll back" in ran.err
-    fake.kipctl(ROLLBACK, "--entry", rollback.id)
+    fake.kipctl(ROLLBACK, rollback.id)
     assert set(fake.leaders().values()) == {2}
 
 
@@ -96,7 +95,7 @@ def test_a_refused_partition_does_not_hold_up_a_rollback(fake: Reassigning) -> N
     ran = fake.kipctl(ROLLBACK, "--timeout 30", status=5)
     assert "9 partitions are done, 1 is not: t-0: INVALID_REPLICA_ASSIGNMENT" in ran.err
     assert fake.leaders()[T[1]] == 1
-    assert f"kipctl reassign --rollback --entry {fake.entries()[-1].id}" in ran.err
+    assert f"kipctl undo {fake.entries()[-1].id}" in ran.err
     fake.refused = set()
     fake.kipctl(ROLLBACK)  # goes on with what is left
     assert set(fake.leaders().values()) == {1}
@@ -121,7 +120,7 @@ def test_what_others_changed_since_is_left_alone_by_a_rollback(fake: Reassigning
     assert "such as t-1: somebody has changed it since" in ran.err
     # It stays open, so that to insist is about these and not about the change before.
     rollback, first = fake.entries()
-    assert f"kipctl reassign --rollback --entry {first.id}" in ran.err
+    assert f"kipctl undo {first.id}" in ran.err
     assert (first.state, rollback.undoes) == (EntryState.DONE, first.id)
     ran = fake.kipctl(ROLLBACK, status=4)
     assert "--force" in ran.err
@@ -148,14 +147,14 @@ def test_an_entry_that_is_undone_is_gone_back_to_by_its_id_and_force_only(
     fake.kipctl(ROTATE)
     (entry,) = fake.entries()
     entry.mark(EntryState.UNDONE)
-    fake.kipctl(ROLLBACK, "--entry", entry.id, status=4)
+    fake.kipctl(ROLLBACK, entry.id, status=4)
     assert set(fake.leaders().values()) == {2}
-    fake.kipctl(ROLLBACK, "--entry", entry.id, "--force")
+    fake.kipctl(ROLLBACK, entry.id, "--force")
     assert set(fake.leaders().values()) == {1}
 
 
 class TestWhichChangeIsUndone:
-    """`--rollback` with `--yes`, and no id: the change meant, or none."""
+    """`kipctl undo` with `--yes`, and no id: the change meant, or none."""
 
     @pytest.mark.parametrize(
         ("entry_id", "days"),
@@ -185,10 +184,10 @@ class TestWhichChangeIsUndone:
         ran = fake.kipctl(ROLLBACK, status=4)
         assert "was not made within the last hour" in ran.err
         assert "kipctl reassign --drain 4 --yes, by " in ran.err
-        assert f"kipctl reassign --rollback --entry {entry_id} --yes" in ran.err.splitlines()[-1]
+        assert f"kipctl undo {entry_id} --yes" in ran.err.splitlines()[-1]
         assert fake.replicas() == after
-        fake.kipctl("reassign --rollback --dry-run --yes")
-        fake.kipctl(ROLLBACK, "--entry", entry_id)
+        fake.kipctl("undo --dry-run --yes")
+        fake.kipctl(ROLLBACK, entry_id)
         assert fake.replicas()[T[0]] == (1, 2, 4)
 
     @pytest.mark.parametrize("newest", ["undone", "refused", "damaged"])
@@ -212,16 +211,16 @@ class TestWhichChangeIsUndone:
 
         ran = fake.kipctl(ROLLBACK, status=4)
         assert f"The newest change, entry {newer.id}, is {newest}" in ran.err
-        assert f"--entry {older.id} --yes" in ran.err.splitlines()[-1]
+        assert f"kipctl undo {older.id} --yes" in ran.err.splitlines()[-1]
         assert len(fake.altered) == altered
-        ran = fake.kipctl(ROLLBACK, "--entry", older.id)
+        ran = fake.kipctl(ROLLBACK, older.id)
         assert set(fake.replicas().values()) == {(1, 2, 3)}
 
     def test_who_is_asked_is_told_and_may_say_yes(self, fake: Reassigning) -> None:
         for _ in range(2):
             fake.kipctl(ROTATE)
         fake.kipctl(ROLLBACK)
-        ran = fake.kipctl("reassign --rollback", typed="y\n")
+        ran = fake.kipctl("undo", typed="y\n")
         assert "Back to what was before kipctl reassign --rotate --topic t --yes, by " in ran.err
         assert set(fake.replicas().values()) == {(1, 2, 3)}
 
@@ -262,7 +261,7 @@ def test_what_was_refused_as_a_whole_is_not_what_a_rollback_undoes(
     fake.stumbles[ALTER] = [stumble]
     fake.kipctl(ROTATE, status=4)
     assert fake.states() == ["refused", "done"]
-    fake.kipctl(ROLLBACK, "--entry", fake.entries()[1].id)
+    fake.kipctl(ROLLBACK, fake.entries()[1].id)
     assert set(fake.replicas().values()) == {(1, 2, 3)}
 
 
@@ -276,7 +275,7 @@ def test_what_was_submitted_and_never_came_about_is_undone_and_not_the_change_be
     assert "All is as before entry" in ran.err
     assert set(fake.replicas().values()) == {(2, 3, 1)}
     assert fake.states() == ["undone", "done"]
-    fake.kipctl(ROLLBACK, "--entry", fake.entries()[1].id)
+    fake.kipctl(ROLLBACK, fake.entries()[1].id)
     assert set(fake.replicas().values()) == {(1, 2, 3)}
 
 
@@ -286,7 +285,7 @@ def test_an_outcome_that_is_not_known_is_told_so(fake: Reassigning, stumble: int
     ran = fake.kipctl(ROTATE, status=6)
     assert "It is not known whether the cluster has taken it" in ran.err
     assert "kipctl reassign --list" in ran.err
-    assert "kipctl reassign --rollback" in ran.err
+    assert "kipctl undo" in ran.err
     assert fake.states() == ["submitted"]
 
 
@@ -311,7 +310,7 @@ def test_a_refusal_after_something_was_submitted_is_partly_done(fake: Reassignin
     fake.changes = [lambda: fake.stumbles.update(refused)]
     ran = fake.kipctl(ROTATE, status=5)
     assert "Of 10 partitions 10 have their new replicas" in ran.err
-    assert "kipctl reassign --rollback" in ran.err
+    assert "kipctl undo" in ran.err
 
 
 @pytest.mark.parametrize(("deleted_before_batch", "status"), [(0, 5), (1, 0)])
@@ -367,7 +366,7 @@ def interrupted(looks: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("batch", "looks", "progress", "then", "leader"),
     [
-        (2, 2, "4 have their new replicas, 6 their old ones", "reassign --resume --yes", 2),
+        (2, 2, "4 have their new replicas, 6 their old ones", "changes resume --yes", 2),
         (6, 1, "6 have their new replicas, 4 their old ones", ROLLBACK, 1),
     ],
 )
@@ -377,7 +376,7 @@ def test_ctrl_c_after_a_batch_may_be_gone_on_with_or_undone(
     with interrupted(looks):
         ran = fake.kipctl(ROTATE, f"--batch {batch} --between 0s", status=130)
     assert f"kipctl: Interrupted. Of 10 partitions {progress}" in ran.err
-    assert ran.err.endswith("Go on: kipctl reassign --resume. Undo: kipctl reassign --rollback\n")
+    assert ran.err.endswith("Go on: kipctl changes resume. Undo: kipctl undo\n")
     fake.kipctl(then)
     assert set(fake.leaders().values()) == {leader}
 
@@ -389,7 +388,7 @@ def test_ctrl_c_before_anything_is_submitted_leaves_nothing_to_roll_back(fake: R
     assert "Interrupted before anything was changed." in ran.err
     assert "rollback" not in ran.err
     assert fake.states() == ["refused", "done"]
-    fake.kipctl(ROLLBACK, "--entry", fake.entries()[1].id)
+    fake.kipctl(ROLLBACK, fake.entries()[1].id)
     assert set(fake.leaders().values()) == {1}
 
 
@@ -432,7 +431,7 @@ def test_what_is_cancelled_while_the_journal_is_full_is_partly_done(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("kipctl.cluster.moves.journal_entry.write_whole", full)
-    ran = fake.kipctl("reassign --cancel --yes", status=5)
+    ran = fake.kipctl("changes cancel --yes", status=5)
     assert "is not marked as undone: The journal in" in ran.err
     assert "Nothing was changed" not in ran.err
     assert fake.replicas() == before
@@ -477,7 +476,7 @@ class TestMovesThatNobodyMeant:
         fake.kipctl(ROTATE, status=5)
         assert not any(held.target for held in fake.partitions.values())
 
-    @pytest.mark.parametrize("way", ["--rotate --topic t", "--plan", "--rollback"])
+    @pytest.mark.parametrize("way", ["reassign --rotate --topic t", "reassign --plan", "undo"])
     def test_a_plan_that_is_another_one_after_the_question_is_refused(
         self, fake: Reassigning, way: str
     ) -> None:
@@ -485,9 +484,9 @@ class TestMovesThatNobodyMeant:
             fake.partitions[T[3]] = Held((4, 2, 3), 4)
 
         fake.kipctl(ROTATE)
-        file = fake.plan_file(dict.fromkeys(T, (4, 3, 1))) if way == "--plan" else ""
+        file = fake.plan_file(dict.fromkeys(T, (4, 3, 1))) if "--plan" in way else ""
         asked = {"typed": "y\n", "meanwhile": somebody_changes_it}
-        ran = fake.kipctl("reassign", way, file, status=4, **asked)
+        ran = fake.kipctl(way, file, status=4, **asked)
         assert "The cluster has changed since the plan was shown" in ran.err
         assert "t-3" in ran.err
         assert len(fake.altered) == 1
@@ -524,9 +523,9 @@ class TestOthersReassign:
 
     def test_a_dry_run_needs_no_right_to_list_them(self, fake: Reassigning) -> None:
         fake.kipctl(ROTATE, "--additional")
-        for command in ("--rotate --topic t", "--rollback"):
+        for command in ("reassign --rotate --topic t", "undo"):
             fake.stumbles[LIST] = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-            ran = fake.kipctl("reassign", command, "--dry-run")
+            ran = fake.kipctl(command, "--dry-run")
             assert "What is being reassigned is not in this plan" in ran.err
 
     def test_cancel_leaves_them_alone(self, fake: Reassigning) -> None:
@@ -535,7 +534,7 @@ class TestOthersReassign:
         ran = fake.kipctl("reassign --plan", plan, UNFINISHED, status=6)
         assert "2 of 2 partitions are still being reassigned" in ran.err
 
-        shown = fake.kipctl("reassign --cancel --dry-run -o json").document
+        shown = fake.kipctl("changes cancel --dry-run -o json").document
         assert [one["topic"] for one in shown["ongoing"]] == ["t", "t"]
         assert [one["topic"] for one in shown["left_alone"]] == ["other"]
 
@@ -546,7 +545,7 @@ class TestOthersReassign:
         assert fake.partitions[OTHER].target == (3, 2)
         assert fake.states() == ["undone"]
 
-        ran = fake.kipctl("reassign --cancel --yes")
+        ran = fake.kipctl("changes cancel --yes")
         assert fake.partitions[OTHER].target == (3, 2)
         ran = fake.kipctl(CANCEL, "--all")
         assert ran.document["cancelled"][0]["order"] == "unknown"
@@ -581,7 +580,7 @@ class TestOthersReassign:
     def test_cancel_takes_what_is_named(self, fake: Reassigning, option: str) -> None:
         fake.partitions[T[0]].target = (4, 2, 3)
         value = {"--topic": "other", "--plan": fake.plan_file({OTHER: (3, 2)})}[option]
-        fake.kipctl("reassign --cancel", option, value, "--yes")
+        fake.kipctl("changes cancel", option, value, "--yes")
         assert fake.partitions[OTHER].target is None
         assert fake.partitions[T[0]].target == (4, 2, 3)
 
@@ -671,46 +670,49 @@ class TestJournalOfCommands:
         newest, _ = fake.entries()
         newest.path.write_text("{")
         fake.partitions[T[0]].replicas = (2, 3, 1)
-        for command in ("--rollback --dry-run", "--history", "--cancel --yes"):
+        for command in ("undo --dry-run", "changes list", "changes cancel --yes"):
             fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
-            ran = fake.kipctl("reassign", command)
+            ran = fake.kipctl(command)
             assert f"{newest.path} is damaged" in ran.err
 
     def test_the_history_is_listed_and_an_entry_of_it_chosen(self, fake: Reassigning) -> None:
         fake.partitions[OTHER] = Held((1, 2), 1)
         fake.kipctl(ROTATE)
         fake.kipctl("reassign --rotate --topic other --yes")
-        shown = fake.kipctl("reassign --history -o json").document["entries"]
+        shown = fake.kipctl("changes list -o json").document["entries"]
         assert [one["partitions"] for one in shown] == [1, 10]
         assert shown[1]["command"] == ROTATE.split()
-        fake.kipctl(ROLLBACK, "--entry", shown[1]["id"])
+        fake.kipctl(ROLLBACK, shown[1]["id"])
         assert fake.leaders()[T[0]] == 1
         assert fake.leaders()[OTHER] == 2
 
+    def test_a_change_is_shown_beside_the_cluster_as_it_is(self, fake: Reassigning) -> None:
+        fake.kipctl(ROTATE)
+        fake.partitions[T[0]].replicas = (1, 2, 3)
+        fake.partitions[T[1]].replicas = (4, 2, 3)
+        del fake.partitions[T[2]]
+        shown = fake.kipctl("changes show -o json").document
+        assert [(row["replicas"], row["state"]) for row in shown["partitions"][:4]] == [
+            ([1, 2, 3], "as before"),
+            ([4, 2, 3], "otherwise"),
+            (None, "gone"),
+            ([2, 3, 1], "as planned"),
+        ]
+        assert (shown["id"], shown["state"]) == (fake.entries()[0].id, "done")
+        ran = fake.kipctl("changes show", fake.entries()[0].id[:-4])
+        assert "Of 10 partitions: 1 as before, 1 otherwise, 1 gone, 7 as planned." in ran.out
+        assert f"Undo it: kipctl undo {fake.entries()[0].id}" in ran.out
+
+    def test_without_a_change_none_is_shown(self, fake: Reassigning) -> None:
+        assert "No change of this cluster is in" in fake.kipctl("changes show", status=4).err
+
     def test_the_question_says_whose_change_of_when_it_undoes(self, fake: Reassigning) -> None:
         fake.kipctl(ROTATE)
-        ran = fake.kipctl("reassign --rollback", status=2)
+        ran = fake.kipctl("undo", status=2)
         assert "Roll back 10 partitions?" in ran.err
         assert "Repeat with --yes" in ran.err
         assert "kipctl reassign --rotate --topic t --yes, by " in ran.err
         assert "(less than a minute ago, entry " in ran.err
-
-    def test_an_entry_of_the_old_form_is_rolled_back_where_no_data_moves(
-        self, fake: Reassigning
-    ) -> None:
-        folder = fake.kept.folder
-        folder.mkdir(parents=True)
-        old = folder / "20250101T000000.000000Z.json"
-        old.write_text(json.dumps(reassignment_document({T[0]: (2, 1, 3), T[1]: (4, 1, 2)})))
-        ran = fake.kipctl(ROLLBACK, "--entry 20250101")
-        assert fake.replicas()[T[0]] == (2, 1, 3)
-        assert fake.replicas()[T[1]] == (1, 2, 3)
-        assert "how kipctl left it is not known" in ran.err
-        assert old.exists()  # it stays open for what was left alone
-        fake.kipctl(ROLLBACK, "--entry 20250101 --force")
-        assert fake.replicas()[T[1]] == (4, 1, 2)
-        assert not old.exists()
-        assert (folder / "20250101T000000.000000Z.undone.json").exists()
 
     def test_two_at_once_exclude_one_another_but_cancel_is_never_kept_waiting(
         self, fake: Reassigning
@@ -720,7 +722,7 @@ class TestJournalOfCommands:
             assert "kipctl reassign --rotate, by bob@bastion" in ran.err
             assert fake.altered == []
             fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
-            fake.kipctl("reassign --cancel --all --yes")
+            fake.kipctl("changes cancel --all --yes")
         fake.kipctl(ROTATE)
 
 

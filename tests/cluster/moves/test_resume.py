@@ -1,4 +1,4 @@
-"""What is left of a change that was cut off: decided by table, and carried out by `--resume`."""
+"""What is left of a change that was cut off: decided by table, and carried out."""
 
 import json
 import shutil
@@ -38,8 +38,8 @@ OF_BROKER, OF_TOPIC = Setting(BROKER, "1", RATE), Setting(TOPIC, "t", LISTED)
 THROTTLE = Throttle((Change(OF_BROKER, "7", "50"), Change(OF_TOPIC, None, "0:1")))
 BOB = Origin(("reassign", "--drain", "3"), "bob", "elsewhere")
 DRAIN = "reassign --drain 3 --yes --batch 2 --throttle 50MB/s"
-RESUME = "reassign --resume --yes --timeout 20"
-ROLLBACK = "reassign --rollback --yes --timeout 20"
+RESUME = "changes resume --yes"
+ROLLBACK = "undo --yes --timeout 20"
 
 
 def entry(
@@ -190,7 +190,7 @@ def test_what_is_left_is_done_in_the_same_batches_and_told_to_be_done_afterwards
     assert seen[0][int(ResourceType.BROKER), "4"][RATE] == "50000000"
     assert not any(fake.configs.values())
     assert read_entry(was.path).state is EntryState.DONE
-    for again in (RESUME, f"{RESUME} --entry {was.id}"):
+    for again in (RESUME, f"{RESUME} {was.id}"):
         ran = fake.kipctl(again)
         assert "othing is left" in ran.err
     assert len(fake.altered) == 2
@@ -222,9 +222,9 @@ def test_the_question_says_whose_change_it_is_and_a_dry_run_changes_nothing(
     fake: Reassigning,
 ) -> None:
     was = cut_off(fake.kept)
-    ran = fake.kipctl("reassign --resume --dry-run -o json")
+    ran = fake.kipctl("changes resume --dry-run -o json")
     assert ran.document["entry"] == was.id
-    ran = fake.kipctl("reassign --resume", status=2)
+    ran = fake.kipctl("changes resume", status=2)
     assert "What is left of kipctl reassign --drain 3, by bob@elsewhere" in ran.err
     assert "Go on with 5 partitions?" in ran.err
     assert fake.altered == []
@@ -251,7 +251,7 @@ def test_what_cannot_be_resumed_is_refused(
     fake: Reassigning, state: EntryState, how: ExecutionOptions | None, said: str
 ) -> None:
     was = cut_off(fake.kept, state, how)
-    ran = fake.kipctl(RESUME, "--entry", was.id, status=4)
+    ran = fake.kipctl(RESUME, was.id, status=4)
     assert said in ran.err
 
 
@@ -290,7 +290,7 @@ class TestRollbackOfWhatWasCutOff:
         ran = fake.kipctl(ROLLBACK, "-o json", status=5)
         assert "Cancelled: 1 reassignment." in ran.err
         assert "2 partitions, such as t-0: broker 3 is not alive." in ran.err
-        assert f"--rollback --entry {was.id}" in ran.err
+        assert f"kipctl undo {was.id}" in ran.err
         assert "All is as before" not in ran.err
         told = ran.document
         assert [one["partition"] for one in told["cancelled"]] == [2]
@@ -396,8 +396,8 @@ def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(fake: Reassign
     was = cut_off(fake.kept)
     ran = fake.kipctl("reassign --rotate --topic t --yes")
     assert f"Entry {was.id} goes on at elsewhere, or was stopped." in ran.err
-    # Named: without, --rollback would take the newest change, which may have ended well.
-    assert f"kipctl reassign --resume or --rollback, with --entry {was.id}" in ran.err
+    # Named: without its id the newest change would be undone, which may have ended well.
+    assert f"kipctl changes resume {was.id}, or undo it: kipctl undo {was.id}" in ran.err
 
 
 @pytest.fixture
@@ -424,7 +424,7 @@ class TestFromAnotherMachine:
 
     @pytest.mark.parametrize(
         ("way", "replicas", "state"),
-        [("--resume", (1, 2, 4), EntryState.DONE), ("--rollback", (1, 2, 3), EntryState.UNDONE)],
+        [("changes resume", (1, 2, 4), EntryState.DONE), ("undo", (1, 2, 3), EntryState.UNDONE)],
     )
     def test_it_is_ended_there(
         self,
@@ -435,14 +435,14 @@ class TestFromAnotherMachine:
         replicas: Replicas,
         state: EntryState,
     ) -> None:
-        command = f"reassign {way} --yes --journal {file}"
+        command = f"{way} --yes --journal {file}"
         ran = there(command)
         assert "It was begun on elsewhere: whether kipctl still runs there cannot be" in ran.err
         assert set(fake.replicas().values()) == {replicas}
         assert fake.configs[int(ResourceType.BROKER), "1"] == {RATE: "7"}
         document = json.loads(file.read_text())
         assert (document["state"], document["throttle"]) == (str(state), None)
-        if way == "--resume":
+        if way == "changes resume":
             there(f"reassign --verify {file}")
             assert "is done: nothing is left of it" in there(command).err
 
@@ -450,15 +450,15 @@ class TestFromAnotherMachine:
         self, fake: Reassigning, there: Callable[..., Ran], file: Path
     ) -> None:
         file.write_text(json.dumps({**json.loads(file.read_text()), "cluster_id": "other"}))
-        for way in ("--resume", "--rollback"):
-            ran = there(f"reassign {way} --yes --journal {file}", status=4)
+        for way in ("changes resume", "undo"):
+            ran = there(f"{way} --yes --journal {file}", status=4)
             assert "is of another cluster: other" in ran.err
         assert fake.altered == []
 
     def test_what_is_no_entry_is_named(self, there: Callable[..., Ran], tmp_path: Path) -> None:
         for text in ("{", json.dumps({"version": 1, "partitions": []})):
             (tmp_path / "x").write_text(text)
-            ran = there("reassign --resume --journal", str(tmp_path / "x"), status=2)
+            ran = there("changes resume --journal", str(tmp_path / "x"), status=2)
             assert "it is no entry of a journal" in ran.err
 
     def test_verify_tells_what_is_left(self, there: Callable[..., Ran], file: Path) -> None:
@@ -467,7 +467,7 @@ class TestFromAnotherMachine:
 
 
 def test_two_files_are_one_too_many(fake: Reassigning) -> None:
-    fake.kipctl("reassign --resume --entry 1 --journal /nowhere", status=2)
+    fake.kipctl("changes resume 1 --journal /nowhere", status=2)
 
 
 class TestTwoMachines:
@@ -507,16 +507,16 @@ def test_what_was_stopped_while_data_was_copied_is_known_and_can_all_be_taken_ba
     assert fake.altered == [dict.fromkeys(T[:2], (1, 2, 4))]
     assert fake.configs[ResourceType.BROKER, "4"]
     assert fake.states() == ["submitted"]
-    history = fake.kipctl("reassign --history").out
+    history = fake.kipctl("changes list").out
     assert "0 of 5 partitions have their new replicas." in history
     assert "was stopped before its end." in history
-    assert "Go on with it: kipctl reassign --resume" in history
-    assert "Or undo it: kipctl reassign --rollback" in history
-    ran = fake.kipctl("reassign --clear-throttles --yes", status=4)
+    assert "Go on with it: kipctl changes resume" in history
+    assert "Or undo it: kipctl undo" in history
+    ran = fake.kipctl("changes clear-throttles --yes", status=4)
     assert "still being reassigned" in ran.err
-    fake.kipctl("reassign --cancel --yes")
+    fake.kipctl("changes cancel --yes")
     assert fake.replicas() == REPLICAS
     assert not any(held.target for held in fake.partitions.values())
-    fake.kipctl("reassign --clear-throttles --yes")
+    fake.kipctl("changes clear-throttles --yes")
     assert not any(fake.configs.values())
     assert "There is nothing to roll back" in fake.kipctl(ROLLBACK, status=4).err

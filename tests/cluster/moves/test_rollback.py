@@ -53,7 +53,7 @@ def cluster(
         (entry(), cluster((4, 2)), WOULD_COPY, None),
         (entry(), cluster(None), DELETED, DELETED),
         (entry(), cluster((1, 2)), ALREADY_BACK, ALREADY_BACK),
-        # Of the old form: it is not known how it was left.
+        # It is not known how it was left.
         (entry(after=None), cluster((2, 1)), None, None),
         (entry(after=None), cluster((3, 2)), UNKNOWN_STATE, None),
         # Brokers that it would go back to.

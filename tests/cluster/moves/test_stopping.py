@@ -1,4 +1,4 @@
-"""`--pause` and `--cancel` while the kipctl that moves partitions goes on."""
+"""`kipctl changes pause` and `cancel` while the kipctl that moves partitions goes on."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ __all__ = ["REPLICAS"]  # of the fake
 
 def test_a_kipctl_of_another_user_keeps_this_one_out(fake: Reassigning) -> None:
     with exclusive_lock(lock_path("fake")):
-        for command in ("reassign --rotate --topic t --yes", "reassign --pause"):
+        for command in ("reassign --rotate --topic t --yes", "changes pause"):
             ran = fake.kipctl(command, status=4)
             assert f"process {os.getpid()}" in ran.err
         assert "may begin more" in fake.kipctl("wait --until no-reassignment").err
@@ -33,16 +33,16 @@ class TestPause:
 
     def test_it_stops_after_the_batch_and_is_resumed(self, fake: Reassigning) -> None:
         told = []
-        asked = ("reassign --history", "reassign --pause")
+        asked = ("changes list", "changes pause")
         fake.changes = [lambda: told.extend(fake.kipctl(words) for words in asked)]
         ran = fake.kipctl(DRAIN, status=5)
         assert "Paused: 1 of 3 batches are done." in ran.err
-        assert "kipctl reassign --resume" in ran.err
+        assert "kipctl changes resume" in ran.err
         history, pause = told
         assert f"process {os.getpid()}, is changing this cluster now." in history.out
-        assert "Stop it after its batch: kipctl reassign --pause" in history.out
-        assert "--resume" not in history.out
-        assert "--rollback" not in history.out
+        assert "Stop it after its batch: kipctl changes pause" in history.out
+        assert "changes resume" not in history.out
+        assert "kipctl undo" not in history.out
         assert "It stops after its batch: kipctl reassign --drain 3" in pause.err
         assert len(fake.altered) == 1
         assert not any(fake.configs.values())
@@ -52,7 +52,7 @@ class TestPause:
         assert not any(fake.configs.values())
 
     def test_without_one_that_runs_it_is_refused(self, fake: Reassigning) -> None:
-        ran = fake.kipctl("reassign --pause", status=4)
+        ran = fake.kipctl("changes pause", status=4)
         assert "No kipctl on this machine is changing this cluster." in ran.err
         fake.kipctl("reassign --rotate --topic t --batch 2 --yes --between 0s")
 
@@ -61,7 +61,7 @@ class TestPause:
     ) -> None:
         """With --concurrent-moves all that there is may be one batch."""
         fake.moves_at_once, fake.looks = False, 3
-        fake.changes = [lambda: None, lambda: fake.kipctl("reassign --pause")]
+        fake.changes = [lambda: None, lambda: fake.kipctl("changes pause")]
         ran = fake.kipctl("reassign --drain 3 --yes --concurrent-moves 1", status=5)
         assert "Paused: 0 of 1 batches, and 2 of 5 partitions of a batch, are done." in ran.err
         assert [set(asked) for asked in fake.altered] == [{T[0]}, {T[1]}]
@@ -76,7 +76,7 @@ class TestPause:
         save = Journal.save
 
         def asked_to_pause(self: Journal, *arguments: Any) -> Entry:
-            fake.kipctl("reassign --pause")
+            fake.kipctl("changes pause")
             return save(self, *arguments)
 
         monkeypatch.setattr(Journal, "save", asked_to_pause)
@@ -90,7 +90,7 @@ class TestPause:
         elsewhere = journal("fake", {"XDG_STATE_HOME": str(tmp_path / "elsewhere")})
         file = tmp_path / "copied.json"
         shutil.copy(cut_off(elsewhere).path, file)
-        fake.changes = [lambda: fake.kipctl("reassign --pause")]
+        fake.changes = [lambda: fake.kipctl("changes pause")]
         ran = fake.kipctl(RESUME, "--journal", str(file), status=5)
         assert "Paused: 1 of 3 batches are done." in ran.err
         assert len(fake.altered) == 1
@@ -106,7 +106,7 @@ class TestCancelWhileItRuns:
             return fake.partitions[T[0]].target is not None
 
         told = []
-        cancel = "reassign --cancel --yes"
+        cancel = "changes cancel --yes"
         clock.meanwhile = [(is_moving, lambda: told.append(fake.kipctl(cancel).err))]
         fake.moves_at_once = False
         moving = fake.kipctl("reassign --drain 3 --yes --concurrent-moves 1", status=5)
@@ -120,7 +120,7 @@ class TestCancelWhileItRuns:
         self, fake: Reassigning, clock: PassingClock
     ) -> None:
         told = []
-        cancel = "reassign --cancel --yes"
+        cancel = "changes cancel --yes"
         clock.meanwhile = [(lambda: bool(fake.elected), lambda: told.append(fake.kipctl(cancel)))]
         ran = fake.kipctl("reassign --drain 3 --yes --batch 2 --between 60s", status=5)
         assert "begins nothing more" in told[0].err
@@ -153,7 +153,7 @@ class TestCancelWhileItRuns:
         fake.moves_at_once = False
         running = cut_off(fake.kept)
         with fake.kept.locked(BOB):
-            ran = fake.kipctl("reassign --cancel --topic", other.topic, "--yes")
+            ran = fake.kipctl("changes cancel --topic", other.topic, "--yes")
             assert fake.partitions[other].target is None
             assert running.is_to_pause is is_own
             assert ("begins nothing more" in ran.err) is is_own

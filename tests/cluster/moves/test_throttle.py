@@ -105,13 +105,13 @@ def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> No
     with pytest.raises(PartlyDoneError) as error:
         require_put_back([away])
     assert error.value.next_step == (
-        "When broker 4 is back: kipctl reassign --clear-throttles. If it is gone for good, forget"
-        " its throttle: kipctl reassign --clear-throttles --force"
+        "When broker 4 is back: kipctl changes clear-throttles. If it is gone for good, forget"
+        " its throttle: kipctl changes clear-throttles --force"
     )
     with pytest.raises(PartlyDoneError) as error:
         require_put_back([away], is_forgotten=True)
     assert "--entity-name 4 --delete-config" in error.value.next_step
-    assert "--clear-throttles" not in error.value.next_step
+    assert "clear-throttles" not in error.value.next_step
     assert read_throttle(Throttle(()).document()) == Throttle(())
 
 
@@ -121,7 +121,7 @@ def test_who_could_put_it_back_is_told_how_and_what_others_have_set_is_not_taken
     with pytest.raises(PartlyDoneError) as refused:
         require_put_back([NotRestored(setting, "it was busy.")])
     assert refused.value.next_step.startswith(
-        f"Put it back: kipctl reassign --clear-throttles. Or remove it: {remove}"
+        f"Put it back: kipctl changes clear-throttles. Or remove it: {remove}"
     )
     with pytest.raises(PartlyDoneError) as foreign:
         require_put_back(

@@ -48,7 +48,7 @@ def throttles(facts: ClusterFacts) -> Iterator[Finding]:
         " longer."
         if holds
         else f"It holds back nothing until {other_half} too.",
-        f"If kipctl set it here: kipctl reassign --clear-throttles. Else: {_removal(left_rates)}",
+        f"If kipctl set it here: kipctl changes clear-throttles. Else: {_removal(left_rates)}",
     )
 
 
@@ -116,5 +116,5 @@ def _stands_still(what: str, cure: str) -> Finding:
         what,
         "Its reassignments stand still: old replicas are not removed, throttles stay, and nothing"
         " else is reassigned.",
-        f"{cure}; or stop them: kipctl reassign --cancel --all --dry-run",
+        f"{cure}; or stop them: kipctl changes cancel --all --dry-run",
     )

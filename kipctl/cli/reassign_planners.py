@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kipctl.cli.reassign_request import (
+from kipctl.cli.change_context import (
     UNDO,
-    ReassignRequest,
+    ChangeContext,
     afterwards,
     ask_again,
     in_numbers,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def way_of(option: str, value: Any, force: bool) -> "PlannerOption | None":
+def planner_for(option: str, value: Any, force: bool) -> "PlannerOption | None":
     """The way to plan that an option names, read from its value; None for any other option.
 
     Raises UsageError.
@@ -79,7 +79,7 @@ class _Change:
     logs: "LogSizes | None" = None
 
 
-def rotate(request: ReassignRequest) -> None:
+def rotate(context: ChangeContext) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
     from kipctl.cluster.moves.plan import require_moves
     from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
@@ -87,22 +87,22 @@ def rotate(request: ReassignRequest) -> None:
     from kipctl.cluster.snapshot import select
     from kipctl.runs.plan import OWN_TOPIC
 
-    made = (OWN_TOPIC,) if request.measure else ()
+    made = (OWN_TOPIC,) if context.measure else ()
 
     def plan_with_made(now: "Snapshot") -> "Plan":
-        chosen = select(now, request.topics).partitions
+        chosen = select(now, context.topics).partitions
         own = select(now, made).partitions if made else ()
         return rotated(now.only(one.id for one in (*chosen, *own)))
 
-    seen = look(request, lambda now: rotated(select(now, request.topics)))
-    if not request.dry_run:
-        require_no_reassignments(seen.busy, additional=request.additional)
-    require_moves(seen.plan, request.topics)
+    seen = look(context, lambda now: rotated(select(now, context.topics)))
+    if not context.dry_run:
+        require_no_reassignments(seen.busy, additional=context.additional)
+    require_moves(seen.plan, context.topics)
     words = "Rotate the leaders of {}?", "Rotating {}"
-    _carry_out(request, _Change(*words, seen, plan_with_made, may_meet_throttles=False, made=made))
+    _carry_out(context, _Change(*words, seen, plan_with_made, may_meet_throttles=False, made=made))
 
 
-def carry_out_plan(request: ReassignRequest, path: Path) -> None:
+def carry_out_plan(context: ChangeContext, path: Path) -> None:
     """Carry out an assignment in Kafka's own JSON."""
     from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
     from kipctl.cluster.moves.plan import plan_to
@@ -114,17 +114,17 @@ def carry_out_plan(request: ReassignRequest, path: Path) -> None:
         check_against(file, now)
         return plan_to(now, file.assignment)
 
-    seen = look(request, planner, chooses=False)
+    seen = look(context, planner, chooses=False)
     if file.names_log_dirs:
-        request.environment.message(
+        context.environment.message(
             f"The log_dirs of {path} are ignored: brokers place new replicas."
         )
-    if not request.dry_run:
-        require_factor_wanted(seen.plan, wanted=request.change_factor)
-    _carry_out(request, _Change("Reassign {}?", "Reassigning {}", seen, planner, elects=False))
+    if not context.dry_run:
+        require_factor_wanted(seen.plan, wanted=context.change_factor)
+    _carry_out(context, _Change("Reassign {}?", "Reassigning {}", seen, planner, elects=False))
 
 
-def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
+def carry_out_planned(context: ChangeContext, option: "PlannerOption") -> None:
     """Carry out a way to plan, with an election after each batch.
 
     Sizes are asked for once: a plan that is made again after the question is by the same ones.
@@ -134,23 +134,23 @@ def carry_out_way(request: ReassignRequest, way: "PlannerOption") -> None:
     from kipctl.cluster.moves.safety_checks import min_insync_replicas
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    cluster = request.cluster
-    first = take_snapshot(cluster, named=request.topics)
-    logs = ask_log_sizes(cluster, first) if way.copies else NOT_ASKED
-    topics = select(first, request.topics).topics if request.topics else first.topics
-    insync = min_insync_replicas(cluster, topics) if "--replication-factor" in way.option else {}
+    cluster = context.cluster
+    first = take_snapshot(cluster, named=context.topics)
+    logs = ask_log_sizes(cluster, first) if option.copies else NOT_ASKED
+    topics = select(first, context.topics).topics if context.topics else first.topics
+    insync = min_insync_replicas(cluster, topics) if "--replication-factor" in option.option else {}
     known_insync = {topic: least for topic, least in insync.items() if least is not None}
 
     def planner(now: "Snapshot") -> "Plan":
-        chosen = frozenset(one.id for one in select(now, request.topics).partitions)
-        known = PlanInputs(logs.sizes, known_insync, chosen if request.topics else None)
-        return way.plan(now, known)
+        chosen = frozenset(one.id for one in select(now, context.topics).partitions)
+        known = PlanInputs(logs.sizes, known_insync, chosen if context.topics else None)
+        return option.plan(now, known)
 
-    words = f"{way.option}: change {{}}?", "Reassigning {}"
-    _carry_out(request, _Change(*words, look(request, planner), planner, logs=logs))
+    words = f"{option.option}: change {{}}?", "Reassigning {}"
+    _carry_out(context, _Change(*words, look(context, planner), planner, logs=logs))
 
 
-def _carry_out(request: ReassignRequest, change: _Change) -> None:
+def _carry_out(context: ChangeContext, change: _Change) -> None:
     """Show the plan, ask, look again, carry it out in batches, and report.
 
     A dry run, and a plan that moves nothing, end with what is shown.
@@ -164,46 +164,46 @@ def _carry_out(request: ReassignRequest, change: _Change) -> None:
     )
     from kipctl.cluster.moves.throttle import require_put_back
 
-    environment, cluster, seen = request.environment, request.cluster, change.seen
-    numbers = in_numbers(request, seen.plan, seen.snapshot, change.logs)
-    if request.dry_run or not seen.plan.moves:
-        request.report(
+    environment, cluster, seen = context.environment, context.cluster, change.seen
+    numbers = in_numbers(context, seen.plan, seen.snapshot, change.logs)
+    if context.dry_run or not seen.plan.moves:
+        context.report(
             plan_report(
                 seen.plan,
                 numbers,
                 elects=change.elects,
-                throttle=request.throttle,
+                throttle=context.throttle,
                 busy=seen.busy,
             )
         )
         return
-    require_no_reassignments(seen.busy, additional=request.additional)
-    require_possible(request, seen.plan, numbers)
-    show_plan(request, numbers, seen.plan)
-    journal = request.journal(seen.snapshot.cluster_id)
-    request.report_unfinished(journal, seen.plan if change.may_meet_throttles else None)
+    require_no_reassignments(seen.busy, additional=context.additional)
+    require_possible(context, seen.plan, numbers)
+    show_plan(context, numbers, seen.plan)
+    journal = context.journal(seen.snapshot.cluster_id)
+    context.report_unfinished(journal, seen.plan if change.may_meet_throttles else None)
     question = change.question.replace("{}", counted(len(seen.plan.moves), "partition"))
-    environment.confirm(f"{question}{replication_factor_warning(seen.plan)}", request.yes)
+    environment.confirm(f"{question}{replication_factor_warning(seen.plan)}", context.yes)
     not_restored: list[NotRestored] = []
 
     def act() -> "LeadersMoved | Reassigned":
-        plan, batch = ask_again(request, change.planner).plan, request.pace.batch
+        plan, batch = ask_again(context, change.planner).plan, context.pace.batch
         require_same(seen.plan, plan, change.made)
         if change.elects:
-            plan, batch = request.guard.along(plan, batch)
+            plan, batch = context.guard.along(plan, batch)
         title = change.title.replace("{}", counted(len(plan.moves), "partition"))
         with (
-            request.recorded(journal, plan, not_restored, elects=change.elects) as entry,
+            context.recorded(journal, plan, not_restored, elects=change.elects) as entry,
             environment.progress(title) as progress,
         ):
-            how = request.carrying_out(entry, progress, batch)
+            how = context.carrying_out(entry, progress, batch)
             if change.elects:
                 return rotate_leaders(cluster, plan, **how)
             return reassign(cluster, plan, **how)
 
     along = len(seen.plan.moves) if change.elects else 0
-    with journal.locked(request.origin), request.guarded(journal, along):
-        done, measured_load = _measured(act, request, moves_leaders=bool(change.made))
+    with journal.locked(context.origin), context.guarded(journal, along):
+        done, measured_load = _measured(act, context, moves_leaders=bool(change.made))
     if isinstance(done, Reassigned):
         report = reassigned_report(done, afterwards(cluster, done.plan.topics))
         failures, count, has_changed = done.refused, len(done.plan.moves), False
@@ -212,24 +212,24 @@ def _carry_out(request: ReassignRequest, change: _Change) -> None:
         after = afterwards(cluster, [*seen.plan.topics, *change.made])
         report = moved_report(REASSIGN, done, before, after)
         failures, count, has_changed = done.failures, done.done, done.has_changed
-    request.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
+    context.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))
     require_all_done(failures, count, UNDO, has_changed=has_changed)
     require_put_back(not_restored)
 
 
 def _measured(
-    act: Callable[[], T], request: ReassignRequest, *, moves_leaders: bool
+    act: Callable[[], T], context: ChangeContext, *, moves_leaders: bool
 ) -> tuple[T, Mapping[str, object] | None]:
     """Act; to be measured, also the document of what it cost a producer. `moves_leaders` says
     whether those of the producer's topic move along."""
-    if not request.measure:
+    if not context.measure:
         return act(), None
     from kipctl.runs.execute import Listeners
     from kipctl.runs.produce import measure_during
 
-    listeners = Listeners(request.environment.message)
+    listeners = Listeners(context.environment.message)
     done, measured_load = measure_during(
-        act, request.cluster, listeners, moves_leaders=moves_leaders
+        act, context.cluster, listeners, moves_leaders=moves_leaders
     )
     return done, measured_load.document
 

@@ -1,23 +1,23 @@
-"""`kipctl reassign --resume`: what is left of a change that was cut off is carried out."""
+"""`kipctl changes resume`: what is left of a change that was cut off is carried out."""
 
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kipctl.cli.reassign_entries import (
+from kipctl.cli.change_context import (
+    ChangeContext,
+    afterwards,
+    in_numbers,
+    report_if_not_listed,
+    show_plan,
+)
+from kipctl.cli.change_entries import (
     OTHERS,
     current,
     cut_off_rollback,
     described,
     put_throttles_back,
-)
-from kipctl.cli.reassign_request import (
-    ReassignRequest,
-    afterwards,
-    in_numbers,
-    report_if_not_listed,
-    show_plan,
 )
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
@@ -38,36 +38,36 @@ if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
 
 
-def resume(request: ReassignRequest) -> None:
+def resume(context: ChangeContext) -> None:
     """End what was cut off last, or the entry asked for."""
-    journal, entry = current(request)
+    journal, entry = current(context)
     if entry is None:
-        found = journal.unfinished(request.report_damaged)
+        found = journal.unfinished(context.report_damaged)
         entry = next(found, None)
     if entry is None:
-        request.environment.message("Nothing is left to resume: no change of kipctl was cut off.")
+        context.environment.message("Nothing is left to resume: no change of kipctl was cut off.")
         return
-    resume_entry(request, journal, entry)
+    resume_entry(context, journal, entry)
 
 
-def resume_entry(request: ReassignRequest, journal: "Journal", entry: "Entry") -> None:
+def resume_entry(context: ChangeContext, journal: "Journal", entry: "Entry") -> None:
     """End this one. While another kipctl changes the cluster, maybe this very entry, it waits."""
-    with nullcontext() if request.dry_run else journal.locked(request.origin):
-        _resume(request, journal, entry.again())
+    with nullcontext() if context.dry_run else journal.locked(context.origin):
+        _resume(context, journal, entry.reload())
 
 
-def _resume(request: ReassignRequest, journal: "Journal", entry: "Entry") -> None:
+def _resume(context: ChangeContext, journal: "Journal", entry: "Entry") -> None:
     from kipctl.cluster.moves.plan_summary import skip_reasons
     from kipctl.cluster.moves.safety_checks import require_no_reassignments
     from kipctl.cluster.moves.throttle import require_put_back
 
     if not entry.is_unfinished:
-        _report_over(request, entry)
+        _report_over(context, entry)
         return
-    how = _demand_resumable(request, journal, entry)
-    others, snapshot, left = _look(request, entry)
-    numbers = in_numbers(request, left.plan, snapshot)
-    if request.dry_run:
+    how = _demand_resumable(context, journal, entry)
+    others, snapshot, left = _look(context, entry)
+    numbers = in_numbers(context, left.plan, snapshot)
+    if context.dry_run:
         report = plan_report(
             left.plan,
             numbers,
@@ -81,33 +81,34 @@ def _resume(request: ReassignRequest, journal: "Journal", entry: "Entry") -> Non
             },
             closing=(f"What is left of {described(entry)}.", "Nothing was changed."),
         )
-        request.report(report)
+        context.report(report)
         return
     if left.count:
-        require_no_reassignments(others, additional=request.additional)
-        show_plan(replace(request, throttle=how.throttle), numbers, left.plan)
-        _report_remaining(request, left)
-        request.environment.message(f"What is left of {described(entry)}.")
-        request.environment.confirm(f"Go on with {counted(left.count, 'partition')}?", request.yes)
-        _carry_out(request, journal, entry, how, left)
+        require_no_reassignments(others, additional=context.additional)
+        pace = replace(context.pace, throttle=how.throttle)
+        show_plan(replace(context, pace=pace), numbers, left.plan)
+        _report_remaining(context, left)
+        context.environment.message(f"What is left of {described(entry)}.")
+        context.environment.confirm(f"Go on with {counted(left.count, 'partition')}?", context.yes)
+        _carry_out(context, journal, entry, how, left)
         return
-    not_restored = put_throttles_back(request, journal, entry)
+    not_restored = put_throttles_back(context, journal, entry)
     for reason in skip_reasons(left.plan)[:3]:
-        request.environment.message(str(reason))
-    _end(request, journal, entry, is_whole=left.is_whole)
+        context.environment.message(str(reason))
+    _end(context, journal, entry, is_whole=left.is_whole)
     require_put_back(not_restored)
     if not left.is_whole:
         raise RefusedError(
             f"Nothing of entry {entry.id} can be gone on with now.",
-            "Resume it later, or undo it: kipctl reassign --rollback",
+            "Resume it later, or undo it: kipctl undo",
         )
-    request.environment.message(
-        f"Nothing was left to do: entry {entry.id} is {entry.again().state}."
+    context.environment.message(
+        f"Nothing was left to do: entry {entry.id} is {entry.reload().state}."
     )
 
 
 def _carry_out(
-    request: ReassignRequest,
+    context: ChangeContext,
     journal: "Journal",
     entry: "Entry",
     how: "ExecutionOptions",
@@ -118,33 +119,33 @@ def _carry_out(
     from kipctl.cluster.moves.throttle import require_put_back
     from kipctl.cluster.moves.throttled_change import throttle_for, throttled
 
-    environment, cluster = request.environment, request.cluster
+    environment, cluster = context.environment, context.cluster
     to_set: Throttle | None = left.to_set_for_copies
     if entry.throttle is None and (throttle := throttle_for(cluster, left.moves, how)):
         entry, to_set = entry.with_throttle(throttle), None
-    _, before, again = _look(request, entry)
+    _, before, again = _look(context, entry)
     if (again.plan.target, again.in_place) != (left.plan.target, left.in_place):
         environment.message("Some of it has ended, or was changed, since it was shown.")
-    request.guard.entry = entry
+    context.guard.entry = entry
     with (
-        request.guarded(journal),
+        context.guarded(journal),
         throttled(cluster, entry, left.moves, environment.message, [], to_set),
         environment.progress(f"Going on with {counted(again.count, 'partition')}") as progress,
     ):
-        request.guard.monitor.progress = progress
+        context.guard.monitor.progress = progress
         moved = resume(
             cluster,
             again,
             entry,
             how,
             progress=progress,
-            timeout_s=request.timeout_s,
-            additional=request.additional,
+            timeout_s=context.timeout_s,
+            additional=context.additional,
             is_to_pause=journal.is_to_pause,
-            guard=request.guard.monitor,
+            guard=context.guard.monitor,
         )
-    not_restored = put_throttles_back(request, journal, entry)
-    _end(request, journal, entry, is_whole=again.is_whole and not moved.failures)
+    not_restored = put_throttles_back(context, journal, entry)
+    _end(context, journal, entry, is_whole=again.is_whole and not moved.failures)
     known = before.only((*(move.id for move in again.moves), *again.in_place))
     after = afterwards(cluster, known.topics)
     if how.elects or moved.reassigned is None:
@@ -153,20 +154,20 @@ def _carry_out(
     else:
         report = reassigned_report(moved.reassigned, after)
         done = len(moved.reassigned.plan.moves)
-    request.report(with_skipped(report, again.plan))
-    undo = "Undo: kipctl reassign --rollback"
+    context.report(with_skipped(report, again.plan))
+    undo = "Undo: kipctl undo"
     require_all_done(moved.failures, done, undo, has_changed=moved.has_changed)
     require_put_back(not_restored)
 
 
-def _end(request: ReassignRequest, journal: "Journal", entry: "Entry", *, is_whole: bool) -> None:
+def _end(context: ChangeContext, journal: "Journal", entry: "Entry", *, is_whole: bool) -> None:
     """Mark it done when nothing is left for later, and what it undoes when all is as before."""
     from kipctl.cluster.moves.cancel import retire
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if not is_whole:
         return
-    now = entry.again()
+    now = entry.reload()
     if now.is_open:
         now.mark_or_note(EntryState.DONE)
     if entry.undoes:
@@ -176,11 +177,11 @@ def _end(request: ReassignRequest, journal: "Journal", entry: "Entry", *, is_who
             return  # it is in the journal of another machine
         if undone.may_be_undone:
             with suppress(KipctlError):  # it stays open then
-                retire(request.cluster, [undone], time.monotonic() + request.step_timeout_s)
+                retire(context.cluster, [undone], time.monotonic() + context.step_timeout_s)
 
 
 def _look(
-    request: ReassignRequest, entry: "Entry"
+    context: ChangeContext, entry: "Entry"
 ) -> tuple[tuple["Reassignment", ...], "Snapshot", "Remaining"]:
     """What others reassign, the cluster, and what is left of the entry."""
     from kipctl.cluster.moves.reassign import retry_until, topic_ids
@@ -189,10 +190,10 @@ def _look(
     from kipctl.cluster.moves.throttled_change import settings_now
     from kipctl.cluster.snapshot import take_snapshot
 
-    cluster = request.cluster
-    deadline = time.monotonic() + request.step_timeout_s
-    busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=request.dry_run), deadline)
-    report_if_not_listed(request, why)
+    cluster = context.cluster
+    deadline = time.monotonic() + context.step_timeout_s
+    busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=context.dry_run), deadline)
+    report_if_not_listed(context, why)
     now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
@@ -204,32 +205,32 @@ def _look(
 
 
 def _demand_resumable(
-    request: ReassignRequest, journal: "Journal", entry: "Entry"
+    context: ChangeContext, journal: "Journal", entry: "Entry"
 ) -> "ExecutionOptions":
     """How it was begun. Raises RefusedError for what cannot be gone on with."""
     if entry.how is None:
         raise RefusedError(
             f"Entry {entry.id} does not say how its change was carried out.",
-            "Undo it: kipctl reassign --rollback --entry " + entry.id,
+            "Undo it: kipctl undo " + entry.id,
         )
-    if begun := cut_off_rollback(request, journal, entry):
+    if begun := cut_off_rollback(context, journal, entry):
         raise RefusedError(
             f"The rollback of entry {entry.id} was begun: entry {begun.id}.",
-            f"End that first: kipctl reassign --resume --entry {begun.id}",
+            f"End that first: kipctl changes resume {begun.id}",
         )
     return entry.how
 
 
-def _report_over(request: ReassignRequest, entry: "Entry") -> None:
+def _report_over(context: ChangeContext, entry: "Entry") -> None:
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if entry.state is not EntryState.DONE:
         raise RefusedError(f"Entry {entry.id} is {entry.state}: it is not to be resumed.", OTHERS)
-    request.environment.message(f"Entry {entry.id} is done: nothing is left of it.")
+    context.environment.message(f"Entry {entry.id} is done: nothing is left of it.")
 
 
-def _report_remaining(request: ReassignRequest, left: "Remaining") -> None:
-    say = request.environment.message
+def _report_remaining(context: ChangeContext, left: "Remaining") -> None:
+    say = context.environment.message
     if left.under_way.moves:
         say(
             "Still being reassigned, and waited for:"

@@ -1,4 +1,4 @@
-"""A command line of `kipctl reassign`, and how it looks at the cluster, shows a plan and asks."""
+"""What changes a cluster is carried out with, and how it looks, shows a plan, asks, records."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,31 +37,38 @@ if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
-UNDO = "Undo: kipctl reassign --rollback"
+UNDO = "Undo: kipctl undo"
 _AFTERWARDS_S = 10.0
 """How long the last look, for the report, is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignRequest:
-    """A command line of `kipctl reassign`, but for which way it goes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeContext:
+    """What a command line that changes a cluster, or looks at its changes, is carried out with."""
 
     environment: Environment
     cluster: "Cluster"
-    topics: Sequence[str]
-    entry: str
-    dry_run: bool
-    yes: bool
-    force: bool
-    additional: bool
-    change_factor: bool
-    measure: bool
-    timeout_s: float | None
-    pace: "Pace"
-    throttle: int | None
-    file: Path | None
-    output: OutputFormat
     guard: ActiveGuard
+    pace: "Pace"
+    command: str
+    output: OutputFormat = OutputFormat.AUTO
+    topics: Sequence[str] = ()
+    entry: str | None = None
+    """The beginning of an entry's id."""
+    file: Path | None = None
+    """Of an entry."""
+    dry_run: bool = False
+    yes: bool = False
+    force: bool = False
+    additional: bool = False
+    change_factor: bool = False
+    measure: bool = False
+    timeout_s: float | None = None
+
+    @property
+    def throttle(self) -> int | None:
+        """The bytes per second in and out of each broker; None for no limit."""
+        return self.pace.throttle
 
     @property
     def step_timeout_s(self) -> float:
@@ -85,6 +92,7 @@ class ReassignRequest:
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
+        report = replace(report, command=self.command)
         shown = with_most_rows(self.guard.with_guard_table(report))
         self.environment.report(shown, self.output)
 
@@ -106,12 +114,12 @@ class ReassignRequest:
             except KipctlError as stopped:
                 if not self.guard.is_set:
                     raise
-                entry = self.guard.entry and self.guard.entry.again()
+                entry = self.guard.entry and self.guard.entry.reload()
                 report = stopped_report(entry, stopped.what)
                 if entry and entry.may_be_undone and self.guard.rolls_back:
-                    from kipctl.cli.reassign_rollback import put_back
+                    from kipctl.cli.changes_undo import automatic_undo
 
-                    report = put_back(self, journal, entry, stopped, report)
+                    report = automatic_undo(self, journal, entry, stopped, report)
                 self.report(report)
                 raise
 
@@ -167,15 +175,15 @@ class ReassignRequest:
         open_ones = [entry for entry in unfinished if entry.is_open]
         if open_ones:
             newest, changed_by = open_ones[0], journal.locked_by()
-            standing = f"Entry {newest.id} {newest.standing(changed_by)}."
+            state = f"Entry {newest.id} {newest.describe_state(changed_by)}."
             if open_ones[1:]:
-                standing += f" {counted(len(open_ones) - 1, 'older one')} did not end."
+                state += f" {counted(len(open_ones) - 1, 'older one')} did not end."
             if not changed_by:
-                standing += (
-                    " Go on with it, or undo it: kipctl reassign --resume or --rollback, with"
-                    f" --entry {newest.id}"
+                state += (
+                    f" Go on with it: kipctl changes resume {newest.id}, or undo it: kipctl undo"
+                    f" {newest.id}"
                 )
-            self.environment.message(standing)
+            self.environment.message(state)
 
     def carrying_out(
         self, entry: "Entry", progress: Callable[[str], None], batch: int = 0
@@ -193,15 +201,15 @@ class ReassignRequest:
         }
 
 
-def show_rotations(request: ReassignRequest) -> None:
+def show_rotations(context: ChangeContext) -> None:
     """What a rotation of each topic would move; nothing is changed."""
     from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
 
-    seen = look(request, rotated)
-    request.report(rotations_report(seen.plan))
+    seen = look(context, rotated)
+    context.report(rotations_report(seen.plan))
 
 
-def verify(request: ReassignRequest, path: Path) -> None:
+def verify_plan(context: ChangeContext, path: Path) -> None:
     """Compare the cluster with an assignment in Kafka's own JSON, or with an entry's."""
     from kipctl.cluster.moves.journal_entry import read_target
     from kipctl.cluster.moves.kafka_json import check_against
@@ -210,91 +218,91 @@ def verify(request: ReassignRequest, path: Path) -> None:
     from kipctl.cluster.snapshot import take_snapshot
 
     file = read_target(path)
-    check_against(file, take_snapshot(request.cluster), brokers_alive=False)
-    verified = verified_with(request.cluster, file.assignment)
-    request.report(verified_report(verified, file.assignment))
+    check_against(file, take_snapshot(context.cluster), brokers_alive=False)
+    verified = verified_with(context.cluster, file.assignment)
+    context.report(verified_report(verified, file.assignment))
     require_as_planned(verified)
 
 
-def show(request: ReassignRequest) -> None:
+def show_ongoing(context: ChangeContext) -> None:
     """List what is being reassigned."""
-    request.report(ongoing_report(ongoing_of(request)))
+    context.report(ongoing_report(ongoing_of(context)))
 
 
-def ongoing_of(request: ReassignRequest) -> tuple["Reassignment", ...]:
+def ongoing_of(context: ChangeContext) -> tuple["Reassignment", ...]:
     from kipctl.cluster.reassignments import list_reassignments
     from kipctl.cluster.snapshot import select, take_snapshot
 
-    busy = list_reassignments(request.cluster)
-    if not request.topics:
+    busy = list_reassignments(context.cluster)
+    if not context.topics:
         return busy
-    shown = take_snapshot(request.cluster, named=request.topics)
-    chosen = frozenset(select(shown, request.topics).topics)
+    shown = take_snapshot(context.cluster, named=context.topics)
+    chosen = frozenset(select(shown, context.topics).topics)
     return tuple(one for one in busy if one.id.topic in chosen)
 
 
-def look(request: ReassignRequest, planner: "Planner", chooses: bool = True) -> "Survey":
+def look(context: ChangeContext, planner: "Planner", chooses: bool = True) -> "Survey":
     """The cluster, and what is to be changed; a dry run needs no right to list reassignments.
 
     With `chooses` the plan is for topics that were looked for, as those of a broker are.
     """
     from kipctl.cluster.moves.safety_checks import survey
 
-    seen = survey(request.cluster, planner, request.topics, may_not_list=request.dry_run)
+    seen = survey(context.cluster, planner, context.topics, may_not_list=context.dry_run)
     if chooses:
-        request.environment.report_hidden_topics(
-            request.cluster, seen.snapshot.topics, request.topics
+        context.environment.report_hidden_topics(
+            context.cluster, seen.snapshot.topics, context.topics
         )
-    report_if_not_listed(request, seen.busy_refused)
+    report_if_not_listed(context, seen.busy_refused)
     return seen
 
 
-def report_if_not_listed(request: ReassignRequest, why: str) -> None:
+def report_if_not_listed(context: ChangeContext, why: str) -> None:
     if why:
-        request.environment.message(f"What is being reassigned is not in this plan: {why}")
+        context.environment.message(f"What is being reassigned is not in this plan: {why}")
 
 
-def ask_again(request: ReassignRequest, planner: "Planner") -> "Survey":
+def ask_again(context: ChangeContext, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
     from kipctl.cluster.moves.safety_checks import require_no_reassignments, survey
 
-    again = survey(request.cluster, lambda now: planner(request.guard.without_canary(now)))
-    require_no_reassignments(again.busy, additional=request.additional)
+    again = survey(context.cluster, lambda now: planner(context.guard.without_canary(now)))
+    require_no_reassignments(again.busy, additional=context.additional)
     return again
 
 
 def in_numbers(
-    request: ReassignRequest, plan: "Plan", snapshot: "Snapshot", logs: "LogSizes | None" = None
+    context: ChangeContext, plan: "Plan", snapshot: "Snapshot", logs: "LogSizes | None" = None
 ) -> "PlanSummary":
     """What the plan comes to; how large partitions are is asked where it copies any."""
     from kipctl.cluster.moves.log_sizes import NOT_ASKED, ask_log_sizes
     from kipctl.cluster.moves.plan_summary import summarize
 
     if logs is None:
-        logs = ask_log_sizes(request.cluster, snapshot) if plan.copies_data else NOT_ASKED
+        logs = ask_log_sizes(context.cluster, snapshot) if plan.copies_data else NOT_ASKED
     return summarize(snapshot, plan, logs)
 
 
-def show_plan(request: ReassignRequest, numbers: "PlanSummary", plan: "Plan") -> None:
+def show_plan(context: ChangeContext, numbers: "PlanSummary", plan: "Plan") -> None:
     """What is to be confirmed, in a few lines; before a question also the plan."""
     from kipctl.cluster.moves.copy_progress import format_duration
     from kipctl.cluster.moves.plan_summary import document
 
-    shown = document(numbers, request.throttle)
+    shown = document(numbers, context.throttle)
     for line in (in_short(shown), *map(str, numbers.skip_reasons[:3]), *copied_lines(shown)):
-        request.environment.message(line)
-    if plan.moves and not request.yes and request.environment.stdin.isatty():
-        request.environment.show(Report(REASSIGN, {}, (question_table(plan, shown),)))
-    least_s = numbers.seconds_at(request.throttle) if request.throttle else 0.0
-    if request.timeout_s is not None and least_s > request.timeout_s:
-        request.environment.message(
-            f"--timeout ends it after {format_duration(request.timeout_s)}, which is too short at"
+        context.environment.message(line)
+    if plan.moves and not context.yes and context.environment.stdin.isatty():
+        context.environment.show(Report(REASSIGN, {}, (question_table(plan, shown),)))
+    least_s = numbers.seconds_at(context.throttle) if context.throttle else 0.0
+    if context.timeout_s is not None and least_s > context.timeout_s:
+        context.environment.message(
+            f"--timeout ends it after {format_duration(context.timeout_s)}, which is too short at"
             f" this throttle ({format_duration(least_s)} at least): what is submitted then goes on"
             " by itself, with the throttle set, and no further batch begins."
         )
 
 
-def require_possible(request: ReassignRequest, plan: "Plan", numbers: "PlanSummary") -> None:
+def require_possible(context: ChangeContext, plan: "Plan", numbers: "PlanSummary") -> None:
     """Raise RefusedError when a disk would fill, or replicas get too few for acks=all."""
     from kipctl.cluster.moves.safety_checks import (
         min_insync_replicas,
@@ -303,9 +311,9 @@ def require_possible(request: ReassignRequest, plan: "Plan", numbers: "PlanSumma
     )
 
     if topics := topics_losing_replicas(plan):
-        known = min_insync_replicas(request.cluster, topics)
-        require_enough_replicas(plan, known, force=request.force)
-    if numbers.filled and not request.force:
+        known = min_insync_replicas(context.cluster, topics)
+        require_enough_replicas(plan, known, force=context.force)
+    if numbers.filled and not context.force:
         one = numbers.filled[0]
         raise RefusedError(
             too_little_room(one.broker, one.bytes_in, one.usable or 0),

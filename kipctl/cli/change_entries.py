@@ -4,37 +4,37 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from kipctl.cli.reassign_request import ReassignRequest
+from kipctl.cli.change_context import ChangeContext
 from kipctl.errors import RefusedError
-from kipctl.report.reassign_tables import age
+from kipctl.report.change_tables import age
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal import Journal
     from kipctl.cluster.moves.journal_entry import Entry
     from kipctl.cluster.moves.throttle import NotRestored
 
-OTHERS = "See the others: kipctl reassign --history"
+OTHERS = "See the others: kipctl changes list"
 
 
-def current(request: ReassignRequest) -> tuple["Journal", "Entry | None"]:
-    """The journal of the request's cluster, and the entry of --journal or --entry; None without.
+def current(context: ChangeContext) -> tuple["Journal", "Entry | None"]:
+    """The journal of the cluster, and the entry of --journal or ENTRY; None without.
 
     The file is read first. Raises UsageError, RefusedError and UnreachableError.
     """
-    from kipctl.cluster.moves.journal_entry import read_entry_file
+    from kipctl.cluster.moves.journal_entry import read_entry
 
-    entry = None if request.file is None else read_entry_file(request.file)
-    journal = request.journal(request.cluster.metadata(()).cluster_id or "")
+    entry = None if context.file is None else read_entry(context.file)
+    journal = context.journal(context.cluster.metadata(()).cluster_id or "")
     if entry is not None:
         require_of_cluster(entry, journal.cluster_id)
-        here = request.origin.host
+        here = context.origin.host
         if entry.origin.host not in ("", here):
-            request.environment.message(
+            context.environment.message(
                 f"It was begun on {entry.origin.host}: whether kipctl still runs there cannot be"
                 f" seen from {here}. Make sure that it does not."
             )
-    elif request.entry:
-        entry = journal.find(request.entry)
+    elif context.entry:
+        entry = journal.find(context.entry)
         require_of_cluster(entry, journal.cluster_id)
     return journal, entry
 
@@ -53,31 +53,27 @@ def described(entry: "Entry") -> str:
     return f"{entry.origin} ({age(entry.made_at, datetime.now(UTC))}, entry {entry.id})"
 
 
-def cut_off_rollback(
-    request: ReassignRequest, journal: "Journal", undone: "Entry"
-) -> "Entry | None":
+def cut_off_rollback(context: ChangeContext, journal: "Journal", undone: "Entry") -> "Entry | None":
     """The newest rollback of this entry that has not ended; None when there is none."""
-    found = journal.unfinished(request.report_damaged)
+    found = journal.unfinished(context.report_damaged)
     return next((one for one in found if one.undoes == undone.id and one.is_open), None)
 
 
-def throttled_for(
-    request: ReassignRequest, journal: "Journal", entry: "Entry"
-) -> Sequence["Entry"]:
+def throttled_for(context: ChangeContext, journal: "Journal", entry: "Entry") -> Sequence["Entry"]:
     """What has set throttles for this change: it, and rollbacks of it, the newest first."""
     from kipctl.cluster.moves.throttled_change import entries_with_throttles
 
     found = [one for one in entries_with_throttles(journal) if entry.id in (one.id, one.undoes)]
-    if request.file is not None:
+    if context.file is not None:
         found = [one for one in found if one.id != entry.id]
-        found += [one for one in (entry.again(),) if one.throttle is not None]
+        found += [one for one in (entry.reload(),) if one.throttle is not None]
     return found
 
 
 def put_throttles_back(
-    request: ReassignRequest, journal: "Journal", entry: "Entry"
+    context: ChangeContext, journal: "Journal", entry: "Entry"
 ) -> Sequence["NotRestored"]:
     """Put back what was set for this change, and for rollbacks of it."""
     from kipctl.cluster.moves.throttled_change import clear_throttles
 
-    return clear_throttles(request.cluster, throttled_for(request, journal, entry))
+    return clear_throttles(context.cluster, throttled_for(context, journal, entry))

@@ -1,4 +1,4 @@
-"""`kipctl reassign --rollback`: back to what was before a change, finished or cut off."""
+"""`kipctl undo`: back to what was before a change, finished or cut off."""
 
 import shlex
 import time
@@ -8,21 +8,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from kipctl.cli.reassign_entries import (
+from kipctl.cli.change_context import (
+    ChangeContext,
+    afterwards,
+    in_numbers,
+    report_if_not_listed,
+    require_possible,
+    show_plan,
+)
+from kipctl.cli.change_entries import (
     OTHERS,
     current,
     cut_off_rollback,
     described,
     put_throttles_back,
     throttled_for,
-)
-from kipctl.cli.reassign_request import (
-    ReassignRequest,
-    afterwards,
-    in_numbers,
-    report_if_not_listed,
-    require_possible,
-    show_plan,
 )
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
@@ -62,40 +62,40 @@ class _Survey:
         return len(self.way.plan.moves) + len(self.way.in_place) + len(self.own)
 
 
-def roll_back(request: ReassignRequest) -> None:
+def undo(context: ChangeContext) -> None:
     """Undo the last change of kipctl's own, or the entry asked for.
 
     A rollback of it that was cut off is gone on with.
     """
-    from kipctl.cli.reassign_resume import resume_entry
+    from kipctl.cli.changes_resume import resume_entry
     from kipctl.cluster.moves.safety_checks import (
         replication_factor_warning,
         require_no_reassignments,
     )
 
-    environment, say = request.environment, request.environment.message
-    journal, named = current(request)
-    entry = _entry(request, journal, named)
-    if not request.dry_run:
+    environment, say = context.environment, context.environment.message
+    journal, named = current(context)
+    entry = _entry(context, journal, named)
+    if not context.dry_run:
         say(_entry_sentence(entry))
-    if begun := cut_off_rollback(request, journal, entry):
+    if begun := cut_off_rollback(context, journal, entry):
         say(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
-        resume_entry(request, journal, begun)
+        resume_entry(context, journal, begun)
         return
-    seen = _look(request, entry)
+    seen = _look(context, entry)
     way = seen.way
-    numbers = in_numbers(request, way.plan, seen.snapshot)
-    if request.dry_run:
+    numbers = in_numbers(context, way.plan, seen.snapshot)
+    if context.dry_run:
         about = {
             "entry": entry.id,
             "leaders_to_elect": len(way.in_place),
             "to_be_cancelled": len(seen.own),
         }
-        request.report(
+        context.report(
             plan_report(
                 way.plan,
                 numbers,
-                throttle=request.throttle,
+                throttle=context.throttle,
                 busy=(*seen.own, *seen.others),
                 about=about,
                 closing=(_entry_sentence(entry), "Nothing was changed."),
@@ -103,41 +103,41 @@ def roll_back(request: ReassignRequest) -> None:
         )
         return
     if not seen.count:
-        _nothing_to_roll_back(request, journal, entry, way)
+        _nothing_to_roll_back(context, journal, entry, way)
         return
-    require_no_reassignments(seen.others, additional=request.additional)
-    require_possible(request, way.plan, numbers)
-    show_plan(request, numbers, way.plan)
+    require_no_reassignments(seen.others, additional=context.additional)
+    require_possible(context, way.plan, numbers)
+    show_plan(context, numbers, way.plan)
     if way.in_place:
         say(f"Only an election is needed for {counted(len(way.in_place), 'partition')}.")
     if seen.own:
         say(f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}.")
     factor = replication_factor_warning(way.plan)
-    environment.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}", request.yes)
-    _carry_out(request, journal, entry, seen)
+    environment.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}", context.yes)
+    _carry_out(context, journal, entry, seen)
 
 
-def _carry_out(request: ReassignRequest, journal: "Journal", entry: "Entry", seen: _Survey) -> None:
+def _carry_out(context: ChangeContext, journal: "Journal", entry: "Entry", seen: _Survey) -> None:
     from kipctl.cluster.moves.plan_result import require_all_done
     from kipctl.cluster.moves.throttle import require_put_back
 
     done: list[str] = []
     with (
-        journal.locked(request.origin),
-        request.guarded(journal),
+        journal.locked(context.origin),
+        context.guarded(journal),
         _partly_done_after(done),
     ):
-        gone = _go_back(request, journal, entry, seen, done)
-    moved, next_step = gone.moved, f"Try again: {_command(request, entry)}"
-    if report := gone.report(request):
-        request.report(report)
+        gone = _go_back(context, journal, entry, seen, done)
+    moved, next_step = gone.moved, f"Try again: {_command(context, entry)}"
+    if report := gone.report(context):
+        context.report(report)
     if moved is not None:
         if gone.again.way.left:
-            _report_left_open(request, entry, gone.again.way)
+            _report_left_open(context, entry, gone.again.way)
         has_changed = moved.has_changed or bool(done)
         require_all_done(moved.failures, moved.done, next_step, has_changed=has_changed)
     with _partly_done_after(done):
-        _demand_undone(request, entry, gone.again, next_step, has_moved=moved is not None)
+        _require_undone(context, entry, gone.again, next_step, has_moved=moved is not None)
     require_put_back(gone.not_restored)
 
 
@@ -154,14 +154,14 @@ class _RolledBack:
     moved: "LeadersMoved | None"
     not_restored: "Sequence[NotRestored]"
 
-    def report(self, request: ReassignRequest) -> Report | None:
+    def report(self, context: ChangeContext) -> Report | None:
         """None where there is nothing to report."""
         if self.moved is not None:
-            after = afterwards(request.cluster, self.known.topics)
+            after = afterwards(context.cluster, self.known.topics)
             report = moved_report(REASSIGN, self.moved, self.known, after)
         elif self.cancelled is not None:
             topics = sorted({one.topic for one in self.cancelled.cancelled})
-            after = afterwards(request.cluster, topics)
+            after = afterwards(context.cluster, topics)
             report = cancelled_report(self.cancelled, after)
         else:
             return None
@@ -169,7 +169,7 @@ class _RolledBack:
 
 
 def _go_back(
-    request: ReassignRequest,
+    context: ChangeContext,
     journal: "Journal",
     entry: "Entry",
     seen: _Survey,
@@ -185,42 +185,42 @@ def _go_back(
 
     moved, cancelled = None, None
     own = [one.id for one in seen.own]
-    entry = entry.again()
-    again = _look(request, entry)
+    entry = entry.reload()
+    again = _look(context, entry)
     require_same(seen.way.plan, again.way.plan.without(own))
     if own:
-        cancelled = _cancel(request, entry, seen.own)
+        cancelled = _cancel(context, entry, seen.own)
         if cancelled.cancelled:
             done.append(f"Cancelled: {counted(len(cancelled.cancelled), 'reassignment')}.")
-    is_throttled = bool(throttled_for(request, journal, entry))
-    not_restored = list(put_throttles_back(request, journal, entry))
+    is_throttled = bool(throttled_for(context, journal, entry))
+    not_restored = list(put_throttles_back(context, journal, entry))
     if is_throttled:
         done.append(f"The throttle is {'not all ' if not_restored else ''}put back.")
     if own or is_throttled:
-        entry = entry.again()
-        again = _look(request, entry)
+        entry = entry.reload()
+        again = _look(context, entry)
         require_same(seen.way.plan, again.way.plan.without(own))
     way = again.way
     known = again.snapshot.only((*way.in_place, *way.plan.target))
     if way.plan.moves or way.in_place:
         title = f"Rolling back {counted(len(way.plan.moves), 'partition')}"
-        whole = _whole(way, known)
+        whole = _with_elections(way, known)
         with (
-            request.recorded(journal, whole, not_restored, undoes=entry.id) as record,
-            request.environment.progress(title) as progress,
+            context.recorded(journal, whole, not_restored, undoes=entry.id) as record,
+            context.environment.progress(title) as progress,
         ):
             if entry.is_open:
                 entry.mark_or_note(EntryState.DONE)  # its remaining moves are not to be made
-            how = request.carrying_out(record, progress)
-            moved = rolled_back(request.cluster, way.plan, way.in_place, **how)
+            how = context.carrying_out(record, progress)
+            moved = rolled_back(context.cluster, way.plan, way.in_place, **how)
     is_undone = not way.left and not again.own and not (moved and moved.failures)
     if is_undone and entry.state is not EntryState.UNDONE:
         entry.mark_or_note(EntryState.UNDONE)
     return _RolledBack(again, known, cancelled, moved, not_restored)
 
 
-def put_back(
-    request: ReassignRequest,
+def automatic_undo(
+    context: ChangeContext,
     journal: "Journal",
     entry: "Entry",
     stopped: KipctlError,
@@ -236,13 +236,13 @@ def put_back(
     if entry.undoes:
         stopped.what += " A way back is not rolled back itself."
         return report
-    request = replace(request, guard=request.guard.nobody())
-    again = f"Try again: {_command(request, entry)}"
+    context = replace(context, guard=context.guard.nobody())
+    again = f"Try again: {_command(context, entry)}"
     try:
-        seen = _look(request, entry)
+        seen = _look(context, entry)
         plan = seen.way.plan
-        require_possible(request, plan, in_numbers(request, plan, seen.snapshot))
-        gone = _go_back(request, journal, entry, seen, [])
+        require_possible(context, plan, in_numbers(context, plan, seen.snapshot))
+        gone = _go_back(context, journal, entry, seen, [])
         moved = gone.moved
         if moved:
             require_all_done(moved.failures, moved.done, again, has_changed=moved.has_changed)
@@ -255,8 +255,8 @@ def put_back(
         return report
     count = moved.done if moved else 0
     stopped.what += f" Then it was rolled back: {counted(count, 'partition')} brought back."
-    stopped.next_step = "See: kipctl reassign --history"
-    back = gone.report(request) or Report(REASSIGN, {}, ())
+    stopped.next_step = "See: kipctl changes list"
+    back = gone.report(context) or Report(REASSIGN, {}, ())
     return replace(
         back, document={**back.document, **report.document, "state": "undone", "rolled_back": True}
     )
@@ -276,8 +276,8 @@ def _partly_done_after(done: Sequence[str]) -> Iterator[None]:
         raise PartlyDoneError(f"{' '.join(done)} {what}", next_step) from None
 
 
-def _demand_undone(
-    request: ReassignRequest, entry: "Entry", seen: _Survey, next_step: str, *, has_moved: bool
+def _require_undone(
+    context: ChangeContext, entry: "Entry", seen: _Survey, next_step: str, *, has_moved: bool
 ) -> None:
     """Say that all is as before, unless there is a report of what has moved.
 
@@ -297,10 +297,10 @@ def _demand_undone(
             f"Entry {entry.id} is not all undone. {_left_alone(seen.way)}",
             f"{next_step}; --force insists on what somebody has changed.",
         )
-    _report_undone(request, entry)
+    _report_undone(context, entry)
 
 
-def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
+def _with_elections(way: "RollbackPlan", known: "Snapshot") -> "Plan":
     """The way back with its mere elections, as moves to the order that there is."""
     from kipctl.cluster.moves.plan import Move, Plan
 
@@ -312,19 +312,19 @@ def _whole(way: "RollbackPlan", known: "Snapshot") -> "Plan":
     return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def _cancel(request: ReassignRequest, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
+def _cancel(context: ChangeContext, entry: "Entry", own: Sequence["Reassignment"]) -> "Cancelled":
     """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
     from kipctl.cluster.moves.cancel import Cancellation, cancel
 
-    with request.environment.progress(f"Cancelling {counted(len(own), 'reassignment')}"):
+    with context.environment.progress(f"Cancelling {counted(len(own), 'reassignment')}"):
         return cancel(
-            request.cluster,
+            context.cluster,
             Cancellation(tuple(own), (), {one.id: entry for one in own}),
-            request.step_timeout_s,
+            context.step_timeout_s,
         )
 
 
-def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") -> "Entry":
+def _entry(context: ChangeContext, journal: "Journal", named: "Entry | None") -> "Entry":
     """The entry named, or the newest that may be undone.
 
     Raises RefusedError without, and where --yes would undo what may not be meant.
@@ -332,25 +332,25 @@ def _entry(request: ReassignRequest, journal: "Journal", named: "Entry | None") 
     from kipctl.cluster.moves.journal_entry import EntryState
 
     if named is None:
-        entry, newer = journal.last_change(request.report_damaged)
-        if entry is not None and request.yes and not request.dry_run:
-            _demand_named_entry(request, entry, newer)
+        entry, newer = journal.last_change(context.report_damaged)
+        if entry is not None and context.yes and not context.dry_run:
+            _require_named_entry(context, entry, newer)
     else:
         entry = named
     if entry is None:
         raise RefusedError(
             "There is nothing to roll back: no change of this cluster that could be undone is in"
             f" {journal.folder}.",
-            "See what was done: kipctl reassign --history. Play an assignment of your own back with"
-            " --plan FILE.",
+            "See what was done: kipctl changes list. To an assignment of your own: kipctl reassign"
+            " --plan FILE",
         )
-    insists = request.force and entry.state is EntryState.UNDONE
+    insists = context.force and entry.state is EntryState.UNDONE
     if not (entry.may_be_undone or insists):
         raise RefusedError(f"Entry {entry.id} is {entry.state}: there is nothing to undo.", OTHERS)
     return entry
 
 
-def _demand_named_entry(request: ReassignRequest, entry: "Entry", newer: str) -> None:
+def _require_named_entry(context: ChangeContext, entry: "Entry", newer: str) -> None:
     """Raise RefusedError where nobody is asked, and another change may be meant than this one.
 
     `newer` says what is passed over for it.
@@ -364,31 +364,31 @@ def _demand_named_entry(request: ReassignRequest, entry: "Entry", newer: str) ->
         return
     raise RefusedError(
         f"{why} That is {described(entry)}. --yes does not undo it without its id.",
-        f"If it is meant: {_command(request, entry)} --yes",
+        f"If it is meant: {_command(context, entry)} --yes",
     )
 
 
-def _command(request: ReassignRequest, entry: "Entry") -> str:
+def _command(context: ChangeContext, entry: "Entry") -> str:
     """What rolls back this entry, and no other one."""
-    which = f"--journal {shlex.quote(str(request.file))}" if request.file else f"--entry {entry.id}"
-    return f"kipctl reassign --rollback {which}"
+    which = f"--journal {shlex.quote(str(context.file))}" if context.file else entry.id
+    return f"kipctl undo {which}"
 
 
-def _look(request: ReassignRequest, entry: "Entry") -> _Survey:
+def _look(context: ChangeContext, entry: "Entry") -> _Survey:
     from kipctl.cluster.moves.cancel import started_by
     from kipctl.cluster.moves.reassign import retry_until, topic_ids
     from kipctl.cluster.moves.rollback import plan_rollback
     from kipctl.cluster.moves.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import take_snapshot
 
-    cluster = request.cluster
-    deadline = time.monotonic() + request.step_timeout_s
-    busy, why = list_or_reason(cluster, may_not_list=request.dry_run)
-    report_if_not_listed(request, why)
+    cluster = context.cluster
+    deadline = time.monotonic() + context.step_timeout_s
+    busy, why = list_or_reason(cluster, may_not_list=context.dry_run)
+    report_if_not_listed(context, why)
     now = retry_until(lambda: take_snapshot(cluster), deadline)
     topics = sorted({p.topic for p in entry.before} & set(now.topics))
     now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
-    way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=request.force)
+    way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=context.force)
     own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
     mine = {one.id for one in own}
     others = tuple(one for one in busy if one.id not in mine)
@@ -397,31 +397,31 @@ def _look(request: ReassignRequest, entry: "Entry") -> _Survey:
 
 
 def _nothing_to_roll_back(
-    request: ReassignRequest, journal: "Journal", entry: "Entry", way: "RollbackPlan"
+    context: ChangeContext, journal: "Journal", entry: "Entry", way: "RollbackPlan"
 ) -> None:
     from kipctl.cluster.moves.journal_entry import EntryState
     from kipctl.cluster.moves.throttle import require_put_back
 
     if not way.left:
-        with journal.locked(request.origin):
-            not_restored = put_throttles_back(request, journal, entry)
+        with journal.locked(context.origin):
+            not_restored = put_throttles_back(context, journal, entry)
             entry.mark_or_note(EntryState.UNDONE)
-        _report_undone(request, entry)
+        _report_undone(context, entry)
         require_put_back(not_restored)
         return
     raise RefusedError(
         f"Nothing of entry {entry.id} can be rolled back. {_left_alone(way)}",
-        "Choose another (--history, --entry ID), insist with --force, or stop what is being"
-        " reassigned: kipctl reassign --cancel",
+        "Choose another (kipctl changes list), insist with --force, or stop what is being"
+        " reassigned: kipctl changes cancel",
     )
 
 
-def _report_left_open(request: ReassignRequest, entry: "Entry", way: "RollbackPlan") -> None:
-    request.environment.message(
+def _report_left_open(context: ChangeContext, entry: "Entry", way: "RollbackPlan") -> None:
+    context.environment.message(
         f"Entry {entry.id} is not all undone, and stays open. {_left_alone(way)}"
     )
-    request.environment.message(
-        f"The rest later: {_command(request, entry)}; --force insists on what somebody has changed."
+    context.environment.message(
+        f"The rest later: {_command(context, entry)}; --force insists on what somebody has changed."
     )
 
 
@@ -433,11 +433,10 @@ def _left_alone(way: "RollbackPlan") -> str:
     return " ".join(str(one) for one in skip_reasons(Plan((), way.left))[:3])
 
 
-def _report_undone(request: ReassignRequest, entry: "Entry") -> None:
-    request.environment.message(f"All is as before entry {entry.id}: it is undone.")
+def _report_undone(context: ChangeContext, entry: "Entry") -> None:
+    context.environment.message(f"All is as before entry {entry.id}: it is undone.")
 
 
 def _entry_sentence(entry: "Entry") -> str:
     """What a question about an entry says of it."""
-    form = " It is of an earlier kipctl, which did not note how it left the cluster."
-    return f"Back to what was before {described(entry)}.{form if entry.is_legacy else ''}"
+    return f"Back to what was before {described(entry)}."

@@ -1,0 +1,96 @@
+"""Options of commands that change a cluster, and how such a command begins."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.guard import NO_GUARD, GuardSettings, guarded
+from kipctl.cli.options import BatchOption, BetweenOption, duration_option, parse_rate
+from kipctl.durations import Duration
+
+if TYPE_CHECKING:
+    from kipctl.cli.change_context import ChangeContext
+    from kipctl.cluster.moves.pacing import Pace
+
+AdditionalOption = Annotated[
+    bool,
+    typer.Option(
+        "--additional",
+        help="Go on while other partitions are being reassigned; these are left alone.",
+    ),
+]
+ChangeTimeoutOption = Annotated[
+    Duration | None,
+    duration_option(
+        "--timeout",
+        "How long all of it may take, pauses too. Default: 5m for each batch; while data is"
+        " copied no limit, until it stands still for 5m.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class PaceOptions:
+    """How fast partitions are changed, and data is copied."""
+
+    batch: BatchOption = 1000
+    between: BetweenOption = Duration(10)
+    concurrent: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrent-moves",
+            metavar="N",
+            min=1,
+            help="Copy at most N replicas at a time; as one arrives the next is submitted.",
+        ),
+    ] = None
+    throttle: Annotated[
+        str | None,
+        typer.Option(
+            "--throttle",
+            metavar="RATE",
+            help="Copy at most so much, as 50MB/s, in and out of each broker; put back afterwards.",
+        ),
+    ] = None
+
+    def read(self) -> "Pace":
+        """Raises UsageError."""
+        from kipctl.cluster.moves.pacing import Pace
+
+        rate = None if self.throttle is None else parse_rate(self.throttle)
+        return Pace(self.batch, self.between, rate, self.concurrent)
+
+
+@contextmanager
+def changing(
+    context: typer.Context,
+    bootstrap_server: str | None,
+    *,
+    guard: GuardSettings | None = None,
+    pace: "Pace | None" = None,
+    **given: Any,
+) -> Iterator["ChangeContext"]:
+    """Yield what a change of the cluster is carried out with, connected; `given` are its fields.
+
+    Raises KipctlError.
+    """
+    from kipctl.cli.change_context import ChangeContext
+    from kipctl.cluster.moves.pacing import Pace
+    from kipctl.transport.request import Cluster
+
+    environment = context.ensure_object(Environment)
+    with Cluster(environment.access(bootstrap_server)) as cluster:
+        watched = guarded(environment, cluster, guard or NO_GUARD)
+        command = context.command_path.partition(" ")[2]
+        yield ChangeContext(
+            environment=environment,
+            cluster=cluster,
+            guard=watched,
+            pace=pace or Pace(),
+            command=f"changes {command}" if command == "undo" else command,
+            **given,
+        )

@@ -1,0 +1,251 @@
+"""`kipctl changes`: what kipctl has changed, the way back, and what goes on or was cut off."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.change_options import (
+    AdditionalOption,
+    ChangeTimeoutOption,
+    PaceOptions,
+    changing,
+)
+from kipctl.cli.grouped import grouped
+from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
+from kipctl.cli.options import BootstrapOption, OutputOption, TopicOption, YesOption
+from kipctl.errors import UsageError
+from kipctl.report.formats import OutputFormat
+
+app = typer.Typer(
+    help="What kipctl has changed: list it, undo it, go on with it, stop it.",
+    no_args_is_help=True,
+)
+
+EntryArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ENTRY]",
+        help="An entry of `kipctl changes list`; its beginning will do. Default: the last that"
+        " this can be done with.",
+        show_default=False,
+    ),
+]
+JournalOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal",
+        metavar="FILE",
+        help="In place of ENTRY: the file of one, as copied from another machine's journal.",
+    ),
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
+]
+
+
+@app.command("list")
+def list_changes(
+    context: typer.Context,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """List what was changed on this cluster from here, by whom, and what became of it."""
+    from kipctl.cli.changes_shown import history
+
+    with changing(context, bootstrap_server, output=output) as change:
+        history(change)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    entry: EntryArgument = None,
+    journal: JournalOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show one change: its partitions before, as planned, and now, and what is left of it."""
+    _require_one_entry(entry, journal)
+    from kipctl.cli.changes_shown import show_entry
+
+    with changing(context, bootstrap_server, output=output, entry=entry, file=journal) as change:
+        show_entry(change)
+
+
+@grouped
+def undo(
+    context: typer.Context,
+    pace: PaceOptions,
+    guard: GuardOptions,
+    entry: EntryArgument = None,
+    journal: JournalOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Insist: undo what others have changed since, go below min.insync.replicas,"
+            " fill a disk.",
+        ),
+    ] = False,
+    additional: AdditionalOption = False,
+    timeout: ChangeTimeoutOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Bring partitions and leaders back to what they were before a change.
+
+    What the change still moves is cancelled, what it has moved is moved back, and its throttles are
+    put back. An undo that was cut off is gone on with.
+    """
+    _require_one_entry(entry, journal)
+    from kipctl.cli.changes_undo import undo as undo_change
+
+    with changing(
+        context,
+        bootstrap_server,
+        guard=read_guard(guard, moves_along=False),
+        pace=pace.read(),
+        entry=entry,
+        file=journal,
+        dry_run=dry_run,
+        yes=yes,
+        force=force,
+        additional=additional,
+        timeout_s=timeout,
+        output=output,
+    ) as change:
+        undo_change(change)
+
+
+app.command()(undo)
+
+
+@app.command()
+@grouped
+def resume(
+    context: typer.Context,
+    guard: GuardOptions,
+    entry: EntryArgument = None,
+    journal: JournalOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    additional: AdditionalOption = False,
+    guard_action: GuardActionOption = STOP,
+    timeout: ChangeTimeoutOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Carry out what is left of a change that was stopped: paused, interrupted or killed.
+
+    It goes on as it was begun: batches, pauses and throttle are those of its entry.
+    """
+    _require_one_entry(entry, journal)
+    from kipctl.cli.changes_resume import resume as resume_change
+
+    with changing(
+        context,
+        bootstrap_server,
+        guard=read_guard(guard, guard_action, moves_along=False),
+        entry=entry,
+        file=journal,
+        dry_run=dry_run,
+        yes=yes,
+        additional=additional,
+        timeout_s=timeout,
+        output=output,
+    ) as change:
+        resume_change(change)
+
+
+@app.command()
+def pause(
+    context: typer.Context,
+    bootstrap_server: BootstrapOption = None,
+) -> None:
+    """Let the kipctl that changes the cluster, on this machine, stop after its batch."""
+    from kipctl.cli.changes_shown import pause as pause_change
+
+    with changing(context, bootstrap_server) as change:
+        pause_change(change)
+
+
+@app.command()
+def cancel(
+    context: typer.Context,
+    entry: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ENTRY]",
+            help="What this entry of `kipctl changes list` still moves. Default: what kipctl's own"
+            " last change does.",
+            show_default=False,
+        ),
+    ] = None,
+    topic: TopicOption = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="The partitions of a reassignment JSON."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every reassignment, also those of other tools.")
+    ] = False,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    timeout: ChangeTimeoutOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Stop reassignments that are under way, and put the old order of replicas back."""
+    _require_one_entry(entry, None)
+    if sum((bool(topic), everything, bool(entry), plan is not None)) > 1:
+        raise UsageError(
+            "Choose in one way: ENTRY, --topic, --plan or --all.",
+            "See `kipctl changes cancel --help`.",
+        )
+    from kipctl.cli.changes_cancel import cancel as cancel_change
+
+    with changing(
+        context,
+        bootstrap_server,
+        topics=topic or [],
+        entry=entry,
+        dry_run=dry_run,
+        yes=yes,
+        timeout_s=timeout,
+        output=output,
+    ) as change:
+        cancel_change(change, plan, everything)
+
+
+@app.command("clear-throttles")
+def clear_throttles(
+    context: typer.Context,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Insist: also while they are needed, and where a broker is away for good.",
+        ),
+    ] = False,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Put back the throttles that changes which were cut off have left."""
+    from kipctl.cli.changes_shown import clear_throttles as clear
+
+    with changing(
+        context, bootstrap_server, dry_run=dry_run, yes=yes, force=force, output=output
+    ) as change:
+        clear(change)
+
+
+def _require_one_entry(entry: str | None, journal: Path | None) -> None:
+    if entry == "":  # a shell's variable that is not set; the last change may not be meant
+        raise UsageError("ENTRY is empty.", "List the entries: kipctl changes list")
+    if entry and journal:
+        raise UsageError("ENTRY and --journal exclude one another.")

@@ -1,0 +1,157 @@
+"""What `kipctl changes` prints of the journal: all entries, and one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from kipctl.counts import counted
+from kipctl.report.leader_tables import listing
+from kipctl.report.tables import Column, Report, paragraphs
+
+if TYPE_CHECKING:
+    from kipctl.cluster.moves.journal_entry import Entry
+    from kipctl.cluster.snapshot import Snapshot
+
+CHANGES = "changes"
+
+
+def history_report(
+    entries: Sequence["Entry"],
+    older: int,
+    folder: str,
+    now: datetime,
+    done: int = 0,
+    changed_by: str = "",
+) -> Report:
+    """The journal, the newest first.
+
+    Of the newest `done` partitions have their new replicas; `changed_by` is who changes the cluster
+    now (`Journal.locked_by`).
+    """
+    table, objects = listing(
+        "Journal",
+        {
+            "id": "Entry",
+            "age": Column("Made", detail=True),
+            "state": "State",
+            "partitions": Column("Partitions", detail=True),
+            "command": "Command",
+            "user": Column("By", detail=True),
+        },
+        (
+            (
+                e.id,
+                age(e.made_at, now),
+                e.shown_state(changed_by),
+                len(e.before),
+                " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
+                f"{e.origin.user}@{e.origin.host}" if e.origin.user else None,
+            )
+            for e in entries
+        ),
+    )
+    first = "No change is in the journal of this user on this machine."
+    closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
+    if entries:
+        newest = entries[0]
+        first = f"The last change, {age(newest.made_at, now)}, is {newest.state}."
+        if newest.may_be_resumed:
+            first = (
+                f"The last change, {age(newest.made_at, now)}, {newest.describe_state(changed_by)}."
+                f" {done:,} of {counted(len(newest.after), 'partition')} have their new replicas."
+            )
+            if changed_by:
+                closing.append("Stop it after its batch: kipctl changes pause")
+            else:
+                closing += [
+                    "Go on with it: kipctl changes resume",
+                    "Or undo it: kipctl undo",
+                ]
+    if not changed_by and any(e.may_be_undone for e in entries):
+        closing.append("Undo one of them: kipctl undo ID")
+    documents = [{**shown, **_about(e)} for shown, e in zip(objects, entries, strict=True)]
+    return Report(
+        CHANGES,
+        {"entries": documents, "older": older},
+        (table,),
+        tuple(closing),
+        paragraphs(first),
+    )
+
+
+def entry_report(entry: "Entry", snapshot: "Snapshot", now: datetime, changed_by: str) -> Report:
+    """One change: each of its partitions before, as planned, and as the `snapshot` has it."""
+    by_id = snapshot.by_id
+    rows = []
+    for partition_id, before in entry.before.items():
+        after, seen = entry.after.get(partition_id), by_id.get(partition_id)
+        replicas, leader = (seen.replicas, seen.leader) if seen else (None, None)
+        state = _placed(replicas, before, after)
+        rows.append((*partition_id, before, after, replicas, leader, state))
+    table, partitions = listing(
+        "Partitions",
+        {
+            "topic": "Topic",
+            "partition": "Partition",
+            "before": "Before",
+            "after": "Planned",
+            "replicas": "Now",
+            "leader": Column("Leader", detail=True),
+            "state": "State",
+        },
+        rows,
+    )
+    states = Counter(str(row[-1]) for row in rows)
+    made = f"Made {age(entry.made_at, now)} by {entry.origin}; {entry.shown_state(changed_by)}."
+    closing = [f"Saved in {entry.saved}, in Kafka's own JSON too."]
+    if entry.throttle is not None:
+        closing.append("Its throttle is still set. Put it back: kipctl changes clear-throttles")
+    if entry.may_be_resumed and not changed_by:
+        closing.append(f"Go on with it: kipctl changes resume {entry.id}")
+    if entry.may_be_undone and not changed_by:
+        closing.append(f"Undo it: kipctl undo {entry.id}")
+    document = {
+        "id": entry.id,
+        **_about(entry),
+        "changed_at": [{"state": state, "at": at} for state, at in entry.changed_at],
+        "partitions": partitions,
+    }
+    counts = ", ".join(f"{count:,} {state}" for state, count in states.items())
+    opening = paragraphs(f"Of {counted(len(rows), 'partition')}: {counts}.", made)
+    return Report(CHANGES, document, (table,), tuple(closing), opening)
+
+
+def _placed(
+    replicas: tuple[int, ...] | None, before: tuple[int, ...], after: tuple[int, ...] | None
+) -> str:
+    """Where the replicas of a partition are, of a change that was to bring them to `after`."""
+    if replicas is None:
+        return "gone"
+    if replicas == after:
+        return "as planned"
+    return "as before" if replicas == before else "otherwise"
+
+
+def _about(entry: "Entry") -> dict[str, Any]:
+    return {
+        "state": str(entry.state),
+        "made_at": entry.made_at.isoformat() if entry.made_at else None,
+        "command": list(entry.origin.command),
+        "user": entry.origin.user,
+        "host": entry.origin.host,
+        "undoes": entry.undoes or None,
+        "saved": str(entry.saved),
+    }
+
+
+def age(made_at: datetime | None, now: datetime) -> str:
+    """How long ago that was, in its largest unit."""
+    if made_at is None:
+        return "at a time not known"
+    seconds = max(0.0, (now - made_at).total_seconds())
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            n = int(seconds // length)
+            return f"{n} {unit}{'s' if n > 1 else ''} ago"
+    return "less than a minute ago"
