@@ -1,46 +1,17 @@
-"""What the consumer does when a leader moves: each case of KIP-951 for fetches."""
+"""What the consumer alone does when a leader moves, beside `test_follows_leaders.py`."""
 
 from collections.abc import Generator
-from itertools import pairwise
 
 import pytest
 from fake_reads import read_fake
 from fake_run import BASELINE, KIP951, NEVER_MS, REFRESH
 from fetching import READ_VERSIONS, Fetching, ReadCluster, ReadReply
-from hinted import FENCED, NOT_LEADER, NOTHING_TO_FOLLOW, assert_followed_to_an_unnamed_endpoint
-from wire import Versions
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
-from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.codes import Decision
 
-BACKOFF_MS = 20
-SHORTEST_BACKOFF_US = 16_000
-"""20 ms less the jitter of a fifth."""
-
-
-def moving_at_first(
-    to: int,
-    reply: ReadReply | None = None,
-    stays_replica: bool = False,
-    brokers: int = 2,
-    versions: Versions = READ_VERSIONS,
-) -> ReadCluster:
-    """The leader of partition 0, with 3 records, moves when it is read for the first time."""
-
-    def script(fetching: Fetching) -> ReadReply | None:
-        if len(cluster.readings) == 1:
-            if not stays_replica:
-                cluster.not_replicas.add(fetching.broker)
-            cluster.move(0, to)
-            return reply
-        return None
-
-    cluster = ReadCluster(brokers, versions=versions)
-    cluster.write(0, batches=3)
-    cluster.read_script = script
-    return cluster
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def shown_after(cluster: ReadCluster, requests: int) -> None:
@@ -51,32 +22,6 @@ def shown_after(cluster: ReadCluster, requests: int) -> None:
             cluster.shown, cluster.hidden = None, set()
 
     cluster.on_metadata = catch_up
-
-
-def brokers_asked(cluster: ReadCluster) -> list[int]:
-    return [fetching.broker for fetching in cluster.readings]
-
-
-def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named() -> None:
-    cluster = moving_at_first(to=3, brokers=3)
-    cluster.hidden = {3}
-    cluster.shown = {0: Leader(1, 5)}
-    ran = read_fake(cluster, 3, retry_backoff_ms=NEVER_MS)
-    assert brokers_asked(cluster) == [1, 3]
-    (row,) = ran.redirects
-    assert_followed_to_an_unnamed_endpoint(row, ran.outcome.endpoints, cluster.brokers[3].address)
-    assert row["first_seq"] == 0
-    assert (ran.outcome.records, row["records"]) == (3, 3)
-    assert not any(call["critical"] for call in ran.calls(ApiKey.METADATA))
-
-
-def test_a_fenced_epoch_names_the_leader_as_well() -> None:
-    """An old leader that stays a replica answers so: the epoch of the reader is old."""
-    cluster = moving_at_first(to=2, stays_replica=True)
-    ran = read_fake(cluster, 3, retry_backoff_ms=NEVER_MS)
-    assert brokers_asked(cluster) == [1, 2]
-    (row,) = ran.redirects
-    assert (row["error"], row["decision"]) == (FENCED, Decision.FOLLOWED)
 
 
 def test_a_hint_s_endpoint_is_where_its_node_is_connected_to_next() -> None:
@@ -96,43 +41,7 @@ def test_a_hint_s_endpoint_is_where_its_node_is_connected_to_next() -> None:
     ran = read_fake(cluster, 2, retry_backoff_ms=NEVER_MS)
     assert {row["decision"] for row in ran.redirects} == {Decision.FOLLOWED}
     assert {row["to_broker"] for row in ran.redirects} == {2}
-    assert set(brokers_asked(cluster)) == {1, 3}
-
-
-@pytest.mark.parametrize(
-    ("error", "hint", "decision"),
-    [
-        *NOTHING_TO_FOLLOW,
-        (ErrorCode.UNKNOWN_TOPIC_ID, Leader(2, 6), Decision.NOT_APPLICABLE),
-        (ErrorCode.UNKNOWN_LEADER_EPOCH, Leader(2, 6), Decision.NOT_APPLICABLE),
-    ],
-)
-def test_without_a_hint_to_follow_metadata_names_the_leader(
-    error: ErrorCode, hint: Leader | None, decision: Decision
-) -> None:
-    cluster = moving_at_first(to=2, reply=ReadReply(error, hint))
-    cluster.hints = False
-    ran = read_fake(cluster, 3)
-    assert brokers_asked(cluster)[0] == 1
-    assert brokers_asked(cluster)[-1] == 2
-    assert ran.redirects[0]["decision"] == decision
-    assert (ran.redirects[-1]["to_broker"], ran.redirects[-1]["to_epoch"]) == (2, 6)
-    assert {call["cause"] for call in ran.calls(ApiKey.METADATA)} == {MetadataCause.LEADER_CHANGE}
-
-
-@pytest.mark.parametrize("version", [13, 15])
-def test_a_hint_in_the_form_of_the_early_draft_is_counted_apart_and_not_followed(
-    version: int,
-) -> None:
-    cluster = moving_at_first(to=2, versions=READ_VERSIONS | {1: (4, version)})
-    cluster.draft = True
-    ran = read_fake(cluster, 3)
-    first = ran.redirects[0]
-    assert first["decision"] == Decision.DRAFT
-    assert (first["hint_leader"], first["hint_epoch"]) == (2, 6)
-    assert ran.outcome.endpoints == (cluster.brokers[2].address,)
-    assert ran.redirects[-1]["metadata_us"] > 0  # which told it instead
-    assert ran.outcome.records == 3
+    assert {reading.broker for reading in cluster.readings} == {1, 3}
 
 
 def test_an_answer_without_a_hint_to_what_metadata_has_told_meanwhile_is_read_again_at_once() -> (
@@ -156,67 +65,7 @@ def test_an_answer_without_a_hint_to_what_metadata_has_told_meanwhile_is_read_ag
     assert row["to_broker"] == 2
 
 
-def test_a_hinted_leader_that_does_not_know_yet_is_asked_again_with_growing_backoff() -> None:
-    def script(fetching: Fetching) -> ReadReply | None:
-        if len(cluster.readings) == 1:
-            cluster.not_replicas.add(1)
-            cluster.move(0, 2)
-        is_ready = len(cluster.readings) in (1, 4)
-        return None if is_ready else ReadReply(NOT_LEADER, Leader(1, 5))
-
-    cluster = ReadCluster()
-    cluster.shown = {0: Leader(1, 5)}
-    cluster.write(0)
-    cluster.read_script = script
-    ran = read_fake(cluster, 1, retry_backoff_ms=BACKOFF_MS)
-    assert brokers_asked(cluster) == [1, 2, 2, 2]
-    first, second, third = ran.redirects
-    assert first["decision"] == Decision.FOLLOWED
-    assert [row["decision"] for row in (second, third)] == [Decision.STALE] * 2
-    assert [row["same_epoch_retry"] for row in ran.redirects] == [0, 1, 1]
-    assert second["backoff_us"] >= SHORTEST_BACKOFF_US
-    assert third["backoff_us"] >= 2 * SHORTEST_BACKOFF_US
-    assert [row["detect_us"] > 0 for row in ran.redirects] == [True, False, False]
-    assert [row["not_ready_us"] > 0 for row in ran.redirects] == [False, True, True]
-
-
-@pytest.mark.parametrize("version", [4, 6, 11, 12, 15, 16, 18])
-def test_hints_are_taken_from_version_16_on(version: int) -> None:
-    cluster = moving_at_first(to=2, versions=READ_VERSIONS | {1: (4, version)})
-    ran = read_fake(cluster, 3)
-    assert {fetching.version for fetching in cluster.readings} == {version}
-    hinted = version >= 16
-    assert ran.redirects[0]["decision"] == (Decision.FOLLOWED if hinted else Decision.ABSENT)
-    assert ran.redirects[0]["hint_leader"] == (2 if hinted else -1)
-    assert ran.received.offsets() == [0, 1, 2]
-
-
 # --- the other arms ---
-
-
-def test_refresh_ignores_hints_and_goes_where_metadata_says_without_backoff() -> None:
-    cluster = moving_at_first(to=2)
-    ran = read_fake(cluster, 3, REFRESH, retry_backoff_ms=NEVER_MS)
-    assert brokers_asked(cluster) == [1, 2]
-    (row,) = ran.redirects
-    assert row["decision"] == Decision.IGNORED
-    assert row["hint_leader"] == 2
-    assert row["metadata_us"] > 0
-    assert row["backoff_us"] == 0
-    (call,) = ran.calls(ApiKey.METADATA)
-    assert (call["cause"], call["critical"]) == (MetadataCause.LEADER_CHANGE, 1)
-
-
-def test_refresh_backs_off_while_metadata_shows_nothing_newer() -> None:
-    cluster = moving_at_first(to=2)
-    cluster.shown = {0: Leader(1, 5)}
-    shown_after(cluster, 3)
-    ran = read_fake(cluster, 3, REFRESH, retry_backoff_ms=BACKOFF_MS)
-    assert brokers_asked(cluster)[-1] == 2
-    calls = ran.calls(ApiKey.METADATA)
-    assert len(calls) >= 3
-    pauses = [b["sent_us"] - a["received_us"] for a, b in pairwise(calls)]
-    assert min(pauses) >= BACKOFF_MS * 800  # with its jitter (KIP-580)
 
 
 @pytest.mark.parametrize("moves", [1, 3])
@@ -232,7 +81,7 @@ def test_baseline_takes_no_hints_and_waits_until_metadata_names_the_new_leader(m
     cluster = ReadCluster()
     cluster.write(0)
     cluster.read_script = script
-    ran = read_fake(cluster, 1, BASELINE, retry_backoff_ms=BACKOFF_MS)
+    ran = read_fake(cluster, 1, BASELINE, retry_backoff_ms=20)
     assert len(ran.redirects) >= moves
     for row in ran.redirects:
         assert row["decision"] == Decision.IGNORED
@@ -288,10 +137,17 @@ def test_a_partition_without_a_leader_is_read_on_when_it_has_one() -> None:
 
 def test_a_leader_that_metadata_has_but_not_its_node_is_read_from_when_the_node_is_there() -> None:
     """The same leader and epoch as before: no news about the leader, but now it can be reached."""
-    cluster = moving_at_first(to=2)
-    cluster.hints, cluster.hidden = False, {2}
+
+    def script(fetching: Fetching) -> None:
+        if len(cluster.readings) == 1:
+            cluster.move(0, to=2)
+
+    cluster = ReadCluster()
+    cluster.write(0)
+    cluster.not_replicas.add(1)
+    cluster.read_script, cluster.hints, cluster.hidden = script, False, {2}
     shown_after(cluster, 3)
-    ran = read_fake(cluster, 3, KIP951)
+    ran = read_fake(cluster, 1, KIP951)
     assert ran.redirects[-1]["to_broker"] == 2
 
 

@@ -1,6 +1,5 @@
-"""What the producer does when a leader moves: each case of KIP-951."""
+"""What the producer alone does when a leader moves, beside `test_follows_leaders.py`."""
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,51 +14,27 @@ from fake_run import (
     at_batch,
     run_fake,
 )
-from hinted import NOT_LEADER, NOTHING_TO_FOLLOW, assert_followed_to_an_unnamed_endpoint
 from logs import Produced
 from wire import Versions
 
 from kipctl.probe.leadership import Leader, LeaderDiscovery
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.trace.codes import Decision, MetadataCause
+from kipctl.trace.codes import Decision
 
 BACKOFF_MS = 20
-SHORTEST_BACKOFF_US = 16_000
-"""20 ms less the jitter of a fifth."""
+NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def moving_at_first(
-    to: int, reply: Reply | None = None, brokers: int = 2, versions: Versions = VERSIONS
-) -> SimulatedCluster:
+def moving_at_first(versions: Versions = VERSIONS) -> SimulatedCluster:
     """The leader of partition 0 moves when the first batch for it arrives."""
-
-    def move(produced: Produced) -> Reply | None:
-        cluster.move(0, to)
-        return reply
-
-    cluster = SimulatedCluster(brokers, script=at_batch(1, move), versions=versions)
+    script = at_batch(1, lambda produced: cluster.move(0, 2))
+    cluster = SimulatedCluster(script=script, versions=versions)
     return cluster
 
 
-def brokers_asked(cluster: SimulatedCluster) -> list[int]:
-    return [produced.broker for produced in cluster.produced]
-
-
-def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named() -> None:
-    cluster = moving_at_first(to=3, brokers=3)
-    cluster.hidden = {3}
-    cluster.shown = {0: Leader(1, 5)}
-    ran = run_fake(cluster, retry_backoff_ms=NEVER_MS, retry_backoff_max_ms=NEVER_MS)
-    assert brokers_asked(cluster) == [1, 3]
-    (row,) = ran.redirects
-    assert_followed_to_an_unnamed_endpoint(row, ran.outcome.endpoints, cluster.brokers[3].address)
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 1
-    assert ran.summary["metadata_rpcs"]["on_critical_path"] == 0
-
-
 def test_stale_metadata_that_comes_after_the_hint_does_not_undo_it() -> None:
-    cluster = moving_at_first(to=2)
+    cluster = moving_at_first()
     cluster.shown = {0: Leader(1, 5)}
     ran = run_fake(cluster, num_records=200, metadata_max_age_ms=10)
     # By the client's clock: what it had sent before, broker 1 may answer later.
@@ -86,72 +61,10 @@ def test_a_hint_s_endpoint_is_where_its_node_is_connected_to_next(is_connected: 
     cluster.shown = dict(cluster.leaders)  # it names broker 2 as before, each time
     ran = run_fake(cluster, num_records=50, metadata_max_age_ms=20)
     assert {row["decision"] for row in ran.redirects} == {Decision.FOLLOWED}
-    assert set(brokers_asked(cluster)) == {1, 2 if is_connected else 3}
+    assert {produced.broker for produced in cluster.produced} == {1, 2 if is_connected else 3}
     of_node = {(row["broker"], row["connection"]) for row in ran.rpcs if row["broker"] > 0}
     assert sorted(node for node, _ in of_node) == [1, 2]
     assert not any(row["error"] == ErrorCode.NETWORK_EXCEPTION for row in ran.rpcs)
-
-
-@pytest.mark.parametrize(("error", "hint", "decision"), NOTHING_TO_FOLLOW)
-def test_without_a_hint_to_follow_metadata_names_the_leader(
-    error: ErrorCode, hint: Leader | None, decision: Decision
-) -> None:
-    cluster = moving_at_first(to=2, reply=Reply(error, hint=hint))
-    cluster.hints = False
-    ran = run_fake(cluster)
-    assert brokers_asked(cluster)[0] == 1
-    assert brokers_asked(cluster)[-1] == 2
-    assert ran.redirects[0]["decision"] == decision
-    assert ran.redirects[0]["hint_leader"] == (hint.id if hint else -1)
-    assert (ran.redirects[-1]["to_broker"], ran.redirects[-1]["to_epoch"]) == (2, 6)
-    causes = {call["cause"] for call in ran.calls(ApiKey.METADATA)}
-    assert causes == {MetadataCause.LEADER_CHANGE}
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 1
-
-
-def test_a_hint_in_the_form_of_the_early_draft_is_counted_apart_and_not_followed() -> None:
-    cluster = moving_at_first(to=2, versions=VERSIONS | {0: (0, 9)})
-    cluster.draft = True
-    ran = run_fake(cluster)
-    (row,) = ran.redirects
-    assert row["decision"] == Decision.DRAFT
-    assert (row["hint_leader"], row["hint_epoch"], row["hint_endpoint"]) == (2, 6, 0)
-    assert ran.outcome.endpoints == (cluster.brokers[2].address,)
-    hints = ran.summary["redirects"]["hints"]
-    assert {name: count for name, count in hints.items() if count} == {"draft": 1}
-    assert ran.summary["metadata_rpcs"]["on_critical_path"] == 1  # which told it instead
-    assert (row["to_broker"], row["metadata_us"] > 0) == (2, True)
-    assert ran.outcome.acknowledged == cluster.records_in_log() == 1
-
-
-def test_a_fenced_epoch_with_a_hint_is_followed_too() -> None:
-    cluster = moving_at_first(2, Reply(ErrorCode.FENCED_LEADER_EPOCH, hint=Leader(2, 6)))
-    ran = run_fake(cluster, retry_backoff_ms=NEVER_MS)
-    assert brokers_asked(cluster) == [1, 2]
-    assert ran.redirects[0]["decision"] == Decision.FOLLOWED
-
-
-def test_a_hinted_leader_that_does_not_know_yet_is_asked_again_with_growing_backoff() -> None:
-    def script(produced: Produced) -> Reply | None:
-        if len(cluster.produced) == 1:
-            cluster.move(0, 2)
-        is_ready = len(cluster.produced) in (1, 4)
-        return None if is_ready else Reply(NOT_LEADER, hint=Leader(1, 5))
-
-    cluster = SimulatedCluster(script=script)
-    cluster.shown = {0: Leader(1, 5)}
-    ran = run_fake(cluster, retry_backoff_ms=BACKOFF_MS)
-    assert brokers_asked(cluster) == [1, 2, 2, 2]
-    first, second, third = ran.redirects
-    assert first["decision"] == Decision.FOLLOWED
-    assert [row["decision"] for row in (second, third)] == [Decision.STALE] * 2
-    assert [row["same_epoch_retry"] for row in ran.redirects] == [0, 1, 1]
-    assert second["backoff_us"] >= SHORTEST_BACKOFF_US
-    assert third["backoff_us"] >= 2 * SHORTEST_BACKOFF_US
-    # Its answers are time in which the leader was not ready, not time to detect a move.
-    assert [row["detect_us"] > 0 for row in ran.redirects] == [True, False, False]
-    assert [row["not_ready_us"] > 0 for row in ran.redirects] == [False, True, True]
-    assert ran.summary["redirects"]["same_epoch_retries"] == 2
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
@@ -173,35 +86,6 @@ def test_an_error_with_a_base_offset_was_appended_and_is_counted(idempotent: boo
 
 
 # --- the other arms ---
-
-
-def test_refresh_ignores_hints_and_goes_where_metadata_says_without_backoff() -> None:
-    cluster = moving_at_first(to=2)
-    ran = run_fake(cluster, discovery=REFRESH, retry_backoff_ms=NEVER_MS)
-    assert brokers_asked(cluster) == [1, 2]
-    (row,) = ran.redirects
-    assert row["decision"] == Decision.IGNORED
-    assert row["metadata_us"] > 0
-    assert row["backoff_us"] == 0
-    (call,) = ran.calls(ApiKey.METADATA)
-    assert (call["cause"], call["critical"]) == (MetadataCause.LEADER_CHANGE, 1)
-    assert ran.summary["metadata_rpcs"]["on_critical_path"] == 1
-
-
-def test_refresh_backs_off_while_metadata_shows_nothing_newer() -> None:
-    def catch_up(broker: int) -> None:
-        if len(cluster.metadata_asked) > 3:
-            cluster.shown = None
-
-    cluster = moving_at_first(to=2)
-    cluster.shown = {0: Leader(1, 5)}
-    cluster.on_metadata = catch_up
-    ran = run_fake(cluster, discovery=REFRESH, retry_backoff_ms=BACKOFF_MS)
-    assert brokers_asked(cluster)[-1] == 2
-    calls = ran.calls(ApiKey.METADATA)
-    assert len(calls) >= 3
-    pauses = [b["sent_us"] - a["received_us"] for a, b in pairwise(calls)]
-    assert min(pauses) >= BACKOFF_MS * 800  # with its jitter (KIP-580)
 
 
 @pytest.mark.parametrize("moves", [1, 3])
@@ -356,19 +240,10 @@ def test_partitions_of_an_answer_may_come_in_any_order_also_with_errors_between(
 
 
 def moved(versions: Versions, **how: Any) -> tuple[Ran, SimulatedCluster]:
-    cluster = moving_at_first(to=2, versions=VERSIONS | versions)
+    cluster = moving_at_first(VERSIONS | versions)
     ran = run_fake(cluster, num_records=5, **how)
     assert ran.outcome.acknowledged == cluster.records_in_log() == 5
     return ran, cluster
-
-
-@pytest.mark.parametrize("highest", [3, 5, 7, 8, 9, 10, 11, 12, 13])
-def test_brokers_of_any_age_are_spoken_to_in_their_newest_version(highest: int) -> None:
-    ran, cluster = moved({0: (0, highest)})
-    assert {produced.version for produced in cluster.produced} == {highest}
-    decision = Decision.FOLLOWED if highest >= 10 else Decision.ABSENT
-    assert ran.redirects[0]["decision"] == decision
-    assert {row["api_version"] for row in ran.calls(ApiKey.PRODUCE)} == {highest}
 
 
 @pytest.mark.parametrize("discovery", list(LeaderDiscovery))
