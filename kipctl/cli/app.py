@@ -21,7 +21,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.help import HELP_OPTION_NAMES, laid_out
 from kipctl.cli.pairs import spread_pairs
 from kipctl.cli.repeated import refuse_repeated_options
-from kipctl.errors import ExitStatus, KipctlError, UsageError, did_you_mean
+from kipctl.errors import ExitStatus, KipctlError, PartlyDoneError, UsageError, did_you_mean
 from kipctl.extras import required_when_imported
 from kipctl.signals import Received, as_keyboard_interrupts
 
@@ -180,27 +180,55 @@ def _run(arguments: list[str], environment: Environment) -> int:
         environment.message("", "kipctl: interrupted.")
         environment.notes(interrupted)
         return ExitStatus.INTERRUPTED
-    except KipctlError as error:
+    except (KipctlError, OSError) as failed:
+        error = failed if isinstance(failed, KipctlError) else _of_disk(failed)
+        if error is None:
+            return _fault(failed, environment)
         if environment.debug:
             traceback.print_exc(file=environment.stderr)
         environment.error(error)
-        environment.notes(error)
+        environment.notes(failed)
         if os.strerror(errno.ECONNREFUSED) in error.what:
             environment.report_running_labs()
         return error.status
     except Exception as fault:
-        if isinstance(fault, BrokenPipeError) and environment.stdout_is_closed():
-            environment.discard_stdout()
-            return ExitStatus.DONE
-        if environment.debug:
-            traceback.print_exc(file=environment.stderr)
-        environment.message(
-            f"kipctl: a fault in kipctl: {type(fault).__name__}: {fault}",
-            "Repeat with `kipctl --debug ...` for the traceback, and report it.",
-        )
-        environment.notes(fault)
-        return ExitStatus.FAULT
+        return _fault(fault, environment)
     return ExitStatus.DONE
+
+
+_OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+_OF_FILES = (errno.EACCES, errno.EPERM, *_OF_DISKS)
+
+
+def _of_disk(failed: OSError) -> KipctlError | None:
+    """What no disk takes any more, in the middle of whatever is being done; None for all else.
+
+    Who can say how far it had come, and what is to be done, has said so instead: this is the rule
+    for the others.
+    """
+    if failed.errno not in (_OF_DISKS if failed.filename is None else _OF_FILES):
+        return None
+    where = (
+        f"{failed.filename} cannot be written" if failed.filename else "A file cannot be written"
+    )
+    return PartlyDoneError(
+        f"{where}: {failed.strerror}. What was done before stays done.",
+        "Make room, or see who may write there, and begin again.",
+    )
+
+
+def _fault(fault: Exception, environment: Environment) -> ExitStatus:
+    if isinstance(fault, BrokenPipeError) and environment.stdout_is_closed():
+        environment.discard_stdout()
+        return ExitStatus.DONE
+    if environment.debug:
+        traceback.print_exc(file=environment.stderr)
+    environment.message(
+        f"kipctl: a fault in kipctl: {type(fault).__name__}: {fault}",
+        "Repeat with `kipctl --debug ...` for the traceback, and report it.",
+    )
+    environment.notes(fault)
+    return ExitStatus.FAULT
 
 
 _WRONG_VALUES: Mapping[str, str] = {

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kipctl.errors import RefusedError
+from kipctl.cleanup_failures import CleanupFailures
+from kipctl.errors import PartlyDoneError, RefusedError
 from kipctl.process import Process, current_process, is_alive
 from kipctl.state import make_private, state_folder, write_private
 
@@ -43,13 +44,25 @@ class SwitchedOn:
         return self.until is not None and now < self.until
 
     def remove_brokers(self, brokers: Collection[int]) -> None:
-        """Take brokers off the record; remove the record when none is left."""
+        """Take brokers off the record; remove the record when none is left.
+
+        Where that cannot be done it is said after the result (`CleanupFailures`).
+        """
         left = tuple(broker for broker in self.brokers if broker not in brokers)
         if left == self.brokers:
             return
-        if left:
-            _write(replace(self, brokers=left, path=_new_path(self.path.parent)))
-        self.path.unlink(missing_ok=True)
+        try:
+            if left:
+                _write(replace(self, brokers=left, path=_new_path(self.path.parent)))
+            self.path.unlink(missing_ok=True)
+        except OSError as failed:
+            CleanupFailures.note(
+                PartlyDoneError(
+                    f"{self.path} still has on record that the request log is on at brokers that"
+                    f" it is off at: {failed.strerror}.",
+                    "When it can be written: kipctl request-log status",
+                )
+            )
 
 
 def _folder(variables: Mapping[str, str]) -> Path:

@@ -77,7 +77,11 @@ VERSIONS = {
     46: (0, 0),
 }
 _IDS = UUID(int=7)
-_OWN = {ResourceType.TOPIC: ConfigSource.TOPIC, ResourceType.BROKER: ConfigSource.BROKER}
+_OWN = {
+    ResourceType.TOPIC: ConfigSource.TOPIC,
+    ResourceType.BROKER: ConfigSource.BROKER,
+    ResourceType.BROKER_LOGGER: ConfigSource.BROKER,
+}
 
 Replicas = tuple[int, ...]
 
