@@ -173,7 +173,7 @@ class Client:
             topic_name, number = about.partition
             if topic_name in topics:
                 leader = topics[topic_name].leaders.get(number, _NOBODY)
-                self.episodes.metadata(about, leader.broker, at_us)
+                self.episodes.metadata(about, *leader, at_us)
         return is_same
 
     def _replace(self, topic: str, old: Shown | None, now: Shown) -> None:

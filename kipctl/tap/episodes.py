@@ -30,6 +30,9 @@ the one before, are a loop: of batches that each back off by themselves some ove
 _LOOKED_AT_US = 10_000_000
 """So long after an episode it is looked at who else sends for the partition."""
 _NOT_NAMED = 1 << 62
+_A_MOVE_US = 1_000_000
+"""Leaders of one partition that move sooner one after the other are not counted as two, where only
+their epochs tell that there were two."""
 
 
 class About(NamedTuple):
@@ -57,6 +60,8 @@ class _Open:
     generation: int
     named_us: dict[int, int]
     """When Metadata named a leader to the client first; 0: before the refusal."""
+    named_last: int = UNKNOWN
+    """By Metadata without epochs (before version 7)."""
     last_sent_us: int = 0
     reached: int = UNKNOWN
     """The broker to which it went as that led."""
@@ -117,12 +122,12 @@ class Episodes:
         self.look_until_us = now_us + _ABANDONED_US
         partition = about.partition
         generation = self.leaders.generation(partition.topic)
-        epoch = self.leaders.epoch(partition)
-        if epoch >= 0 and self.leaders.leader(partition) not in (UNKNOWN, way.broker):
-            self._met(partition, generation, epoch, None)
         if about in self.open and self.open[about].last_sent_us < sent_us:
             self.sent(about, way, sent_us)  # a fetch session asks for what no request names
         one = self.open.get(about)
+        epoch, before = self.leaders.epoch(partition), one.from_epoch if one else UNKNOWN
+        if epoch > before and self.leaders.leader(partition) not in (UNKNOWN, way.broker):
+            self._met(partition, generation, epoch, None)
         if one is None:
             self.open[about] = _Open(
                 Episode.begin(*way, now_us, hint),
@@ -155,7 +160,7 @@ class Episodes:
             return
         if now_us < one.episode.first_us:
             return
-        leads = self.leaders.leader(about.partition) == way.broker
+        leads = way.broker in (self.leaders.leader(about.partition), one.named_last)
         if leads and one.again is not None and way.broker != one.reached:
             self._leader_reached(about, one, one.reached)
             one = self.open[about] = _Open(
@@ -196,10 +201,12 @@ class Episodes:
         if not self.open:
             self.look_until_us = now_us + _LOOKED_AT_US
 
-    def metadata(self, about: About, leader: int, at_us: int) -> None:
+    def metadata(self, about: About, leader: int, epoch: int, at_us: int) -> None:
         """Metadata names that leader to the client, at that time."""
         one = self.open[about]
         one.named_us.setdefault(leader, at_us)
+        if epoch < 0 and leader != one.from_broker:
+            one.named_last = leader
         one.episode.metadata_answered()
 
     def tick(self, now_us: int, is_gone: bool) -> None:
@@ -240,14 +247,26 @@ class Episodes:
         partition = about.partition
         is_same = self.leaders.generation(partition.topic) == one.generation
         epoch = self.leaders.epoch_of(partition, broker) if is_same else UNKNOWN
-        is_back = broker == one.from_broker and epoch <= one.from_epoch
-        if is_back and not self.leaders.has_moved(partition):
-            return
+        if broker == one.from_broker and 0 <= epoch <= one.from_epoch and one.reached >= 0:
+            # It reads from a follower now, as it was told, or after the leader fenced it off.
+            broker, epoch = one.reached, self.leaders.epoch_of(partition, one.reached)
+        last, moves = self._without_epochs.get(partition, (UNKNOWN, 0))
+        if broker == one.from_broker and epoch <= one.from_epoch:
+            if epoch >= 0 or not self.leaders.has_moved(partition):
+                return
+        elif epoch < self.leaders.epoch_of(partition, one.from_broker):
+            epoch = UNKNOWN  # of the time before: it leads again
         if epoch < 0:  # Metadata before version 7 has none
-            last, moves = self._without_epochs.get(partition, (UNKNOWN, 0))
             moves += broker != last
             self._without_epochs[partition] = broker, moves
             epoch = UNKNOWN - moves
+        else:
+            self._without_epochs[partition] = UNKNOWN, moves
+            # Leaders that were there and gone while it was refused.
+            refused_us = one.episode.last_us - one.episode.first_us
+            first = one.from_epoch + 1 or epoch
+            for between in range(first, min(epoch, first + refused_us // _A_MOVE_US)):
+                self._met(partition, one.generation, between, None)
         wait_us = None if one.episode.is_loop else one.episode.wait_us
         self._met(partition, one.generation, epoch, wait_us)
 

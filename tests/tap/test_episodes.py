@@ -33,7 +33,7 @@ from kipctl.protocol.fetch import (
     FetchTopic,
     PartitionData,
 )
-from kipctl.protocol.produce import NodeEndpoint
+from kipctl.protocol.produce import LeaderIdAndEpoch, NodeEndpoint
 from kipctl.protocol.share_groups import (
     AcknowledgedPartition,
     AcknowledgePartition,
@@ -236,6 +236,40 @@ def test_what_metadata_named_too_may_have_been_followed_for_either(wire):
     assert seen(wire).outcomes == {Outcome.BY_METADATA: 1}
 
 
+def test_a_leader_is_met_where_only_metadata_without_epochs_named_it(wire):
+    """kafka-go's readers ask for Metadata 6, while others through the tap are shown epochs."""
+    first, second, third = wire.connect_to(1, 2, 3)
+    first.call(batch(b"first"), REFUSED)
+    first.call(ask_metadata(), metadata((2, -1)), version=6)
+    second.ask(batch(b"held until the leader moved on"))
+    wire.after(1_000_000)
+    second.answer(REFUSED)
+    first.call(ask_metadata(), metadata((3, -1)), version=6)
+    third.call(batch(b"and again"), DONE)
+    assert wire.client.episodes.moves == 2
+
+
+def test_a_client_that_is_refused_through_two_moves_has_met_both(wire):
+    """kafka-go's writer waits for its next Metadata, up to 6 s, and goes on asking meanwhile."""
+    first, _, third = wire.connect_to(1, 2, 3)
+    first.call(batch(b"accepted"), DONE)
+    for _ in range(3):
+        first.call(batch(b"first"), REFUSED)
+        wire.after(1_000_000)
+    first.call(ask_metadata(), metadata((3, 2)))
+    third.call(batch(b"anew"), DONE)
+    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (2, 1)
+
+
+def test_a_client_that_was_idle_has_met_only_the_last_move(wire):
+    """It was refused once, whoever has led since it sent last."""
+    first, _, third = wire.connect_to(1, 2, 3)
+    first.call(batch(b"first"), REFUSED)
+    first.call(ask_metadata(), metadata((3, 7)))
+    third.call(batch(b"anew"), DONE)
+    assert wire.client.episodes.moves == 1
+
+
 def test_two_moves_without_a_success_between_are_two_waits(wire):
     first, second, third = wire.connect_to(1, 2, 3)
     first.call(batch(b"first"), REFUSED)
@@ -360,6 +394,49 @@ def test_a_fetch_session_asks_for_what_its_requests_do_not_name(wire):
     new.call(ask_metadata(), metadata((2, 1)))
     new.call(fetch(0, session=(8, 3)), fetched())
     assert (wire.client.episodes.moves, seen(wire).waits.max_us) == (1, 100_000)
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+def test_a_follower_that_is_read_from_is_no_leader_that_was_met(wire, is_fenced):
+    """@platformatic/kafka asks the broker that fenced it off once more, without an epoch: that is
+    a follower now, and serves it."""
+    topic_id = UUID(int=9)
+    ask = FetchRequest(topics=(FetchTopic(topic_id=topic_id, partitions=(FetchPartition(0),)),))
+    hint = PartitionData(0, FENCED, current_leader=LeaderIdAndEpoch(2, 1))
+    hinted = FetchResponse(
+        responses=(FetchableTopicResponse(topic_id=topic_id, partitions=(hint,)),),
+        node_endpoints=(NodeEndpoint(2, HOST, PORTS[2]),),
+    )
+    old, new = wire.connect(1), wire.connect(2)
+    old.call(ask_metadata(), metadata((1, 0), topic_id=topic_id))
+    old.call(ask, hinted, version=16)
+    wire.after(1_000_000)
+    if is_fenced:
+        new.call(ask, hinted, version=16)
+    old.call(ask, FetchResponse(), version=16)
+    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (1, is_fenced)
+
+
+def test_a_leader_that_metadata_named_before_the_refusal_is_met_once(wire):
+    old, new = wire.connect_to(1, 2)
+    old.ask(batch(b"held"))
+    new.call(ask_metadata(), metadata((2, 1)))
+    old.answer(HINTED)
+    new.call(batch(b"anew"), DONE)
+    assert (wire.client.episodes.moves, seen(wire).waits.episodes) == (1, 1)
+
+
+def test_two_brokers_that_lead_in_turn_are_met_each_time(wire):
+    """Metadata without epochs, where others through the tap are shown the epochs."""
+    old, new = wire.connect_to(1, 2)
+    for epoch, (refuses, leads) in enumerate(((old, new), (new, old), (old, new)), 1):
+        broker = 2 if leads is new else 1
+        refuses.call(batch(b"first"), REFUSED)
+        refuses.call(ask_metadata(), metadata((broker, -1)), version=6)
+        leads.call(batch(b"anew"), DONE)
+        if epoch == 1:
+            leads.call(ask_metadata(), metadata((2, 1)))
+    assert wire.client.episodes.moves == 3
 
 
 def share_fetch(topic_id):
