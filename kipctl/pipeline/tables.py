@@ -115,7 +115,7 @@ _REDIRECTS = _columns(
         "hints_present": "leader errors that named a leader",
         (
             "hints_absent hints_followed hints_known hints_stale hints_unknown_node hints_ignored"
-            " hints_draft"
+            " hints_draft hints_same_epoch hints_refuser hints_other_endpoint"
         ): (
             "leader errors by what the client did with the hint, as in "
             "[measuring.md](measuring.md#three-ways-to-the-new-leader)"

@@ -144,8 +144,8 @@ class Leadership(Generic[PartitionKey]):
         leader = Leader(hint.leader_id, hint.leader_epoch)
         if leader == self._leaders.get(partition):
             return Decision.KNOWN
-        if leader.epoch <= self.epoch(partition):
-            return Decision.STALE
+        if leader.epoch <= (known := self.epoch(partition)):
+            return Decision.SAME_EPOCH if leader.epoch == known else Decision.STALE
         at = hint.endpoint
         if at is not None and at.node_id == leader.id:
             self.nodes[leader.id] = Node(at.node_id, at.host, at.port, at.rack)

@@ -11,6 +11,13 @@ from kipctl.trace.codes import Decision
 from kipctl.trace.redirect_phases import FailedAttempt, Wait, split_wait
 
 _NOWHERE = -1
+_OF_NO_USE = {
+    HintFault.NO_ENDPOINT: Decision.UNKNOWN_NODE,
+    HintFault.OTHER_ENDPOINT: Decision.OTHER_ENDPOINT,
+    HintFault.REFUSER: Decision.REFUSER,
+    HintFault.OLDER: Decision.STALE,
+    HintFault.SAME_EPOCH: Decision.SAME_EPOCH,
+}
 _TO_BE_SEEN = (Decision.FOLLOWED, Decision.KNOWN)
 """Hints that a client may follow: by where it goes it is seen whether it did."""
 
@@ -53,10 +60,8 @@ def _hint_decision(refusal: Refusal) -> Decision:
         return Decision.DRAFT
     if not refusal.has_hint:
         return Decision.ABSENT
-    if refusal.fault in (HintFault.NO_ENDPOINT, HintFault.OTHER_ENDPOINT):
-        return Decision.UNKNOWN_NODE
-    if refusal.fault is not None:  # no newer than what it was shown, or the refuser itself
-        return Decision.STALE
+    if refusal.fault is not None:
+        return _OF_NO_USE[refusal.fault]
     return Decision.FOLLOWED if refusal.is_news else Decision.KNOWN
 
 

@@ -13,7 +13,8 @@ class Decision(IntEnum):
     KNOWN = 2
     """What the client knows by now: another batch's hint, or Metadata, was there before."""
     STALE = 3
-    """Older than what the client knows: the answering broker has not heard yet."""
+    """Older than what the client knows: the answering broker has not heard yet. In older runs it
+    is SAME_EPOCH and REFUSER as well."""
     UNKNOWN_NODE = 4
     """Its leader is in neither the response's endpoints nor the client's cache."""
     IGNORED = 5
@@ -23,6 +24,12 @@ class Decision(IntEnum):
     DRAFT = 7
     """In the form of the KIP's early draft (`kipctl.protocol.leader_hints`), which no client reads;
     it does not count among the hints that were there."""
+    SAME_EPOCH = 8
+    """Another leader at the epoch that the client knows: by the answering broker's fault."""
+    REFUSER = 9
+    """It names the very broker that answers that it does not lead."""
+    OTHER_ENDPOINT = 10
+    """Its endpoint is another node's, as far as the tap knows; in older runs it is UNKNOWN_NODE."""
 
 
 class MetadataCause(IntEnum):

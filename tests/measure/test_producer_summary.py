@@ -178,6 +178,9 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
         "unknown_node": 1,
         "ignored": 1,
         "draft": 1,
+        "same_epoch": 0,
+        "refuser": 0,
+        "other_endpoint": 0,
     }
     phases_ms = found["phases_ms"]
     assert tuple(phases_ms) == PHASES

@@ -41,7 +41,7 @@ def a_hint(leader: Leader, at: Node | None = None) -> LeaderHint:
         # A node of which Metadata never told is reached by its endpoint.
         (a_hint(Leader(3, 6), THREE), Decision.FOLLOWED, Leader(3, 6)),
         (a_hint(Leader(1, 5)), Decision.KNOWN, Leader(1, 5)),
-        (a_hint(Leader(2, 5), TWO), Decision.STALE, Leader(1, 5)),
+        (a_hint(Leader(2, 5), TWO), Decision.SAME_EPOCH, Leader(1, 5)),
         (a_hint(Leader(2, 4), TWO), Decision.STALE, Leader(1, 5)),
         (a_hint(Leader(3, 6)), Decision.UNKNOWN_NODE, Leader(1, 5)),
         # The endpoint of another node does not help.

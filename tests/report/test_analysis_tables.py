@@ -43,21 +43,27 @@ def test_every_title_is_there_once_and_in_csv_every_row_names_its_table() -> Non
 
 
 def test_what_became_of_hints_adds_up_to_the_leader_errors() -> None:
-    parts = ("followed", "known", "stale", "unknown_node", "absent", "ignored", "draft")
-    counts = {f"hints_{part}": 10**place for place, part in enumerate(parts)}
-    redirects = [table_row("redirects", errors=1111111, **counts)]
+    parts = (
+        *("followed", "known", "stale", "same_epoch", "refuser", "unknown_node"),
+        *("other_endpoint", "absent", "ignored", "draft"),
+    )
+    counts = {f"hints_{part}": 2**place for place, part in enumerate(parts)}
+    redirects = [table_row("redirects", errors=2**10 - 1, **counts)]
     shown = cells(analysis_tables(document(redirects=redirects))[0])
     titles = (
         "hints followed",
         "known",
         "stale",
+        "same epoch",
+        "the refuser",
         "unknown node",
+        "another node's endpoint",
         "absent",
         "ignored",
         "in draft form",
     )
-    assert [shown[title] for title in titles] == [10**place for place in range(7)]
-    assert shown["leader errors"] == 1111111
+    assert [shown[title] for title in titles] == [2**place for place in range(10)]
+    assert shown["leader errors"] == sum(shown[title] for title in titles)
 
 
 def test_records_that_were_given_up_say_by_which_error() -> None:

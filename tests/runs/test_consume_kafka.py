@@ -187,7 +187,13 @@ def test_end_to_end_through_rotations_nothing_is_lost_and_redirects_add_up(
         assert all(row[f"{phase}_us"] >= 0 for phase in PHASES)
     fetches = [row for row in redirects if row["api"] == "fetch" and row["error"] in (6, 74)]
     assert fetches, "two rotations, and no Fetch met them"
-    assert {row["decision"] for row in fetches} <= {"followed", "known", "stale", "absent"}
+    assert {row["decision"] for row in fetches} <= {
+        "followed",
+        "known",
+        "stale",
+        "same_epoch",
+        "absent",
+    }
     without_hint = [row for row in fetches if row["decision"] not in ("followed", "known")]
     assert found["metadata_rpcs"]["consumer"]["on_critical_path"] <= len(without_hint)
 

@@ -202,6 +202,15 @@ def test_what_is_wrong_with_a_hint_is_judged_by_what_this_client_was_shown(
     if fault:
         verdict = judge(client.seen(False))
         assert (verdict.behaviour, verdict.fault) == (Behaviour.UNUSABLE, fault)
+    decisions = {
+        None: "ignored",  # no batch is known again
+        HintFault.NO_ENDPOINT: "unknown_node",
+        HintFault.OTHER_ENDPOINT: "other_endpoint",
+        HintFault.REFUSER: "refuser",
+        HintFault.OLDER: "stale",
+        HintFault.SAME_EPOCH: "same_epoch",
+    }
+    assert wire.rows("redirects", "decision") == [(decisions[fault],)]
 
 
 def test_what_was_known_of_a_topic_holds_no_more_when_it_is_made_anew(wire):
