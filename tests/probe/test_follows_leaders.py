@@ -123,7 +123,7 @@ def test_a_hint_is_followed_at_once_to_an_endpoint_that_metadata_never_named(cli
         (NOT_LEADER, Leader(-1, 6), Decision.ABSENT),
         (NOT_LEADER, Leader(2, -1), Decision.ABSENT),
         (NOT_LEADER, Leader(1, 5), Decision.KNOWN),
-        (NOT_LEADER, Leader(2, 5), Decision.STALE),
+        (NOT_LEADER, Leader(2, 5), Decision.SAME_EPOCH),
         (NOT_LEADER, Leader(2, 4), Decision.STALE),
         (NOT_LEADER, Leader(9, 6), Decision.UNKNOWN_NODE),
         (FENCED, None, Decision.ABSENT),
