@@ -27,19 +27,14 @@ TWO_RECORDS = Variant(memoryview(b"ab"), [1, 2], [30, 70], 2)
 def outcome(endpoints: tuple[str, ...] = ()) -> ProduceOutcome:
     return ProduceOutcome(
         spec=ProduceSpec(Access("localhost:1"), "t", 10, config=ProducerConfig(client_id="me")),
-        cluster_id="c",
-        start_us=START_US,
-        end_us=0,
-        wall_start_us=0,
-        interval_ns=0,
-        generated=0,
-        acknowledged=0,
-        failed=0,
-        errors={},
         topics=("first topic", "t"),
         endpoints=endpoints,
-        cpu_s=0,
+        start_us=START_US,
         stopped=False,
+        cluster_id="c",
+        errors={},
+        **dict.fromkeys(("end_us", "wall_start_us", "interval_ns", "cpu_s"), 0),
+        **dict.fromkeys(("generated", "acknowledged", "failed"), 0),
     )
 
 
@@ -74,76 +69,30 @@ def test_batches_come_back_with_nulls_for_what_never_was(tmp_path: Path) -> None
     batch_done(tracing, sent(a_batch(40)), START_US + 500, error=0, base_offset=0)
     batch_done(tracing, a_batch(90, records=1), START_US + 900, error=7, base_offset=-1)
     rows = exported(tracing, tmp_path).read("batches").to_pylist()
-    common = {
-        "source": "probe",
-        "client": "me",
-        "topic": "t",
-        "partition": 7,
-        "seq_stride": 3,
-        "intended_us": 100,
-    }
-    assert rows == [
-        common
-        | {
-            "first_seq": 40,
-            "records": 2,
-            "bytes": 70,
-            "sent_us": 110,
-            "acked_us": 500,
-            "attempts": 1,
-            "error": 0,
-            "broker": 2,
-            "leader_epoch": 4,
-            "base_offset": 0,
-        },
-        common
-        | {
-            "first_seq": 90,
-            "records": 1,
-            "bytes": 30,
-            "sent_us": None,
-            "acked_us": 900,
-            "attempts": 0,
-            "error": 7,
-            "broker": -1,
-            "leader_epoch": -1,
-            "base_offset": None,
-        },
+    names = "first_seq records bytes sent_us acked_us attempts error broker leader_epoch"
+    assert [
+        (*(row.pop(name) for name in names.split()), row.pop("base_offset")) for row in rows
+    ] == [
+        (40, 2, 70, 110, 500, 1, 0, 2, 4, 0),
+        (90, 1, 30, None, 900, 0, 7, -1, -1, None),
     ]
+    of_both = {"source": "probe", "client": "me", "topic": "t", "partition": 7}
+    assert rows == [of_both | {"seq_stride": 3, "intended_us": 100}] * 2
 
 
 def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path) -> None:
     tracing = Tracing(tmp_path, ProduceOutcome.datasets)
     batch = sent(a_batch(40), attempts=3)
     hinted = FailedAttempt(
-        attempt=1,
-        sent_us=START_US + 110,
-        error_us=START_US + 150,
-        error=6,
-        is_leader_error=True,
-        broker=1,
-        epoch=4,
-        base_offset=17,
-        decision=Decision.FOLLOWED,
-        hint_leader=2,
-        hint_epoch=5,
-        hint_endpoint=1,
+        *(1, START_US + 110, START_US + 150, 6, True, 1, 4, 17, Decision.FOLLOWED, 1),
+        *(2, 5, 1),  # the hint
         to_broker=2,
         to_epoch=5,
         wait=Wait(queued=1, backoff=2, metadata=3, connect=4),
         metadata_queued_us=2,
-        generation=1,
     )
     lost = FailedAttempt(
-        attempt=2,
-        sent_us=START_US + 160,
-        error_us=START_US + 170,
-        error=13,
-        is_leader_error=False,
-        broker=2,
-        epoch=5,
-        base_offset=-1,
-        decision=Decision.NOT_APPLICABLE,
+        *(2, START_US + 160, START_US + 170, 13, False, 2, 5, -1, Decision.NOT_APPLICABLE)
     )
     batch.failures = [hinted, lost]
     batch_done(tracing, batch, START_US + 170, error=13, base_offset=-1)
@@ -155,30 +104,20 @@ def test_redirects_come_back_with_their_hint_decision_and_phases(tmp_path: Path)
         "api": "produce",
         "topic": "t",
         "partition": 7,
-        "first_seq": 40,
-        "records": 2,
-        "attempt": 1,
-        "error": 6,
-        "error_us": 150,
+    } | {"first_seq": 40, "records": 2, "attempt": 1, "error": 6, "error_us": 150} | {
         "from_broker": 1,
         "from_epoch": 4,
         "base_offset": 17,
-        "hint_leader": 2,
-        "hint_epoch": 5,
-        "hint_endpoint": "b:2",
-        "decision": "followed",
+        "topic_generation": 1,
+    } | {"hint_leader": 2, "hint_epoch": 5, "hint_endpoint": "b:2", "decision": "followed"} | {
         "to_broker": 2,
         "to_epoch": 5,
         "queued_us": 11,
         "detect_us": 40,
         "backoff_us": 2,
-        "metadata_us": 3,
-        "throttled_us": 0,
-        "connect_us": 4,
-        "not_ready_us": 0,
+    } | {"metadata_us": 3, "throttled_us": 0, "connect_us": 4, "not_ready_us": 0} | {
         "acknowledge_us": 0,
         "metadata_queued_us": 2,
-        "topic_generation": 1,
     }
     nothing = ("base_offset", "hint_leader", "hint_epoch", "hint_endpoint", "to_broker", "to_epoch")
     assert [second[name] for name in nothing] == [None] * len(nothing)
@@ -197,22 +136,10 @@ def test_without_any_hint_the_column_is_null(tmp_path: Path) -> None:
 
 def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> None:
     tracing = Tracing(tmp_path, ProduceOutcome.datasets)
-    request = {
-        "connection": 3,
-        "broker": 2,
-        "api_key": 3,
-        "api_version": 13,
-        "request_bytes": 50,
-        "response_bytes": 900,
-        "sent_us": START_US + 10,
-        "received_us": START_US + 40,
-        "queued_behind": 2,
-        "queued_behind_us": 20,
-        "cause": MetadataCause.LEADER_CHANGE,
-        "topics": 1,
-        "critical": True,
-        "error": 0,
-    }
+    request = {"connection": 3, "broker": 2, "api_key": 3, "api_version": 13, "error": 0}
+    request |= {"request_bytes": 50, "response_bytes": 900, "topics": 1, "critical": True}
+    request |= {"sent_us": START_US + 10, "received_us": START_US + 40}
+    request |= {"queued_behind": 2, "queued_behind_us": 20, "cause": MetadataCause.LEADER_CHANGE}
     unanswered = {"api_key": 0, "received_us": 0, "response_bytes": 0, "cause": -1, "error": 13}
     before_the_start = {"sent_us": START_US - 70, "received_us": START_US - 30}
     for row in (
@@ -220,39 +147,16 @@ def test_requests_come_back_with_their_cause_and_software(tmp_path: Path) -> Non
         request | unanswered | {"critical": False},
         request | before_the_start | {"cause": MetadataCause.START},
     ):
-        flight = InFlight(
-            correlation_id=0,
-            api_key=row["api_key"],
-            api_version=row["api_version"],
-            size=row["request_bytes"],
-            sent_us=row["sent_us"],
-            ahead=row["queued_behind"],
-            subject=None,
-        )
-        number = tracing.rpc(
-            row["broker"],
-            row["connection"],
-            flight,
-            row["received_us"],
-            row["response_bytes"],
-            row["queued_behind_us"],
-            row["topics"],
-            row["error"],
-            row["cause"],
-        )
+        sent = ("api_key", "api_version", "request_bytes", "sent_us", "queued_behind")
+        flight = InFlight(0, *(row[name] for name in sent), subject=None)
+        got = ("received_us", "response_bytes", "queued_behind_us", "topics", "error", "cause")
+        number = tracing.rpc(row["broker"], row["connection"], flight, *(row[name] for name in got))
         if row["critical"]:
             tracing.mark_critical(number)
     first, second, third = exported(tracing, tmp_path).read("rpcs").to_pylist()
-    assert first == request | {
-        "source": "probe",
-        "client": "me",
-        "software_name": "kipctl",
-        "software_version": __version__,
-        "sent_us": 10,
-        "received_us": 40,
-        "cause": "leader_change",
-        "critical": True,
-    }
+    software = {"software_name": "kipctl", "software_version": __version__}
+    seen = {"source": "probe", "client": "me", "cause": "leader_change"}
+    assert first == request | software | seen | {"sent_us": 10, "received_us": 40}
     assert (second["received_us"], second["cause"], second["critical"]) == (None, None, False)
     assert (third["sent_us"], third["received_us"], third["cause"]) == (-70, -30, "start")
 
