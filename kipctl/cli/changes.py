@@ -26,7 +26,8 @@ EntryArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[ENTRY]",
-        help="An id of `kipctl changes list`, or its beginning. Default: the last that fits.",
+        help="An entry of `kipctl changes list`; its beginning will do. Default: the last that"
+        " this can be done with.",
         show_default=False,
     ),
 ]
@@ -35,7 +36,7 @@ JournalOption = Annotated[
     typer.Option(
         "--journal",
         metavar="FILE",
-        help="An entry's file, as of another machine's journal.",
+        help="In place of ENTRY: the file of one, as copied from another machine's journal.",
     ),
 ]
 DryRunOption = Annotated[
@@ -85,8 +86,8 @@ def undo(
         bool,
         typer.Option(
             "--force",
-            help="Insist: on what others have changed since, below min.insync.replicas, on a full"
-            " disk.",
+            help="Insist: undo what others have changed since, go below min.insync.replicas,"
+            " fill a disk.",
         ),
     ] = False,
     additional: AdditionalOption = False,
@@ -178,7 +179,8 @@ def cancel(
         str | None,
         typer.Argument(
             metavar="[ENTRY]",
-            help="Whose moves: an id of `kipctl changes list`. Default: kipctl's last.",
+            help="What this entry of `kipctl changes list` still moves. Default: what kipctl's own"
+            " last change does.",
             show_default=False,
         ),
     ] = None,

@@ -76,7 +76,8 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FORMAT",
-        help="table, wide (all of it), plain, markdown, json, csv.",
+        help="table, wide (with every row and column), plain, markdown, json or csv."
+        " Default: table on a terminal, else plain.",
         show_default=False,
     ),
 ]
@@ -156,7 +157,7 @@ MetricsUrlOption = Annotated[
     typer.Option(
         "--metrics-url",
         metavar="URL",
-        help="A broker's JMX exporter; repeatable, one per broker.",
+        help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
     ),
 ]
 TopicOption = Annotated[
@@ -169,10 +170,12 @@ BatchOption = Annotated[
         metavar="N",
         min=1,
         max=10_000,
-        help="Partitions at a time.",
+        help="Partitions at a time; a batch is waited for before the next.",
     ),
 ]
-BetweenOption = Annotated[Duration, pause_option("--between", "Between two batches.")]
+BetweenOption = Annotated[
+    Duration, pause_option("--between", "Wait so long between batches; 0s: not.")
+]
 
 
 def parse_rate(text: str) -> int:

@@ -172,8 +172,9 @@ class JavaClient:
             folder = Path(made)
             java_command.write_files(folder, properties, access)
             jvm = java_command.jvm_arguments(self.classpath, self.heap_mb, folder)
+            told = [f"-D{n}={text}" for n, text in java_command.system_properties(access).items()]
             try:
-                child = Child([str(self.java), *jvm, *arguments(folder)], folder)
+                child = Child([str(self.java), *told, *jvm, *arguments(folder)], folder)
             except OSError as error:
                 raise UsageError(
                     f"{name} cannot be run: {error}.", "Check the path of java."

@@ -7,6 +7,7 @@ from pathlib import Path
 from kipctl import java_properties
 from kipctl.clients.load import ConsumerLoad, ProducerLoad
 from kipctl.transport.access import Access
+from kipctl.urls import without_login
 
 # The flags of Kafka's own scripts, which real clients are run with; C2 is left on (-XX:Tiered...
 # is not lowered as for brokers of the lab), so that latency is steady once the code is warm. The
@@ -54,6 +55,16 @@ logger.network.level=WARN
 _PROPERTIES = "client.properties"
 FILES = {"log4j.properties": _LOG4J, "log4j2.properties": _LOG4J2}
 """What Java needs in its folder: stdout is for the tool alone, stderr for the client."""
+
+
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""Since Kafka 3.9.1 clients ask no token endpoint, and read no file, that it does not name."""
+
+
+def system_properties(access: Access) -> dict[str, str]:
+    """What a JVM is told for how the cluster is reached; others of the machine see it."""
+    url = access.properties.get("sasl.oauthbearer.token.endpoint.url", "")
+    return {_ALLOWED_URLS: url} if url and url == without_login(url) else {}
 
 
 def jvm_arguments(classpath: tuple[Path, ...], heap_mb: int, folder: Path) -> list[str]:

@@ -51,7 +51,11 @@ def _steps(access: Access, server: Address) -> list[Step]:
     except KipctlError as refused:
         passed = ["TCP", "TLS"] if access.security.tls else ["TCP"]
         done = [Step(server, step, True, "") for step in passed]
-        return [name, *done, Step(server, LOGIN, False, refused.what)]
+        return [
+            name,
+            *done,
+            Step(server, LOGIN, False, f"{refused.what} {refused.next_step}".strip()),
+        ]
     except OSError as failed:
         return [name, Step(server, "TCP", False, failed.strerror or str(failed))]
     taken = connection.steps

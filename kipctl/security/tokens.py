@@ -122,7 +122,7 @@ class UnsignedToken(TokenSource):
         return str(dict(self.claims).get("sub", ""))
 
     def current(self) -> Token:
-        now = time.time()
+        now = float(int(time.time()))  # a broker's clock has milliseconds, and is not to be behind
         claims = {**dict(self.claims), "iat": now, "exp": now + self.lifetime_s}
         parts = (_encoded({"alg": "none"}), _encoded(claims), "")
         return Token(".".join(parts), now + self.lifetime_s)

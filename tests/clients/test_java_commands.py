@@ -9,6 +9,7 @@ from kipctl.clients.java_command import (
     consumer_arguments,
     jvm_arguments,
     producer_arguments,
+    system_properties,
     write_files,
 )
 from kipctl.clients.load import ConsumerLoad, ProducerLoad
@@ -105,6 +106,21 @@ def test_properties_are_for_their_owner_alone_and_not_among_the_arguments(tmp_pa
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_text() == "bootstrap.servers=b\\:1\nssl.key.password=secret\n"
     assert "secret" not in " ".join(producer_arguments("4.3.1", load, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("", False),
+        ("https://idp.example/token", True),
+        ("file:///var/token", True),
+        ("https://me:hush@idp.example/token", False),  # a JVM's arguments are seen by all
+    ],
+)
+def test_a_jvm_is_told_which_endpoint_its_clients_may_ask(url: str, told: bool) -> None:
+    """Since Kafka 3.9.1 they refuse any other (`ConfigurationUtils`)."""
+    access = Access("b:1", properties={"sasl.oauthbearer.token.endpoint.url": url})
+    assert [*system_properties(access).values()] == ([url] if told else [])
 
 
 def test_the_jvm_has_both_compilers_and_a_heap_that_does_not_grow() -> None:

@@ -13,6 +13,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, lau
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from kipctl.clients.java import JavaClient
+from kipctl.clients.java_command import system_properties
 from kipctl.errors import RefusedError
 from kipctl.runs.metadata.phases import PhaseLoad
 from kipctl.runs.metadata.senders import CLIENT_ID
@@ -69,6 +70,8 @@ class JavaSender:
         self.software = f"apache-kafka-java {version}"
         self._names = names
         self._jvm: Any = gateway.jvm
+        for name, value in system_properties(access).items():
+            self._jvm.java.lang.System.setProperty(name, value)
         properties = self._jvm.java.util.Properties()
         for name, value in {
             **access.java(),
