@@ -1,9 +1,9 @@
-"""What installing kipctl takes on disk, package by package, without and with Spark.
+"""What installing kipctl takes on disk, package by package, without and with its extras.
 
     python benchmarks/install.py
 
-The wheel of this checkout is made, and installed as README says into two new environments, with
-what is locked: as `kipctl`, and as `kipctl[spark]`; both are asked for their version. Sizes are
+The wheel of this checkout is made, and installed as README says into new environments, with what
+is locked: as `kipctl`, and with each extra alone; all are asked for their version. Sizes are
 of the files that each package lists, 10^6 bytes, without the bytecode that pip adds. Jars of Kafka
 are those that labs have fetched on this machine.
 """
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from kipctl.extras import MODULES, locked
 from kipctl.lab.ivy import cache_folder
 
 REPOSITORY = Path(__file__).parents[1]
@@ -34,7 +35,8 @@ def main() -> None:
         (wheel,) = folder.glob("kipctl-*.whl")
         sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
         print(f"The wheel: {_mb(wheel.stat().st_size)} MB.")
-        for extra, lock in (("", "locked.txt"), ("[spark]", "locked-spark.txt")):
+        locks = {"": "locked.txt"} | {f"[{extra}]": locked(extra).name for extra in MODULES}
+        for extra, lock in locks.items():
             place = folder / f"with{extra}"
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
             subprocess.run(

@@ -28,7 +28,6 @@ OF_ALL = {
     "kipctl.cli.connecting",
     "kipctl.cli.environment",
     "kipctl.cli.help",
-    "kipctl.cli.help_page",
     "kipctl.cli.repeated",
     "kipctl.cli.pairs",
     "kipctl.errors",

@@ -1,13 +1,14 @@
-"""A table: each kind of connection in each way to connect; and what each wrong way ends in."""
+"""Programs of their own in each way to connect, and what each wrong way ends in for commands.
+
+Connections themselves, of each kind, are in `test_every_login_kafka`.
+"""
 
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from loop_client import LoopClient
-from on_secured import Way, broker_ids, passwords, ran, topic_of
+from on_secured import Way, passwords, ran, topic_of
 
 from kipctl import java_properties
 from kipctl.clients.java import JavaClient
@@ -19,11 +20,7 @@ from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import MECHANISMS, SCRAM_SHA_512, Security
-from kipctl.protocol.address import Address
 from kipctl.state import write_private
-from kipctl.tap.process import running_tap
-from kipctl.tap.spec import Lend, TapSpec
-from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
 JAVA = "4.3.1"
@@ -60,18 +57,6 @@ def topic(way: Way) -> Iterator[str]:
         yield name
 
 
-@pytest.mark.parametrize("way", WAYS, indirect=True)
-def test_blocking_and_non_blocking_connections_to_every_broker(way: Way) -> None:
-    with Cluster(way.access) as cluster:
-        assert cluster.metadata(()).cluster_id == way.lab.cluster_id
-        asked = {number for number in cluster.nodes if cluster.broker(number).api_versions}
-        assert asked == broker_ids(way.lab)
-        for node in cluster.nodes.values():
-            with LoopClient(Address(node.host, node.port), way.access) as client:
-                number = client.connect().ask()
-                assert client.answers(1) == [number]
-
-
 @pytest.mark.parametrize("way", [PKCS12], indirect=True)
 def test_a_probe_connects_with_a_certificate(way: Way, tmp_path: Path) -> None:
     """In a process of its own; those that log in do so in `test_main_ways_kafka`."""
@@ -99,24 +84,6 @@ def test_stock_clients_under_test(
     wanted = ConsumerLoad(topic=topic, num_records=RECORDS, group=topic, timeout_s=120)
     with consuming.consumer(wanted, way.access) as consumer:
         assert consumer.outcome().records == RECORDS
-
-
-@pytest.mark.parametrize("way", [PEM], indirect=True)
-def test_a_tap_to_brokers_that_want_its_certificate(way: Way, topic: str) -> None:
-    """A stock client is behind it; one that logs in is in `test_main_ways_kafka`."""
-    failed: list[object] = []
-    with running_tap(TapSpec(access=way.access, lends=Lend.THIS_USER), None) as tap:
-        behind = way.access.behind(tap.bootstrap_server)
-        assert "SSL" not in behind.security.protocol
-        producer = Producer({**behind.librdkafka(), "log_level": 0})
-        for _ in range(RECORDS):
-            producer.produce(topic, b"a record", on_delivery=lambda error, _: failed.append(error))
-        producer.flush(30)
-        outcome = tap.stop()
-    assert failed == [None] * RECORDS
-    assert outcome.messages == ()
-    (seen,) = outcome.clients
-    assert seen.counts.not_decoded == 0
 
 
 # Somebody who tried until delivery.timeout.ms is over would do so for longer than a test may last.
