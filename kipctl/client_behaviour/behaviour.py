@@ -140,15 +140,15 @@ def judge(seen: Seen, software: Software = _NO_SOFTWARE) -> Verdict:
     use = known.hints if known is not None else None
     if 2 * followed > reactions or use is HintUse.WAITS:
         return Verdict(Behaviour.WAITS)
-    if seen.reaction_p50_us < BACKOFF_US:
-        # Sooner than any backoff, and when Metadata had named the leader too: it may have gone by
-        # either.
-        if use is HintUse.FOLLOWS:
-            return Verdict(Behaviour.FOLLOWS)
-        if use is None:
-            return Verdict(
-                Behaviour.UNKNOWN, why="it asked for Metadata at once, which says the same"
-            )
+    # When Metadata had named the leader too: it may have gone by either. Sooner than any backoff
+    # that is no sign against hints; later, one that is known to follow them was held up.
+    is_quick = seen.reaction_p50_us < BACKOFF_US
+    if use is HintUse.FOLLOWS and is_quick:
+        return Verdict(Behaviour.FOLLOWS)
+    if use is HintUse.FOLLOWS:
+        return Verdict(Behaviour.UNKNOWN, why="it was slow, and Metadata said the same meanwhile")
+    if use is None and is_quick:
+        return Verdict(Behaviour.UNKNOWN, why="it asked for Metadata at once, which says the same")
     return Verdict(Behaviour.IGNORES)
 
 

@@ -18,6 +18,7 @@ from kipctl.client_behaviour.software import HintUse, Software, expected, known_
 F, M, B, E = Outcome.FOLLOWED, Outcome.BY_METADATA, Outcome.SENT_BACK, Outcome.ELSEWHERE
 NOBODY = Software("somebodys-own", "1.0")
 RDKAFKA = Software("confluent-kafka-python", "2.16.0-rdkafka-2.16.0")
+JAVA = Software("apache-kafka-java", "3.9.1")
 LOOPING = Software("kgo", "v1.21.6")
 
 
@@ -40,7 +41,10 @@ def seen(reaction_ms: float | None = None, **more: object) -> Seen:
         (seen(30, outcomes={M: 12}), NOBODY, Behaviour.UNKNOWN),
         (seen(30, outcomes={M: 12}), Software("kgo", "v1.22.3"), Behaviour.FOLLOWS),
         (seen(30, outcomes={M: 12}), Software("sarama", "1.61.1"), Behaviour.IGNORES),
-        (seen(102, outcomes={M: 12}), Software("kgo", "v1.22.3"), Behaviour.IGNORES),
+        (seen(102, outcomes={M: 12}), Software("sarama", "1.61.1"), Behaviour.IGNORES),
+        # Brokers' logs do not tell that a machine was busy: Java 3.9.1 on one.
+        (seen(205, outcomes={F: 16, M: 28, B: 8}), JAVA, Behaviour.UNKNOWN),
+        (seen(297, outcomes={F: 40, M: 8}), JAVA, Behaviour.WAITS),
         (seen(1500, outcomes={B: 7, M: 5}), NOBODY, Behaviour.IGNORES),
         (seen(3, outcomes={E: 12}), NOBODY, Behaviour.IGNORES),
         # What is known of a software does not overrule what was seen.

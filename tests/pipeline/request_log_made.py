@@ -74,17 +74,19 @@ def produced(
     *,
     leader: int = -1,
     epoch: int = 5,
+    partition: int = 0,
     endpoints: Iterable[int] | None = None,
     **more: Any,
 ) -> Line:
-    """Produce for partition 0 of `orders`; an error may name a leader, with its endpoint."""
-    partition: dict[str, Any] = {"index": 0, "errorCode": error, "baseOffset": -1 if error else 7}
+    """Produce for a partition of `orders`; an error may name a leader, with its endpoint."""
+    answer: dict[str, Any] = {"index": partition, "errorCode": error}
+    answer["baseOffset"] = -1 if error else 7
     response: dict[str, Any] = {}
     if leader >= 0:
-        partition["currentLeader"] = {"leaderId": leader, "leaderEpoch": epoch}
+        answer["currentLeader"] = {"leaderId": leader, "leaderEpoch": epoch}
         given = (leader,) if endpoints is None else endpoints
         response = {"nodeEndpoints": [endpoint(of) for of in given]}
-    responses = [{"name": "orders", "partitionResponses": [partition]}]
+    responses = [{"name": "orders", "partitionResponses": [answer]}]
     request = {"acks": -1, "topicData": []}
     return line(
         broker, at_ms, client, PRODUCE, request, {"responses": responses, **response}, **more

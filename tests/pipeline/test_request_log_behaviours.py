@@ -79,6 +79,29 @@ def two_of_one_id(number: int) -> list[Line]:
     ]
 
 
+def of_a_pool(client: str, at: float, hint: int = -1) -> list[Line]:
+    """One process that sends over any of its connections to a broker, as kafka-go's writer does."""
+    return [
+        refused(1, at, client, hint, port=7101),
+        *(produced(2, at + 101 + n, client, port=7102 + n % 2) for n in range(6)),
+    ]
+
+
+def of_readers(client: str, at: float) -> list[Line]:
+    """One process with a connection for each partition, as rskafka has them."""
+    return [
+        line
+        for number in range(2)
+        for line in (
+            refused(1, at + number, client, 2, port=7201 + number, partition=number),
+            *(
+                produced(2, at + 2 + number + 10 * n, client, port=7301 + number, partition=number)
+                for n in range(3)
+            ),
+        )
+    ]
+
+
 def upgraded(number: int) -> list[Line]:
     """One id on one host: 3.10.0 waits for Metadata, 3.9.0 (put back) follows."""
     old, new = ("somebodys", "3.10.0"), ("somebodys", "3.9.0")
@@ -133,6 +156,9 @@ def clients(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> di
         sent_elsewhere("etl"),
         *(two_of_one_id(number) for number in range(5)),
         *(upgraded(number) for number in range(10)),
+        of_a_pool("pool", 3000),
+        of_a_pool("hinted-pool", 4000, 2),
+        of_readers("readers", 5000),
         asking_again("producer.host"),
         [shown(1, 60_000 * n, "quiet.host", 2, 8, software=RDKAFKA) for n in range(4)],
         starting("new"),
@@ -186,6 +212,18 @@ def test_processes_of_one_id_on_one_host_are_counted_as_such(clients: dict[str, 
     assert (row["episodes"]["total"], row["episodes"]["namesakes"]) == (5, 5)
     assert (row["followed_hints"]["followed"], row["wait_ms"]["p50"]) == (0, None)
     assert "several processes share" in row["verdict"]["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("client", "namesakes", "wait_ms"),
+    [("pool", 0, 100), ("hinted-pool", 1, None), ("readers", 0, 1)],
+)
+def test_connections_of_one_process_are_no_namesakes(
+    clients: dict[str, Any], client: str, namesakes: int, wait_ms: float | None
+) -> None:
+    """Those of a pool may be, where they are sent hints: nobody can tell which one follows them."""
+    row = by_client(clients)[f"{client}@10.9.0.7"]
+    assert (row["episodes"]["namesakes"], row["wait_ms"]["p50"]) == (namesakes, wait_ms)
 
 
 def test_versions_of_one_id_are_told_by_connection(clients: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
 from kipctl.client_behaviour.episode import AT_ONCE_US, WENT_TO_HINTED, HintFault, Outcome
 from kipctl.pipeline.clients import SOFTWARE
 from kipctl.pipeline.columns import count_if, nearest_rank, sum_of
+from kipctl.pipeline.redirect_episodes import PARTITION
 from kipctl.pipeline.request_log.log import RequestLog
 from kipctl.protocol.api import ApiKey
 
@@ -37,25 +38,26 @@ def name_of(value: str) -> str:
 
 
 def with_namesakes(episodes: DataFrame, attempts: DataFrame) -> DataFrame:
-    """Add `is_namesake`: the client had several connections to one broker at a time, all of one
-    API. One process has one; nobody can tell which of several is answered by which request."""
+    """Add `is_namesake`: what the client, which is sent hints, asked one broker of one partition
+    went back and forth between connections. One process has one for it, or makes another one;
+    nobody can tell which of several is answered by which request. Clients that are sent no hints
+    may well send over any connection of a pool, and are taken for one (`tap.episodes` likewise).
+    """
     client = ("cluster", "client", "api_key")
-    of_connection = (
-        attempts.filter(F.col("api_key") != int(ApiKey.METADATA))
-        .groupBy(*client, F.coalesce("broker", F.lit(-1)).alias("_broker"), "connection")
-        .agg(F.min("sent_us").alias("_from"), F.max("sent_us").alias("_to"))
-    )
-    before = (
-        Window.partitionBy(*client, "_broker")
-        .orderBy("_from", "connection")
-        .rowsBetween(Window.unboundedPreceding, -1)
-    )
+    in_turn = Window.partitionBy(*PARTITION, "broker").orderBy("sent_us", "connection")
+    other = F.lag("connection").over(in_turn) != F.col("connection")
     namesakes = (
-        of_connection.select(*client, (F.max("_to").over(before) > F.col("_from")).alias("overlap"))
-        .filter("overlap")
-        .select(*client)
-        .distinct()
-        .withColumn("is_namesake", F.lit(True))
+        attempts.filter(F.col("api_key") != int(ApiKey.METADATA))
+        .select(*PARTITION, "broker", "connection", other.alias("_turned"), "hint_leader")
+        .groupBy(*PARTITION, "broker", "connection")
+        .agg(
+            count_if(F.coalesce("_turned", F.lit(True))).alias("_turns"),
+            F.max("hint_leader").alias("_hint"),
+        )
+        .groupBy(*client)
+        .agg(F.max("_turns").alias("_turns"), F.max("_hint").alias("_hint"))
+        .filter("_turns > 1 and _hint >= 0")
+        .select(*client, F.lit(True).alias("is_namesake"))
     )
     joined = episodes.alias("of").join(namesakes.alias("other"), _same(client), "left")
     return joined.select("of.*", F.coalesce("other.is_namesake", F.lit(False)).alias("is_namesake"))
