@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from itertools import product
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from all_requests import ALL_REQUESTS
 from commands import Typed
+from looped import looped
 from protocol_oracles import Fill, random_message
 from reassigning import Held, Reassigning
 from scripted_broker import Asked, ScriptedBroker
@@ -171,8 +171,8 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("output", OutputFormat)
 @pytest.mark.parametrize("look", LOOKS)
+@looped("output", OutputFormat)
 def test_an_answer_writes_nothing_that_is_obeyed(
     look: str, output: OutputFormat, cluster: Hostile
 ) -> None:
@@ -183,9 +183,8 @@ def test_an_answer_writes_nothing_that_is_obeyed(
         assert not [cell for cell in cells if cell.startswith("=")]
 
 
-@pytest.mark.parametrize(
-    ("change", "typed"), [("inspect hints", None), *product(CHANGES, (None, "n\n", "y\n"))]
-)
+@pytest.mark.parametrize("change", ["inspect hints", *CHANGES])
+@looped("typed", (None, "n\n", "y\n"))
 def test_nor_does_a_question_or_what_follows_it(
     change: str, typed: str | None, cluster: Hostile
 ) -> None:

@@ -128,44 +128,31 @@ def test_the_files_of_a_user(security: Security, names: list[str], default: str 
 
 PEM_TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/lab/clients/ca.pem"}
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", JAAS: f'{SCRAM_LOGIN} username="alice" password="two";'}
-PKCS12_TRUST = {
-    "ssl.truststore.type": "PKCS12",
-    "ssl.truststore.location": "/lab/clients/truststore.p12",
-    "ssl.truststore.password": "stores",
+PEM_KEY = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/lab/clients/alice.pem"}
+
+
+def pkcs12(store: str, name: str) -> dict[str, str]:
+    what = {"type": "PKCS12", "location": f"/lab/clients/{name}.p12", "password": "stores"}
+    return {f"ssl.{store}store.{key}": value for key, value in what.items()}
+
+
+PKCS12_TRUST, PKCS12_KEY = pkcs12("trust", "truststore"), pkcs12("key", "alice")
+BEARER = {
+    "sasl.mechanism": "OAUTHBEARER",
+    JAAS: f'{BEARER_LOGIN} unsecuredLoginStringClaim_sub="alice";',
+    "sasl.oauthbearer.token.endpoint.url": "file:///lab/clients/alice.jwt",
 }
 
 
 @pytest.mark.parametrize(
     ("security", "name", "told"),
     [
-        (
-            SSL,
-            "alice",
-            PEM_TRUST
-            | {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/lab/clients/alice.pem"},
-        ),
-        (
-            SSL,
-            "alice-pkcs12",
-            PKCS12_TRUST
-            | {
-                "ssl.keystore.type": "PKCS12",
-                "ssl.keystore.location": "/lab/clients/alice.p12",
-                "ssl.keystore.password": "stores",
-            },
-        ),
+        (SSL, "alice", PEM_TRUST | PEM_KEY),
+        (SSL, "alice-pkcs12", PKCS12_TRUST | PKCS12_KEY),
         (SASL_PLAINTEXT, "alice-scram-sha-512", SCRAM),
         (SASL_SSL, "alice-scram-sha-512", SCRAM | PEM_TRUST),
         (SASL_SSL, "alice-pkcs12", SCRAM | PKCS12_TRUST),
-        (
-            SASL_PLAINTEXT,
-            "alice-oauthbearer",
-            {
-                "sasl.mechanism": "OAUTHBEARER",
-                JAAS: f'{BEARER_LOGIN} unsecuredLoginStringClaim_sub="alice";',
-                "sasl.oauthbearer.token.endpoint.url": "file:///lab/clients/alice.jwt",
-            },
-        ),
+        (SASL_PLAINTEXT, "alice-oauthbearer", BEARER),
     ],
 )
 def test_a_client_file_is_in_the_words_of_javas_clients(
