@@ -5,8 +5,10 @@ has in memory: what was read is new values of the dataclass that was asked for, 
 """
 
 import json
+import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import GenericAlias
@@ -19,6 +21,8 @@ from kipctl.errors import UsageError
 T = TypeVar("T")
 _MOST = 1 << 62
 """Of a number: so the difference of two fits into a row."""
+_DEEPEST = 100
+"""Levels of a document: what goes through it level by level has a stack for that."""
 
 
 class DamagedError(UsageError):
@@ -27,6 +31,16 @@ class DamagedError(UsageError):
     @classmethod
     def of(cls, name: object, why: Exception) -> "DamagedError":
         return cls(f"{name} is damaged, or is not kipctl's: {why}")
+
+
+@contextmanager
+def damaged_if_unfit(name: object) -> Iterator[None]:
+    """In the block a document is gone through that other hands may have written: DamagedError where
+    it lacks something, or has something else there."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as unfit:
+        raise DamagedError.of(name, unfit) from unfit
 
 
 def encoded(value: object) -> bytes:
@@ -66,10 +80,36 @@ def decoded(
         return msgspec.convert(plain, kind, str_keys=True, dec_hook=other)
 
     try:
-        json.loads(content, parse_int=_refuse_if_large)
+        plain_json(content)
         return msgspec.json.decode(content, type=kind, dec_hook=other)
-    except (ValueError, RecursionError, UsageError) as wrong:
+    except (ValueError, UsageError) as wrong:
         raise DamagedError.of(name, wrong) from None
+
+
+def plain_json(content: bytes | str) -> Any:
+    """What a JSON text holds that anybody may have written.
+
+    Its numbers are finite, and may be taken for whole ones or for floats. Raises ValueError: a
+    JSONDecodeError for what is no JSON; also for larger numbers, and for more than 100 levels.
+    """
+    try:
+        document = json.loads(
+            content, parse_int=_whole, parse_float=_finite, parse_constant=_finite
+        )
+        level = [document]
+        for _ in range(_DEEPEST):
+            level = [inner for one in level for inner in _inner(one)]
+            if not level:
+                return document
+    except RecursionError:
+        pass
+    raise ValueError("it is nested too deeply")
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _path_text(value: object) -> str:
@@ -78,6 +118,13 @@ def _path_text(value: object) -> str:
     raise TypeError(f"{value!r} is nothing for a document.")
 
 
-def _refuse_if_large(digits: str) -> None:
-    if len(digits) > len(str(-_MOST)) or not -_MOST < int(digits) <= _MOST:
+def _whole(digits: str) -> int:
+    if len(digits) > len(str(-_MOST)) or not -_MOST < (number := int(digits)) <= _MOST:
         raise ValueError("a number is too large")
+    return number
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError("a number is out of range")
+    return number

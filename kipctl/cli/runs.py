@@ -97,7 +97,9 @@ def show(
     environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import settings_table
     from kipctl.trace.settings import end_of, settings
+    from kipctl.trace.store import RUN_FILE
     from kipctl.trace.stored_runs import find_run, read_stored_run
+    from kipctl.typed_json import damaged_if_unfit
 
     found = read_stored_run(find_run(run, environment.variables).folder)
     description = dict(found.description or {})
@@ -113,13 +115,14 @@ def show(
         facts = {"kept": f"the end of a longer run: {kept}"} | facts
     if found.flaw:
         facts = {"state": found.flaw} | facts
-    answer, tables = _summary(found)
     made_with = settings_table(found.name, str(found.folder), facts, found.bytes)
     whole = (Paragraph(f"Run {found.name}: {found.flaw}.", tone=Tone.BAD),) if found.flaw else ()
-    more = (f"More of it: kipctl analyze runs {run}",) if answer else ()
-    opening = (*whole, *answer)
-    report = Report("runs show", document, (made_with, *tables), more, opening, fits_screen=True)
-    environment.report(report, output)
+    with damaged_if_unfit(found.folder / RUN_FILE):
+        answer, tables = _summary(found)
+        more = (f"More of it: kipctl analyze runs {run}",) if answer else ()
+        every, opening = (made_with, *tables), (*whole, *answer)
+        report = Report("runs show", document, every, more, opening, fits_screen=True)
+        environment.report(report, output)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from kipctl.errors import KipctlError
 from kipctl.own_topic_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.message import only
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
 from kipctl.transport.acl_errors import CLUSTER, TOPIC, Right
 from kipctl.transport.request import Cluster
@@ -176,7 +177,7 @@ def _topic_operations(cluster: Cluster, topic: str) -> int | None:
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=True,
     )
-    found = cluster.any_broker().request(request).topics[0]
+    found = only(cluster.any_broker().request(request).topics)
     if found.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return _NOT_DESCRIBABLE
     bits = found.topic_authorized_operations

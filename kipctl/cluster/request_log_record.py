@@ -17,6 +17,7 @@ from kipctl.cleanup_failures import CleanupFailures
 from kipctl.errors import PartlyDoneError, RefusedError
 from kipctl.process import Process, current_process, is_alive
 from kipctl.state import make_private, state_folder, write_private
+from kipctl.typed_json import plain_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def read_records(
     found = []
     for path in _folder(variables).glob("*.json"):
         try:
-            known = json.loads(path.read_text(encoding="utf-8"))
+            known = plain_json(path.read_text(encoding="utf-8"))
             pid, started = known.pop("owner")
             known["brokers"] = tuple(known["brokers"])
             record = SwitchedOn(**known, owner=Process(pid, started), path=path)

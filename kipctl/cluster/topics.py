@@ -20,6 +20,7 @@ from kipctl.protocol.list_offsets import (
     LATEST_TIMESTAMP,
     ListOffsetsResponse,
 )
+from kipctl.protocol.message import only
 from kipctl.protocol.metadata import MetadataResponseTopic, metadata_request
 from kipctl.protocol.topics import (
     CreatableTopic,
@@ -268,7 +269,7 @@ def offsets(cluster: Cluster, topic: str, timestamp: int) -> dict[int, int]:
                 by_leader.setdefault(partition.leader, []).append(partition.id)
         refused: dict[int, int] = {}
         for leader, led in by_leader.items():
-            for one in _offsets_at(cluster, leader, led, timestamp).topics[0].partitions:
+            for one in only(_offsets_at(cluster, leader, led, timestamp).topics).partitions:
                 into = refused if one.error_code else found
                 into[one.partition_index] = one.error_code or one.offset
         if not refused:

@@ -30,6 +30,7 @@ from kipctl.lab.seed import Release, seed_of
 from kipctl.protocol.address import host_port
 from kipctl.state import state_folder
 from kipctl.transport.access import Access, access_of
+from kipctl.typed_json import plain_json
 
 READY_TIMEOUT_S = 120.0
 
@@ -53,7 +54,7 @@ class Lab:
 
     def __init__(self, folder: Path) -> None:
         """Raises OSError or ValueError when the folder does not hold a lab."""
-        record = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
+        record = plain_json((folder / "lab.json").read_text(encoding="utf-8"))
         try:
             self.folder = folder
             self.name = folder.name
@@ -73,7 +74,7 @@ class Lab:
                 Node(spec, folder / spec.label)
                 for spec in (NodeSpec(**n | {"role": Role(n["role"])}) for n in record["nodes"])
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{folder}/lab.json is not a lab's: {error}") from error
 
     @classmethod
@@ -342,7 +343,7 @@ class Lab:
 
     def _release_of(self, node: Node) -> Release:
         try:
-            return Release.recorded(json.loads(_release_path(node).read_text(encoding="utf-8")))
+            return Release.recorded(plain_json(_release_path(node).read_text(encoding="utf-8")))
         except FileNotFoundError:
             return self._release
 

@@ -1,6 +1,5 @@
 """Recorded runs as DataFrames: one row format, however many runs and workers wrote them."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from kipctl.pipeline.period import Period
 from kipctl.trace.description import wrong_field
 from kipctl.trace.schema import DATASETS, NEEDED, SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
+from kipctl.typed_json import plain_json
 
 _TYPES: dict[pa.DataType, DataType] = {
     pa.string(): StringType(),
@@ -401,7 +401,7 @@ def _text(file: Path) -> str:
 
 def _described(path: str, text: str) -> RecordedRun:
     try:
-        description = json.loads(text)
+        description = plain_json(text)
     except ValueError as wrong:
         raise PipelineError(f"{path}/{RUN_FILE} is not JSON: {wrong}.") from wrong
     version = description.get("schema_version") if isinstance(description, dict) else None

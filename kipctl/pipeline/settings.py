@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from kipctl.errors import UsageError
 from kipctl.pipeline.launch import configuration_folder
 from kipctl.pipeline.place import is_local
 
@@ -132,6 +133,9 @@ def defaults(environment: Mapping[str, str]) -> dict[str, str]:
         return properties(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
+    except (OSError, UnicodeDecodeError) as wrong:
+        why = wrong.strerror if isinstance(wrong, OSError) else str(wrong)
+        raise UsageError(f"{file} cannot be read: {why}.", "It is to be UTF-8.") from None
 
 
 def properties(text: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of, configured
 from kipctl.process import Process, identify, is_alive, send_signal, wait_until
 from kipctl.state import make_private, state_folder
-from kipctl.typed_json import DamagedError, decoded, encoded
+from kipctl.typed_json import DamagedError, decoded, encoded, plain_json
 
 _ANSWER_TIMEOUT_S = 10.0
 """For a holder to answer: it asks the JVM only for what takes milliseconds."""
@@ -175,7 +175,7 @@ def running_holder() -> Holder | None:
 
 def _recorded_holder() -> Holder | None:
     try:
-        return Holder(**json.loads(holder_file().read_text(encoding="utf-8")))
+        return Holder(**plain_json(holder_file().read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 

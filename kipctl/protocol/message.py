@@ -8,7 +8,7 @@ JSON files of Kafka's message generator express; the names are theirs, in snake 
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
 from struct import Struct
@@ -160,6 +160,20 @@ _E = TypeVar("_E", EncodeError, MalformedFrame)
 def _titled(error: _E, cls: type, version: int) -> _E:
     what = " " + error.what[1:] if error.what.startswith(".") else error.what
     return type(error)(f"{cls.__name__} v{version}{what}")
+
+
+T = TypeVar("T")
+
+
+def only(answers: Sequence[T]) -> T:
+    """What is answered to a question about one thing. Raises MalformedFrame where there is none, or
+    more."""
+    if len(answers) != 1:
+        raise MalformedFrame(
+            f"A broker gives {len(answers)} answers where it was asked about one thing.",
+            "Check that this is a Kafka broker, and not something in between.",
+        )
+    return answers[0]
 
 
 # Compilation. A codec reads one value from a Reader, and appends one to a bytearray.

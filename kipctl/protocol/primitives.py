@@ -9,7 +9,7 @@ Source: the protocol guide, "Protocol Primitive Types", and Kafka's ByteUtils.
 from struct import Struct
 from typing import Self
 
-from kipctl.errors import KipctlError
+from kipctl.errors import ExitStatus, KipctlError
 
 INT16 = Struct(">h")
 INT32 = Struct(">i")
@@ -32,9 +32,13 @@ class _FieldError(KipctlError):
 class MalformedFrame(_FieldError):  # noqa: N818
     """Bytes that are not what the protocol says they should be: which field, what, and where."""
 
+    status = ExitStatus.UNREACHABLE
+
 
 class EncodeError(_FieldError):
     """A message holds a value that the protocol, or this version of it, cannot carry."""
+
+    status = ExitStatus.USAGE
 
 
 class Reader:

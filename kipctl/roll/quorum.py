@@ -18,6 +18,7 @@ from kipctl.protocol.describe_quorum import (
     QuorumTopicAsked,
 )
 from kipctl.protocol.error_codes import error_text
+from kipctl.protocol.message import only
 from kipctl.transport.request import Cluster
 
 _ASKED = DescribeQuorumRequest((QuorumTopicAsked("__cluster_metadata", (QuorumPartitionAsked(),)),))
@@ -69,12 +70,13 @@ class Quorum:
 
 
 def quorum_of(answer: DescribeQuorumResponse) -> Quorum:
-    """What the answer says. Raises RefusedError when it says that there is none. Pure."""
+    """What the answer says. Raises RefusedError when it says that there is none, MalformedFrame
+    when it tells of several. Pure."""
     partitions = [partition for topic in answer.topics for partition in topic.partitions]
     code = answer.error_code or next((p.error_code for p in partitions), 0)
     if code or not partitions:
         raise RefusedError(f"The cluster does not describe its quorum: {error_text(code)}.")
-    [quorum] = partitions
+    quorum = only(partitions)
     places = {node.node_id: node.listeners[0] for node in answer.nodes if node.listeners}
     own = (v for v in quorum.current_voters if v.replica_id == quorum.leader_id)
     now_ms = next((leader.last_fetch_timestamp for leader in own), _UNKNOWN)

@@ -4,7 +4,6 @@ One file a roll, `ID.roll.json` in `$XDG_STATE_HOME/kipctl/rolls/CLUSTER_ID/`, f
 It is written anew, and on disk, before each step begins; what restart commands say is beside it.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from kipctl.cluster.moves.journal import folder_name
 from kipctl.cluster.moves.journal_entry import Origin, new_id
@@ -23,6 +24,7 @@ from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Node
 from kipctl.roll.process_identity import ProcessMark
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
+from kipctl.typed_json import plain_json
 from kipctl.urls import without_login
 
 SCHEMA = 1
@@ -252,19 +254,17 @@ def rolls(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Rolls:
 def read_roll(path: Path) -> RollRecord:
     """A roll that was written down. Raises UsageError when it is damaged, or of a newer kipctl."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = plain_json(path.read_text(encoding="utf-8"))
         if document["schema"] != SCHEMA:
             raise UsageError(
                 f"{path}: its schema is {document['schema']!r}, and {SCHEMA} the only one known."
             )
-        how = document["how"]
-        lists = {n: tuple(map(str, how[n])) for n in ("command", "guards", "metrics_urls")}
         return RollRecord(
             path,
             str(document["id"]),
             str(document["cluster_id"]),
             Origin.read(document),
-            RollOptions(**{**how, **lists}),
+            msgspec.convert(document["how"], RollOptions),
             tuple(map(_step, document["steps"])),
             RollState(document["state"]),
             str(document["why"]),
@@ -289,16 +289,22 @@ def _step(one: Mapping[str, Any]) -> Step:
         str(one["role"]),
         Phase(one["phase"]),
         str(one["since"]),
-        ProcessMark(**one["mark"]),
-        None if process is None else Process(int(process[0]), str(process[1])),
+        msgspec.convert(one["mark"], ProcessMark),
+        None if process is None else Process(*msgspec.convert(process, tuple[int, str])),
         str(one.get("called_on", "")),
         str(one["output"]),
         str(one["seen_by"]),
         int(one["leaders_moved_off"]),
         int(one["leaders_brought_back"]),
-        {str(phase): str(at) for phase, at in one["at"].items()},
+        {str(phase): _moment(at) for phase, at in one["at"].items()},
         None if waits is None else tuple(map(float, waits)),
     )
+
+
+def _moment(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError(f"{text!r} is of no time zone")
+    return text
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import re
 import ssl
+import warnings
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
@@ -122,6 +123,7 @@ def _first_key(
     path: Path, content: bytes, password: str, key_password: str
 ) -> tuple[str | None, str | None, list[str]]:
     """As `_pkcs12` returns it, of a JKS store."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_der_private_key
 
     store = _java_store(path, content, password, "ssl.keystore.password")
@@ -134,7 +136,7 @@ def _first_key(
         raise UsageError(
             f"{path}: the password of its key is neither ssl.key.password nor the store's."
         ) from None
-    except ValueError as wrong:
+    except (ValueError, UnsupportedAlgorithm) as wrong:
         raise UsageError(f"{path}: its key cannot be read: {wrong}.") from None
     certificates = [*map(ssl.DER_cert_to_PEM_cert, chain)]
     return _pkcs8(key), certificates[0] if certificates else None, certificates[1:]
@@ -144,11 +146,14 @@ def _pkcs12(
     path: Path, content: bytes, password: str, property_name: str
 ) -> tuple[str | None, str | None, list[str]]:
     """Key, its certificate, and other certificates; each in PEM."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
     try:
-        found = pkcs12.load_pkcs12(content, password.encode() if password else None)
-    except ValueError as wrong:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is DER not in all places
+            found = pkcs12.load_pkcs12(content, password.encode() if password else None)
+    except (ValueError, UnsupportedAlgorithm) as wrong:
         if "password" in str(wrong).lower():
             raise UsageError(f"{path}: its password is not {property_name}.") from None
         raise UsageError(f"{path} is neither PEM nor PKCS12: {wrong}.") from None

@@ -1,6 +1,6 @@
 """What a run's `run.json` must be like for what reads it: other hands may have written it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,13 @@ _NUMBER_OR_NULL = (int, float, type(None))
 @dataclass(frozen=True, slots=True)
 class _ListOf:
     """A list whose items have all of these fields."""
+
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """An object that has all of these fields, or nothing at all."""
 
     fields: Mapping[str, Any]
 
@@ -27,8 +34,20 @@ _FIELDS = {
     "interval_ns": int,
     "warmup_records": int,
     "start_wall_us": int,
+    "started": str,
     "producer": {},
-    "summary": {"actions": _ListOf(_ACTION)},
+    "cluster_before": _Record(
+        {
+            "cluster_id": (str, type(None)),
+            "brokers": _ListOf({"rack": (str, type(None))}),
+            "partitions": _ListOf({"replicas": list}),
+        }
+    ),
+    "summary": {
+        "actions": _ListOf(_ACTION),
+        "latency_ms": dict.fromkeys(("p50", "p99", "p999"), _NUMBER_OR_NULL),
+        "records_per_second": _NUMBER_OR_NULL,
+    },
 }
 """Fields by name with their types; those of the run may be missing."""
 
@@ -44,12 +63,17 @@ def wrong_field(description: Mapping[str, Any]) -> str:
 
 
 def _wrong(value: Any, shape: Any, name: str) -> str:
+    found: Iterator[str]
     match shape:
         case _ListOf(fields):
             if not isinstance(value, list):
                 return f"{name} is {_type_of(value)}"
             every = ((item, f"{name}[{at}]") for at, item in enumerate(value))
             found = (_lacking(item, fields, of) or _wrong(item, fields, of) for item, of in every)
+        case _Record(fields):
+            if not value:
+                return ""
+            found = iter((_lacking(value, fields, name), _wrong(value, fields, name)))
         case Mapping():
             if not isinstance(value, Mapping):
                 return f"{name} is {_type_of(value)}"

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from kipctl.errors import UsageError
 from kipctl.state import make_private
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
+from kipctl.typed_json import plain_json
 
 RUN_FILE = "run.json"
 UNFINISHED_FILE = ".run.json"
@@ -87,7 +88,7 @@ class Run:
     def description(self) -> dict[str, Any]:
         """What `run.json` says."""
         text = (self.folder / RUN_FILE).read_text(encoding="utf-8")
-        return json.loads(text)  # type: ignore[no-any-return]
+        return plain_json(text)  # type: ignore[no-any-return]
 
 
 def wall_time(epoch_us: int) -> str:

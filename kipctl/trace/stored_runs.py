@@ -31,6 +31,7 @@ from kipctl.trace.folder_lock import is_in_use
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.trace.settings import interrupted_after
 from kipctl.trace.store import ROWS_FOLDER, RUN_FILE, UNFINISHED_FILE, Run
+from kipctl.typed_json import plain_json
 
 RUNS_VARIABLE = "KIPCTL_RUNS"
 _NAME = re.compile(r"[\w][\w.+:@=-]*")
@@ -167,7 +168,7 @@ def read_stored_run(folder: Path) -> StoredRun:
             size += path.stat().st_size if path.is_file() else 0
     description: Any = None
     try:
-        description = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+        description = plain_json((folder / RUN_FILE).read_text(encoding="utf-8"))
         flaw = _why_unread(description)
     except (FileNotFoundError, NotADirectoryError):
         flaw = _unfinished(folder)

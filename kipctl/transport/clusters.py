@@ -11,6 +11,8 @@ from typing import Any
 from kipctl.errors import UsageError
 from kipctl.state import replace_whole
 
+_NO_TOML = (ValueError, RecursionError)
+"""What tomllib raises: not its own error alone for numbers and levels beyond Python's."""
 _KEYS = {
     "bootstrap_servers": str,
     "command_config": str,
@@ -52,7 +54,7 @@ def named_clusters(file: Path) -> dict[str, NamedCluster]:
         tables = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+    except (OSError, *_NO_TOML) as wrong:
         raise UsageError(f"{file} cannot be read: {wrong}.") from None
     return {name: _entry(file, name, table) for name, table in tables.items()}
 
@@ -91,7 +93,7 @@ def add_cluster(file: Path, cluster: NamedCluster) -> None:
             text = before + tomli_w.dumps({cluster.name: entry})
             tomllib.loads(text)  # what cannot be read again is not written
             replace_whole(file.resolve(), text.encode())
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as wrong:
+    except (OSError, *_NO_TOML) as wrong:
         raise UsageError(f"{file} cannot be written: {wrong}.") from None
 
 

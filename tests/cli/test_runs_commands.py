@@ -140,6 +140,21 @@ def test_show_has_the_settings_and_the_tables_told_at_the_end(store: Store) -> N
         assert title in out
 
 
+@pytest.mark.parametrize("damage", [{"redirects": []}, {"records": {}}, {"service_ms": {}}])
+def test_show_of_what_other_hands_wrote_says_so(store: Store, damage: dict[str, Any]) -> None:
+    recorded = store.record("other", summary=SUMMARY | damage)
+    said = store.kipctl("show other", status=2)
+    assert said.err.startswith(f"kipctl: {recorded.folder}/run.json is damaged, or is not kipctl's")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": 1e999}', "[" * 150 + "]" * 150])
+def test_one_run_that_is_no_json_hides_no_other(store: Store, text: str) -> None:
+    store.record("whole")
+    (store.record("other").folder / "run.json").write_text(text)
+    assert "run.json is not JSON" in store.kipctl("list").out
+    assert "whole" in store.kipctl("list").out
+
+
 def test_show_of_a_tap_has_its_answer_and_its_clients(store: Store) -> None:
     of_client = {
         "client_id": "shop",

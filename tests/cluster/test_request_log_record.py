@@ -52,7 +52,9 @@ def test_it_is_there_until_it_is_off_at_every_broker(tmp_path: Path) -> None:
     assert [one.brokers for one in read_records({"other"}, state)] == [(1,)]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"owner": 5}', '{"owner": [1, "2"]}', "7"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"owner": 5}', '{"owner": [1, "2"]}', "7", "[" * 100_000]
+)
 def test_a_record_that_cannot_be_read_stops_nothing(tmp_path: Path, text: str) -> None:
     state = {"XDG_STATE_HOME": str(tmp_path)}
     path = record_switched_on("id", (1,), None, state).path

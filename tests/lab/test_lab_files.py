@@ -6,6 +6,7 @@ import pytest
 
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.stand import Place
+from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import (
     KAFKAS_SESSION,
     LabSpec,
@@ -233,3 +234,13 @@ def test_a_request_log_that_is_asked_for_is_on_and_has_more_room(
         assert set_to["appender.request.MaxFileSize"] == size
         assert set_to["appender.request.MaxBackupIndex"] == str(old_files)
         assert set_to["appender.server.MaxFileSize"] == "10MB"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "7", "[" * 100_000, '{"jars": "x", "seed": "y"}', '{"jars": {}, "seed": {}}'],
+)
+def test_a_folder_whose_record_is_damaged_is_no_lab(tmp_path: Path, text: str) -> None:
+    (tmp_path / "lab.json").write_text(text)
+    with pytest.raises(ValueError, match=r"is not a lab's|Expecting|too deeply"):
+        Lab(tmp_path)

@@ -116,6 +116,17 @@ def test_the_users_own_configuration_is_read_where_it_is(tmp_path: Path) -> None
     assert defaults({"SPARK_CONF_DIR": str(tmp_path)}) == expected
 
 
+def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "spark-defaults.conf"
+    file.write_bytes("spark.app.name größe".encode("latin-1"))
+    with pytest.raises(UsageError, match=f"{file} cannot be read: .*utf-8"):
+        defaults({"SPARK_CONF_DIR": str(tmp_path)})
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(UsageError, match=f"{file} cannot be read: Is a directory"):
+        defaults({"SPARK_CONF_DIR": str(tmp_path)})
+
+
 def test_settings_are_given_as_key_and_value() -> None:
     assert parse_conf(["spark.a=b=c", "spark.d="]) == {"spark.a": "b=c", "spark.d": ""}
     for wrong in ("spark.a", "a=b", "spark.master=local", "spark.kipctl.scratch=/x"):

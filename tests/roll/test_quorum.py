@@ -1,5 +1,7 @@
 """What is read of controllers from the answer that describes their quorum: by table."""
 
+from dataclasses import replace
+
 import pytest
 
 from kipctl.errors import RefusedError
@@ -11,6 +13,7 @@ from kipctl.protocol.describe_quorum import (
     QuorumTopic,
     ReplicaState,
 )
+from kipctl.protocol.primitives import MalformedFrame
 from kipctl.roll.quorum import Voter, quorum_of, quorum_problem
 
 NOW = 1_700_000_000_000
@@ -75,5 +78,8 @@ def test_what_keeps_controllers_from_being_restarted(
 def test_a_quorum_that_is_not_described_is_refused() -> None:
     with pytest.raises(RefusedError, match="does not describe its quorum"):
         quorum_of(described((101, NOW, NOW), error=6))
+    one = described((101, NOW, NOW))
+    with pytest.raises(MalformedFrame, match="2 answers where it was asked about one thing"):
+        quorum_of(replace(one, topics=one.topics * 2))
     with pytest.raises(RefusedError, match="does not describe its quorum"):
         quorum_of(DescribeQuorumResponse())

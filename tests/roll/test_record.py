@@ -112,10 +112,39 @@ def test_a_step_keeps_when_it_first_got_somewhere() -> None:
         ({"steps": [{}]}, "it is no record of a roll"),
         ({"state": "lost"}, "it is no record of a roll"),
         ({"how": {"surprise": 1}}, "it is no record of a roll"),
+        ({"how": {"way": "lab", "timeout_s": "long"}}, "Expected `float`, got `str`"),
+        ({"how": {"way": "lab", "command": [1]}}, "Expected `str`, got `int`"),
+        ({"why": float("inf")}, "a number is out of range"),
     ],
 )
 def test_what_is_damaged_is_named(kept: Rolls, change: dict[str, object], said: str) -> None:
     record = begun(kept)
     record.path.write_text(json.dumps(record.as_document() | change))
     with pytest.raises(UsageError, match=said):
+        kept.last()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"process": [12]},
+        {"process": ["12", "345"]},
+        {"mark": {"producer_id": "17"}},
+        {"at": {"done": "\u202e"}},
+        {"at": {"done": "2026-01-01T00:00:00"}},
+        {"waits_seconds": [1e999]},
+    ],
+)
+def test_every_field_of_a_step_is_looked_at(kept: Rolls, change: dict[str, object]) -> None:
+    record = begun(kept)
+    document = record.as_document()
+    document["steps"][0] |= change
+    record.path.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match="it is no record of a roll"):
+        kept.last()
+
+
+def test_a_record_without_end_is_damaged_too(kept: Rolls) -> None:
+    begun(kept).path.write_text("[" * 100_000)
+    with pytest.raises(UsageError, match="nested too deeply"):
         kept.last()

@@ -24,12 +24,14 @@ from credentials import (
     SECRETS,
     SSL,
     Properties,
+    java_keystore,
     refusal,
 )
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
 )
 from hypothesis import given
@@ -385,6 +387,25 @@ def test_jks_stores_of_keytool_are_read(
         assert "its password is not ssl.keystore.password" in refusal(SSL | properties)
         unchecked = properties | {"ssl.keystore.password": ""}
         assert f"{store}" in refusal(SSL | unchecked)
+
+
+def test_a_key_that_openssl_does_not_know_is_named(tmp_path: Path) -> None:
+    key = ALICE.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    certificate = ALICE.certificate.public_bytes(Encoding.DER)
+    store = tmp_path / "own.jks"
+    given = {"ssl.keystore.location": f"{store}", "ssl.keystore.password": STORE_PASSWORD}
+    store.write_bytes(java_keystore(key, certificate, STORE_PASSWORD))
+    assert subjects(tls_of(given).chain) == ["alice"]
+    of_no_kind = key.replace(bytes.fromhex("2a8648ce3d0201"), bytes.fromhex("2a8648ce3d0209"))
+    store.write_bytes(java_keystore(of_no_kind, certificate, STORE_PASSWORD))
+    assert f"{store}: its key cannot be read: Unknown key type" in refusal(SSL | given)
+
+
+def test_a_pkcs12_store_in_ber_is_read_without_a_word(tmp_path: Path) -> None:
+    store = AUTHORITY.truststore(STORE_PASSWORD)
+    given = {"ssl.truststore.password": STORE_PASSWORD}
+    given["ssl.truststore.location"] = write(tmp_path, "trust.p12", store + b"\0")
+    assert subjects(tls_of(given).authorities) == ["kipctl lab CA"]
 
 
 def test_a_jceks_store_is_refused_with_the_command_that_makes_pkcs12_of_it(tmp_path: Path) -> None:

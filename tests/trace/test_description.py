@@ -14,6 +14,11 @@ ACTION = {
     "partitions": 3,
     "error": None,
 }
+CLUSTER = {
+    "cluster_id": "c",
+    "brokers": [{"id": 1, "rack": None}],
+    "partitions": [{"replicas": [1]}],
+}
 
 
 def without(name: str) -> dict[str, Any]:
@@ -41,6 +46,28 @@ def without(name: str) -> dict[str, Any]:
         (
             {"summary": {"actions": [ACTION | {"called_ms": None}]}},
             "summary.actions[0].called_ms is null",
+        ),
+        ({"started": 7}, "started is of a wrong type (int)"),
+        ({"cluster_before": {}}, ""),
+        ({"cluster_before": CLUSTER}, ""),
+        ({"cluster_before": [1]}, "cluster_before is of a wrong type (list)"),
+        ({"cluster_before": {"cluster_id": "c"}}, "cluster_before.brokers is missing"),
+        (
+            {"cluster_before": CLUSTER | {"brokers": [{"id": 1}]}},
+            "cluster_before.brokers[0].rack is missing",
+        ),
+        (
+            {"cluster_before": CLUSTER | {"brokers": [{"rack": []}]}},
+            "cluster_before.brokers[0].rack is of a wrong type (list)",
+        ),
+        (
+            {"cluster_before": CLUSTER | {"partitions": [{"replicas": 3}]}},
+            "cluster_before.partitions[0].replicas is of a wrong type (int)",
+        ),
+        ({"summary": {"latency_ms": []}}, "summary.latency_ms is of a wrong type (list)"),
+        (
+            {"summary": {"latency_ms": {"p99": "1"}}},
+            "summary.latency_ms.p99 is of a wrong type (str)",
         ),
     ],
 )

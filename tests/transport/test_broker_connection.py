@@ -8,7 +8,7 @@ import pytest
 from scripted_broker import HANG_UP, VERSIONS, ScriptedBroker
 
 import kipctl
-from kipctl.errors import RefusedError, TimedOutError, UnreachableError
+from kipctl.errors import ExitStatus, RefusedError, TimedOutError, UnreachableError
 from kipctl.protocol.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.message import encode
@@ -179,6 +179,7 @@ def test_what_is_no_kafka_answer_is_malformed_and_says_who_sent_it(answer, says)
         with pytest.raises(MalformedFrame) as caught:
             connection.request(ASK)
         assert f"Broker {broker.address} sent a malformed frame: {says}" in str(caught.value)
+        assert caught.value.status is ExitStatus.UNREACHABLE
         broker.answers = answering
         assert connection.request(ASK) == ANSWER
 

@@ -116,6 +116,8 @@ def test_a_protected_name_without_an_id_is_said_to_guard_the_name_alone(tmp_path
     ("text", "told"),
     [
         ("[prod", "cannot be read"),
+        ("a = " + "[" * 100_000, "cannot be read"),
+        ("a = " + "9" * 5000, "cannot be read"),
         ("prod = 1", "prod is no table"),
         ("[prod]\n", "has no bootstrap_servers"),
         ('[prod]\nbootstrap_servers = ["a:1"]', "bootstrap_servers of .prod. is wrong"),

@@ -42,6 +42,7 @@ from kipctl.protocol.leader_hints import (
     hint_in_produce,
     leader_named,
 )
+from kipctl.protocol.message import only
 from kipctl.protocol.metadata import metadata_request
 from kipctl.protocol.produce import (
     PartitionProduceData,
@@ -182,7 +183,7 @@ def _check_produce(
         version = min(ranges[0][1], LAST_VERSION_WITH_NAMES)
         answer = connection.request(_unwritable(asked), version=version)
         if version == DRAFT_VERSION:
-            partition = answer.responses[0].partition_responses[0]
+            partition = only(only(answer.responses).partition_responses)
             hint = drafted_in_produce(version, partition.unknown_tags, answer.unknown_tags)
             verdict = Verdict.DRAFT if hint else Verdict.TOO_OLD
             return BrokerHints(broker, verdict, *ranges, asked, hint)
@@ -215,7 +216,7 @@ def _judge(
     answer: ProduceResponse, version: int, metadata: Snapshot, asked: PartitionId
 ) -> tuple[Verdict, LeaderHint | None, str]:
     """The verdict, the hint, and what is to be said about it."""
-    partition = answer.responses[0].partition_responses[0]
+    partition = only(only(answer.responses).partition_responses)
     if partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return Verdict.NO_RIGHT, None, error_name(partition.error_code)
     if partition.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
@@ -271,7 +272,7 @@ def _check_fetch(
             topics=(
                 FetchTopic(
                     topic=asked.topic,
-                    topic_id=known.topics[0].topic_id,
+                    topic_id=only(known.topics).topic_id,
                     partitions=(
                         FetchPartition(partition=asked.partition, current_leader_epoch=epoch),
                     ),
@@ -281,7 +282,7 @@ def _check_fetch(
         answer = connection.request(request)
         if not answer.responses:
             return FetchCheck(Verdict.UNEXPECTED, asked, error_name(answer.error_code))
-        partition = answer.responses[0].partitions[0]
+        partition = only(only(answer.responses).partitions)
         error = error_name(partition.error_code)
         if partition.error_code not in LEADER_ERRORS:
             return FetchCheck(Verdict.UNEXPECTED, asked, error)

@@ -5,7 +5,6 @@ after a power cut: file and folder are synced.
 """
 
 import getpass
-import json
 import os
 import shlex
 import socket
@@ -24,6 +23,7 @@ from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import UsageError
 from kipctl.redaction import words_without_secrets
 from kipctl.state import write_whole
+from kipctl.typed_json import plain_json
 
 SCHEMA = 2
 ENTRY_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = ".entry.json", ".json", ".unfinished"
@@ -128,7 +128,7 @@ class Entry:
         """
         if not self.changed_at:
             return created_at(self.id)
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):  # the latter in the year 1, or 9999
             return datetime.fromisoformat(self.changed_at[0][1]).astimezone(UTC)
         return None
 
@@ -268,7 +268,7 @@ def read_entry(path: Path) -> Entry:
     Raises UsageError when it is none, or newer than this kipctl.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = plain_json(path.read_text(encoding="utf-8"))
         schema = document["schema"]
         if schema != SCHEMA:
             raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads {SCHEMA}.")
@@ -293,7 +293,7 @@ def read_entry(path: Path) -> Entry:
         )
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: it is no entry of a journal: {error}.") from None
 
 
@@ -303,8 +303,8 @@ def read_target(path: Path) -> ReassignmentFile:
     Raises UsageError for what is neither.
     """
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        document = plain_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         document = None
     if not isinstance(document, dict) or "schema" not in document:
         return read_reassignment(path)

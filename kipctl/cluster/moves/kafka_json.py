@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 from kipctl.errors import UsageError
+from kipctl.typed_json import plain_json
 
 ANY_LOG_DIR = "any"
 
@@ -103,14 +104,14 @@ def check_against(
 def _read(path: Path) -> tuple[object, Iterator[tuple[str, PartitionId, dict[str, object]]]]:
     """The version, and each entry of `partitions` with its place in the file."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = plain_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise _wrong(path, place, f"this is not JSON: {error.msg}") from None
-    except (UnicodeDecodeError, RecursionError):
-        raise UsageError(f"{path} is not a JSON text.") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not a JSON text that can be read: {error}.") from None
     entries = document.get("partitions") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not entries:
         raise _wrong(path, "partitions", "there should be a list with at least one partition")

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from kipctl.cluster.broker_metrics import BrokerMetrics, broker_of
+from kipctl.cluster.inspect.findings import facts
 from kipctl.cluster.inspect.findings.diagnose import diagnose, highest_of_all
 from kipctl.cluster.inspect.findings.facts import (
     BrokerFacts,
@@ -14,6 +15,7 @@ from kipctl.cluster.inspect.findings.facts import (
     MetricsFacts,
     TopicFacts,
     ask_topics,
+    whole_number,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError
@@ -26,10 +28,11 @@ from kipctl.protocol.describe_configs import (
     ResourceType,
 )
 from kipctl.protocol.error_codes import ErrorCode
+from kipctl.protocol.primitives import MalformedFrame
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import Security
 from kipctl.transport.access import Access
-from kipctl.transport.request import Cluster
+from kipctl.transport.request import BrokerConnection, Cluster
 
 HEALTHY = {
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -319,6 +322,33 @@ def test_what_is_so(facts: ClusterFacts, first: str) -> None:
 )
 def test_what_settings_and_versions_mean(facts: ClusterFacts, found: str) -> None:
     assert told(facts) == [found]
+
+
+@pytest.mark.parametrize("text", ["", "many", "2.5", "\u0662", "9" * 5000])
+def test_a_setting_that_is_no_number_is_not_known(text: str) -> None:
+    """As other products may have it."""
+    odd = replace(healthy(1), settings=HEALTHY | {"min.insync.replicas": text})
+    assert with_brokers(odd).numbers("min.insync.replicas") == {}
+    assert with_brokers(healthy(1)).numbers("min.insync.replicas") == {1: 2}
+    assert whole_number(text) is None
+
+
+def test_a_broker_without_metadata_version_is_not_compared() -> None:
+    """As other products have features of their own."""
+    others = replace(healthy(2), finalized={"own.version": 1})
+    assert told(with_brokers(healthy(1), others, healthy(3))) == []
+
+
+@pytest.mark.parametrize("results", [0, 2])
+def test_a_broker_that_answers_about_none_or_several_is_no_kafka(results: int) -> None:
+    class Answering:
+        access = Access("b:1")
+
+        def request(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+            return DescribeConfigsResponse(results=(DescribeConfigsResult(),) * results)
+
+    with pytest.raises(MalformedFrame, match=f"{results} answers where it was asked about one"):
+        facts._settings(cast(BrokerConnection, Answering()), 1)
 
 
 def test_a_broker_that_is_left_alone_is_not_compared_with_others() -> None:

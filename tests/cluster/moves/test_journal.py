@@ -135,7 +135,9 @@ def test_a_damaged_entry_is_named_and_passed_over(kept: Journal, text: str) -> N
         kept.find(bad.id)
 
 
-@pytest.mark.parametrize("change", [{"before": []}, {"before": ["x"]}, {"partition": "x"}, None])
+@pytest.mark.parametrize(
+    "change", [{"before": []}, {"before": ["x"]}, {"partition": "x"}, {"partition": 1e999}, None]
+)
 def test_every_field_of_an_entry_is_looked_at(kept: Journal, change: dict[str, object]) -> None:
     entry = kept.save(FIRST, SECOND, BOB)
     document = entry.as_document()
@@ -146,6 +148,12 @@ def test_every_field_of_an_entry_is_looked_at(kept: Journal, change: dict[str, o
     entry.path.write_text(json.dumps(document))
     with pytest.raises(UsageError, match="no entry of a journal"):
         read_entry(entry.path)
+
+
+@pytest.mark.parametrize("at", ["soon", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_is_none_is_not_known(kept: Journal, at: str) -> None:
+    entry = replace(kept.save(FIRST, SECOND, BOB), changed_at=(("prepared", at),))
+    assert entry.made_at is None
 
 
 def test_files_and_their_names_are_there_after_a_power_cut(

@@ -82,6 +82,10 @@ def test_a_broken_plan_names_file_and_place(tmp_path: Path, content: object, pla
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"absent\.json cannot be read: No such file"):
         read_reassignment(tmp_path / "absent.json")
+    for long in ("9" * 5000, "9" * 25, "1e999", "[" * 100_000, "[" * 150 + "]" * 150):
+        path = write(tmp_path, f'{{"version": {long}, "partitions": [1]}}')
+        with pytest.raises(UsageError, match="not a JSON text that can be read"):
+            read_reassignment(path)
     binary = tmp_path / "binary.json"
     binary.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match="not a JSON text"):

@@ -7,6 +7,7 @@ own; a controller decides by its own file, which no broker shows, and which is t
 clusters.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from kipctl.protocol.api_versions import own_api_versions_request
 from kipctl.protocol.describe_configs import DescribeConfigsResult, ResourceType, configs_request
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
 from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
+from kipctl.protocol.message import only
 from kipctl.protocol.metadata import metadata_request
 from kipctl.transport.access import Access
 from kipctl.transport.acl_errors import denial
@@ -157,7 +159,8 @@ class ClusterFacts:
 
     def numbers(self, setting: str) -> dict[int, int]:
         """As `values`, of a setting that is a whole number."""
-        return {broker: int(value) for broker, value in self.values(setting).items()}
+        every = ((broker, whole_number(text)) for broker, text in self.values(setting).items())
+        return {broker: number for broker, number in every if number is not None}
 
     def min_insync_replicas(self, partition: Partition) -> int | None:
         """What holds for the partition; None when it is not known."""
@@ -280,13 +283,18 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
         settings_error=settings_error,
         lists=frozenset(listed.node_id for listed in metadata.brokers),
         throttles={
-            name: int(rate)
+            name: rate
             for name in RATES
-            if (rate := settings.get(name)) and int(rate) < UNLIMITED
+            if (rate := whole_number(settings.get(name))) is not None and rate < UNLIMITED
         },
         directories=directories,
         directories_error=directories_error,
     )
+
+
+def whole_number(text: str | None) -> int | None:
+    """A setting's number; None for what is none, as other products may have it."""
+    return int(text) if text and re.fullmatch(r"-?[0-9]{1,19}", text) else None
 
 
 def _settings(
@@ -294,7 +302,7 @@ def _settings(
 ) -> tuple[dict[str, str | None], KipctlError | None]:
     """The broker's settings, or why it does not report them."""
     asked = configs_request(ResourceType.BROKER, [str(broker)], (*SETTINGS, *RATES))
-    (result,) = connection.request(asked).results
+    result = only(connection.request(asked).results)
     return result.values, _refused(result, connection.access)
 
 
@@ -345,7 +353,7 @@ def ask_topics(
                 why = why or _refused(result, cluster.access)
             else:
                 facts[result.resource_name] = TopicFacts(
-                    int(least) if least else None,
+                    whole_number(least),
                     unclean == "true" if unclean else None,
                     tuple(name for name in REPLICAS if values.get(name)),
                     diskless == "true",

@@ -35,7 +35,7 @@ def releases(facts: ClusterFacts) -> Iterator[Finding]:
             "Finish the rolling upgrade.",
         )
         return
-    in_use = {b.finalized[METADATA_VERSION] for b in facts.answering if b.finalized}
+    in_use = {v for b in facts.answering if (v := b.finalized.get(METADATA_VERSION)) is not None}
     if newest and in_use and min(in_use) < (level := min(newest.values())):
         yield note(
             "feature-level-behind",
