@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from metadata_answers import metadata_of
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.cluster import metadata_convergence
@@ -25,9 +26,6 @@ from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import (
     MetadataRequest,
-    MetadataResponse,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
 )
 from kipctl.transport.access import as_access
 
@@ -122,23 +120,13 @@ def test_what_is_left_out_is_waited_for_no_more() -> None:
     assert waited_for.apply(seen(1, 2, 6)) is None
 
 
-def metadata(leaders: list[int], epoch: int, code: int = ErrorCode.NONE) -> MetadataResponse:
-    partitions = tuple(
-        MetadataResponsePartition(partition_index=n, leader_id=leader, leader_epoch=epoch)
-        for n, leader in enumerate(leaders)
-    )
-    return MetadataResponse(
-        topics=(MetadataResponseTopic(name="t", error_code=code, partitions=partitions),)
-    )
-
-
 def test_an_answer_is_compared_with_the_one_before_and_with_what_is_watched_alone() -> None:
     ids = [PartitionId("t", n) for n in range(1000)]
     shown = ShownViews({one: View(5, 1) for one in ids[:999]})
-    assert shown.news(metadata([1] * 1000, epoch=5)) == []
-    assert shown.news(metadata([1] * 998 + [2, 2], epoch=5)) == [(ids[998], View(5, 2))]
-    assert shown.news(metadata([1] * 998 + [2, 2], epoch=5)) == []
-    lost = shown.news(metadata([], epoch=5, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    assert shown.news(metadata_of(*[(1, 5)] * 1000)) == []
+    assert shown.news(metadata_of(*[(1, 5)] * 998, (2, 5), (2, 5))) == [(ids[998], View(5, 2))]
+    assert shown.news(metadata_of(*[(1, 5)] * 998, (2, 5), (2, 5))) == []
+    lost = shown.news(metadata_of(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     assert lost == [(one, DELETED) for one in ids[:999]]
 
 
@@ -209,7 +197,7 @@ def test_a_broker_is_asked_for_the_topics_watched_alone_at_the_pace_of_its_answe
             return None
         assert [topic.name for topic in asked.request.topics or ()] == ["t"]
         turn += 1
-        return metadata([1] * 200, epoch=5) if turn < 4 else metadata([2] * 200, epoch=6)
+        return metadata_of(*[(1, 5) if turn < 4 else (2, 6)] * 200)
 
     with ScriptedBroker(answer) as one:
         broker = Broker(1, "127.0.0.1", one.port, None)

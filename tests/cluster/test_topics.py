@@ -3,6 +3,7 @@
 from uuid import UUID
 
 import pytest
+from metadata_answers import metadata_of
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl.cluster import topics as topics_module
@@ -20,10 +21,6 @@ from kipctl.protocol.list_offsets import (
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import (
     MetadataRequest,
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
 )
 from kipctl.protocol.topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kipctl.transport.request import Cluster
@@ -40,11 +37,7 @@ def test_a_topic_is_there_when_its_leader_leads() -> None:
             error = not_yet.pop(0) if not_yet else ErrorCode.NONE
             partition = ListOffsetsPartitionResponse(0, error, offset=0)
             return ListOffsetsResponse(topics=(ListOffsetsTopicResponse("t", (partition,)),))
-        shown = MetadataResponsePartition(leader_id=1, replica_nodes=(1,), isr_nodes=(1,))
-        return MetadataResponse(
-            brokers=(MetadataResponseBroker(1, "127.0.0.1", broker.port),),
-            topics=(MetadataResponseTopic(name="t", partitions=(shown,)),),
-        )
+        return metadata_of((1, 0), replicas=(1,), ports={1: broker.port})
 
     with ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
         found = await_topic(cluster, "t", 1)
@@ -79,15 +72,8 @@ def test_a_topic_is_settled_when_all_brokers_show_the_same_leaders(
         if topics:
             shown.append(views[min(len(shown), len(views) - 1)])
         topic_id, leader, epoch = shown[-1] if shown else views[0]
-        partition_seen = MetadataResponsePartition(
-            leader_id=leader, leader_epoch=epoch, replica_nodes=(1, 2), isr_nodes=(1, 2)
-        )
-        return MetadataResponse(
-            brokers=tuple(MetadataResponseBroker(n, "127.0.0.1", broker.port) for n in (1, 2)),
-            topics=(
-                MetadataResponseTopic(name="t", topic_id=topic_id, partitions=(partition_seen,)),
-            ),
-        )
+        ports = dict.fromkeys((1, 2), broker.port)
+        return metadata_of((leader, epoch), replicas=(1, 2), ports=ports, topic_id=topic_id)
 
     with ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
         await_topics(cluster, ["t"])
@@ -138,13 +124,7 @@ def test_a_topic_that_the_client_may_not_see_is_not_waited_for() -> None:
         if isinstance(asked.request, ApiVersionsRequest):
             return None
         hidden = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return MetadataResponse(
-            brokers=(MetadataResponseBroker(1, "127.0.0.1", broker.port),),
-            topics=tuple(
-                MetadataResponseTopic(name=topic.name, error_code=hidden)
-                for topic in asked.request.topics
-            ),
-        )
+        return metadata_of(ports={1: broker.port}, error=hidden)
 
     with ScriptedBroker(answers) as broker, Cluster(broker.address) as cluster:
         with pytest.raises(RefusedError, match="no right to Describe on Topic t ") as refused:

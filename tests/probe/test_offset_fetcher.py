@@ -8,21 +8,16 @@ from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
+from metadata_answers import metadata_of
 
 from kipctl.probe.consume.broker_link import ConsumerLink
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.offset_fetcher import OffsetFetcher, PositionCall
 from kipctl.probe.consume.positions import Partition, State
-from kipctl.probe.leadership import LeaderDiscovery, Node
+from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.metadata_updater import MetadataUpdater
 from kipctl.probe.network import Network
 from kipctl.probe.tracing import Tracing
-from kipctl.protocol.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
 from kipctl.protocol.produce_frames import Topic
 from kipctl.trace.columns import COLUMNS, ReadRow
 from kipctl.transport.access import Access
@@ -67,23 +62,8 @@ def test_what_is_asked_over_a_connection_that_breaks_is_asked_again_later(
         lambda row, case: None,
     )
     with closing(tracing), socket.create_server(("127.0.0.1", 0)) as listener:
-        node = Node(1, *listener.getsockname())
-        metadata.apply_first(
-            MetadataResponse(
-                brokers=(MetadataResponseBroker(1, node.host, node.port),),
-                topics=(
-                    MetadataResponseTopic(
-                        name="t",
-                        partitions=tuple(
-                            MetadataResponsePartition(partition_index=i, leader_id=1)
-                            for i in (0, 1)
-                        ),
-                    ),
-                ),
-            ),
-            13,
-            0,
-        )
+        ports = {1: listener.getsockname()[1]}
+        metadata.apply_first(metadata_of((1, 0), (1, 0), ports=ports), 13, 0)
         for partition in partitions:
             positioning.add(partition)
         link = metadata.link(partitions[0])
