@@ -39,7 +39,7 @@ def signed(subject: str) -> str:
     return jwt(sub=subject, iat=now, exp=now + LIFETIME_S, scope="kafka")
 
 
-class Authority(Endpoint):
+class TokensAuthority(Endpoint):
     """Asked by brokers who somebody is by his token: who has AWS's key is admin."""
 
     def __init__(self) -> None:
@@ -63,8 +63,11 @@ class Authority(Endpoint):
 
 
 @contextmanager
-def asked_lab(gateway: JavaGateway, folder: Path) -> Iterator[Lab]:
-    """1 broker whose listener for clients speaks SASL over TLS; the JVM has COMPILER in it."""
+def asked_lab(gateway: JavaGateway, folder: Path, authority: TokensAuthority) -> Iterator[Lab]:
+    """1 broker whose listener for clients speaks SASL over TLS; the JVM has COMPILER in it.
+
+    Sessions end after 5 s (KIP-368).
+    """
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
     compiler.cook(Path(__file__).with_name("AskedValidator.java").read_text())
     agent = folder / "validator.jar"
@@ -72,7 +75,6 @@ def asked_lab(gateway: JavaGateway, folder: Path) -> Iterator[Lab]:
         jar.writestr("META-INF/MANIFEST.MF", _MANIFEST)
         for name, code in compiler.getBytecodes().items():
             jar.writestr(f"{name.replace('.', '/')}.class", bytes(code))
-    authority = Authority()
     spec = LabSpec(
         name="asked",
         brokers=1,
@@ -91,4 +93,3 @@ def asked_lab(gateway: JavaGateway, folder: Path) -> Iterator[Lab]:
         yield lab
     finally:
         lab.down()
-        authority.close()

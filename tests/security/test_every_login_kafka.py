@@ -4,11 +4,11 @@ Each of its rows is made anew here, and compared. KIPCTL_REMEASURE_PAGES=1 write
 """
 
 import base64
+import json
 import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import aws
 import pytest
-from asked_lab import COMPILER, asked_lab, signed
+from asked_lab import COMPILER, TokensAuthority, asked_lab, signed
 from confluent_kafka import Producer
 from loop_client import LoopClient
-from on_secured import topic_of
+from on_secured import Program, Way, files_with, topic_of
 from py4j.java_gateway import JavaGateway
 from token_endpoint import Answer, Endpoint
 
@@ -66,18 +66,10 @@ IN, NONE = "in", "-"
 BASIC = "Basic " + base64.b64encode(f"me:{aws.SECRET}".encode()).decode()
 
 Properties = dict[str, str]
-LABS = {
-    name: LabSpec(name=f"logins-{name}", brokers=1, c1_only=True, security=security, config=config)
-    for name, security, config in (
-        ("certified", Security.SSL, ()),
-        ("open", Security.SSL, (("ssl.client.auth", "none"),)),
-        ("unencrypted", Security.SASL_PLAINTEXT, ()),
-    )
-}
 
 
 class Login(NamedTuple):
-    """Of which lab, and what a client's properties are: those that are right, and wrong ones."""
+    """The fixture of a lab, and a client's properties: those that are right, and wrong ones."""
 
     lab: str
     properties: Callable[[Lab, Path], tuple[Properties, Properties | None]]
@@ -189,21 +181,21 @@ def iam(lab: Lab, folder: Path) -> tuple[Properties, Properties]:
 
 
 LOGINS = {
-    "PLAINTEXT": Login("secured", plaintext),
-    "SSL": Login("open", one_sided),
-    "SSL, certificate in PEM": Login("certified", pem),
-    "SSL, certificate in PKCS #12": Login("certified", pkcs12),
-    "SSL, certificate in JKS": Login("certified", jks),
+    "PLAINTEXT": Login("secured_lab", plaintext),
+    "SSL": Login("one_sided_lab", one_sided),
+    "SSL, certificate in PEM": Login("certified_lab", pem),
+    "SSL, certificate in PKCS #12": Login("certified_lab", pkcs12),
+    "SSL, certificate in JKS": Login("certified_lab", jks),
     **{
         f"{protocol}, {mechanism}": Login(lab, password(mechanism))
-        for protocol, lab in (("SASL_PLAINTEXT", "unencrypted"), ("SASL_SSL", "secured"))
+        for protocol, lab in (("SASL_PLAINTEXT", "unencrypted_lab"), ("SASL_SSL", "secured_lab"))
         for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     },
-    "SASL_PLAINTEXT, OAUTHBEARER, unsigned": Login("unencrypted", unsigned),
-    "SASL_SSL, OAUTHBEARER, unsigned": Login("secured", unsigned),
-    "SASL_SSL, OAUTHBEARER, a file": Login("asked", token_file),
-    "SASL_SSL, OAUTHBEARER, an endpoint": Login("asked", token_endpoint),
-    "SASL_SSL, AWS_MSK_IAM": Login("asked", iam),
+    "SASL_PLAINTEXT, OAUTHBEARER, unsigned": Login("unencrypted_lab", unsigned),
+    "SASL_SSL, OAUTHBEARER, unsigned": Login("secured_lab", unsigned),
+    "SASL_SSL, OAUTHBEARER, a file": Login("lab_of_authority", token_file),
+    "SASL_SSL, OAUTHBEARER, an endpoint": Login("lab_of_authority", token_endpoint),
+    "SASL_SSL, AWS_MSK_IAM": Login("lab_of_authority", iam),
 }
 
 
@@ -301,25 +293,46 @@ def gateway(fetched_kafka: Callable[[str], KafkaJars]) -> Iterator[JavaGateway]:
         yield gateway
 
 
+def lab_of(name: str, security: Security, *config: tuple[str, str]) -> Callable[..., Iterator[Lab]]:
+    """A fixture: 1 broker."""
+
+    @pytest.fixture(scope="module")
+    def made(guard: None) -> Iterator[Lab]:
+        spec = LabSpec(name=name, brokers=1, c1_only=True, security=security, config=config)
+        lab = Lab.up(spec, lambda text: None)
+        yield lab
+        lab.down()
+
+    return made
+
+
+certified_lab = lab_of("certified-logins", Security.SSL)
+one_sided_lab = lab_of("one-sided-logins", Security.SSL, ("ssl.client.auth", "none"))
+unencrypted_lab = lab_of("unencrypted-logins", Security.SASL_PLAINTEXT)
+
+
 @pytest.fixture(scope="module")
-def lab_named(
-    guard: None, gateway: JavaGateway, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Lab]]:
-    labs: dict[str, Lab] = {}
-    with ExitStack() as made:
+def tokens_authority() -> Iterator[TokensAuthority]:
+    opened = TokensAuthority()
+    yield opened
+    opened.close()
 
-        def named(name: str) -> Lab:
-            if name in labs:
-                return labs[name]
-            if name == "asked":
-                lab = made.enter_context(asked_lab(gateway, tmp_path_factory.mktemp("asked")))
-            else:
-                lab = Lab.up(LABS[name], lambda text: None)
-                made.callback(lab.down)
-            labs[name] = lab
-            return lab
 
-        yield named
+@pytest.fixture(scope="module")
+def lab_of_authority(
+    guard: None,
+    gateway: JavaGateway,
+    tokens_authority: TokensAuthority,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Lab]:
+    with asked_lab(gateway, tmp_path_factory.mktemp("asked"), tokens_authority) as lab:
+        yield lab
+
+
+@pytest.fixture(autouse=True)
+def who_has_awss_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable, text in {**aws.environment(tmp_path), "AWS_REGION": aws.REGION}.items():
+        monkeypatch.setenv(variable, text)
 
 
 @pytest.fixture
@@ -341,7 +354,6 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize("name", LOGINS)
 def test_each_login_by_each_kind_of_connection(
     name: str,
-    lab_named: Callable[[str], Lab],
     gateway: JavaGateway,
     endpoint: None,
     request: pytest.FixtureRequest,
@@ -349,11 +361,9 @@ def test_each_login_by_each_kind_of_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With the right login it works; with the wrong one it ends as what can be told apart."""
-    for variable, text in {**aws.environment(tmp_path), "AWS_REGION": aws.REGION}.items():
-        monkeypatch.setenv(variable, text)
     monkeypatch.setattr(workers, "START_DELAY_US", 100_000)
     login = LOGINS[name]
-    lab = request.getfixturevalue("secured_lab") if login.lab == "secured" else lab_named(login.lab)
+    lab: Lab = request.getfixturevalue(login.lab)
     right, wrong = (given and access(lab, given) for given in login.properties(lab, tmp_path))
     with topic_of(lab, TOPIC, 1) as topic:
         place = Place(topic, tmp_path, gateway)
@@ -387,3 +397,23 @@ def write(known: Mapping[str, str]) -> None:
 def access(lab: Lab, properties: Properties) -> Access:
     servers = properties.pop("bootstrap.servers", lab.bootstrap_server)
     return access_of(servers, as_javas(properties).properties)
+
+
+def test_a_run_by_iam_logs_in_again_and_tells_no_secret(
+    lab_of_authority: Lab, tokens_authority: TokensAuthority, tmp_path: Path
+) -> None:
+    """In processes of their own: the client's, and that of the probe that it starts."""
+    properties, _ = iam(lab_of_authority, tmp_path)
+    file, folder = tmp_path / "pasted.properties", tmp_path / "kipctl"
+    file.write_text(java_properties.text(properties))
+    folder.mkdir()
+    before, kipctl = len(tokens_authority.asked), Program(folder)
+    connecting = Way(lab_of_authority, file).options
+    load = ("--num-records", "325", "--throughput", "50", "--partitions", "2", "-o", "json")
+    said = json.loads(kipctl("perf", "e2e", *load, "--record", str(folder / "run"), *connecting))
+    assert (said["records"]["delivered"], said["records"]["failed"]) == (325, 0)
+    for one in ("producer", "consumer"):
+        assert said["health"][one]["reauthentications"]["count"] >= 1
+    given = {form["token"].encode() for _, form in tokens_authority.asked[before:]}
+    assert given
+    assert files_with({aws.SECRET.encode(), *given}, folder) == []
