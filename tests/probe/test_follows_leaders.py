@@ -197,7 +197,7 @@ def test_a_hinted_leader_that_does_not_know_yet_is_asked_again_with_growing_back
         *((CLIENTS[0], version) for version in (3, 5, 7, 8, 9, 10, 11, 12, 13)),
         *((CLIENTS[1], version) for version in (4, 6, 11, 12, 15, 16, 18)),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, int) else type(value).__name__,
 )
 def test_brokers_of_any_age_are_spoken_to_in_their_newest_version(
     client: Any, version: int
