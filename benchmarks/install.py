@@ -8,7 +8,6 @@ of the files that each package lists, 10^6 bytes, without the bytecode that pip 
 are those that labs have fetched on this machine.
 """
 
-import hashlib
 import subprocess
 import sys
 import tempfile
@@ -33,23 +32,15 @@ def main() -> None:
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "wheel", "--no-deps", "-w", folder, REPOSITORY], check=True)
         (wheel,) = folder.glob("kipctl-*.whl")
-        sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
         print(f"The wheel: {_mb(wheel.stat().st_size)} MB.")
         locks = {"": "locked.txt"} | {f"[{extra}]": locked(extra).name for extra in MODULES}
         for extra, lock in locks.items():
             place = folder / f"with{extra}"
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-            subprocess.run(
-                [
-                    *(*pip, "--python", place / "bin" / "python", "install", "--no-compile"),
-                    *(
-                        "-r",
-                        REPOSITORY / "kipctl" / lock,
-                        f"kipctl{extra} @ {wheel.as_uri()}#sha256={sha256}",
-                    ),
-                ],
-                check=True,
-            )
+            install = [*pip, "--python", place / "bin" / "python", "install", "--no-compile"]
+            locked = ["--require-hashes", "-r", REPOSITORY / "kipctl" / lock]
+            subprocess.run([*install, *locked], check=True)
+            subprocess.run([*install, "--no-deps", wheel], check=True)
             _show(f"kipctl{extra}", place / "bin")
     for jars in sorted(cache_folder().glob("*/jars")):
         size = sum(path.stat().st_size for path in jars.parent.rglob("*") if path.is_file())
