@@ -19,6 +19,7 @@ from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import HELP_OPTION_NAMES, laid_out
+from kipctl.cli.help_page import with_pages
 from kipctl.cli.pairs import spread_pairs
 from kipctl.cli.repeated import refuse_repeated_options
 from kipctl.errors import ExitStatus, KipctlError, PartlyDoneError, UsageError, did_you_mean
@@ -115,7 +116,8 @@ def command(name: str) -> TyperCommand | TyperGroup:
         alone.command()(held[name])
     root = typer.main.get_command(alone)
     assert isinstance(root, TyperGroup)
-    found = refuse_repeated_options(laid_out(with_connecting_options(root))).commands[name]
+    whole = with_pages(laid_out(with_connecting_options(root)))
+    found = refuse_repeated_options(whole).commands[name]
     assert isinstance(found, TyperCommand | TyperGroup)
     return found
 
@@ -127,7 +129,7 @@ def lazy_root_command() -> TyperGroup:
     assert isinstance(root, TyperGroup)
     for name, text in COMMANDS.items():
         root.add_command(_Summary(name, help=text))
-    return laid_out(root)
+    return with_pages(laid_out(root))
 
 
 def root_command() -> TyperGroup:

@@ -20,15 +20,15 @@ AdditionalOption = Annotated[
     bool,
     typer.Option(
         "--additional",
-        help="Go on while other partitions are being reassigned; these are left alone.",
+        help="Go on beside the reassignments of others.",
     ),
 ]
 ChangeTimeoutOption = Annotated[
     Duration | None,
     duration_option(
         "--timeout",
-        "How long all of it may take, pauses too. Default: 5m for each batch; while data is"
-        " copied no limit, until it stands still for 5m.",
+        "How long all of it may take, pauses too. Default: 5m a batch, or 5m in which no data"
+        " arrives.",
     ),
 ]
 
@@ -45,7 +45,7 @@ class PaceOptions:
             "--concurrent-moves",
             metavar="N",
             min=1,
-            help="Copy at most N replicas at a time; as one arrives the next is submitted.",
+            help="Copy at most N replicas at a time.",
         ),
     ] = None
     throttle: Annotated[
@@ -53,7 +53,7 @@ class PaceOptions:
         typer.Option(
             "--throttle",
             metavar="RATE",
-            help="Copy at most so much, as 50MB/s, in and out of each broker; put back afterwards.",
+            help="Copy at most so much a broker, as 50MB/s.",
         ),
     ] = None
 

@@ -26,8 +26,7 @@ EntryArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="[ENTRY]",
-        help="An entry of `kipctl changes list`; its beginning will do. Default: the last that"
-        " this can be done with.",
+        help="An id of `kipctl changes list`, or its beginning. Default: the last that fits.",
         show_default=False,
     ),
 ]
@@ -36,7 +35,7 @@ JournalOption = Annotated[
     typer.Option(
         "--journal",
         metavar="FILE",
-        help="In place of ENTRY: the file of one, as copied from another machine's journal.",
+        help="An entry's file, as of another machine's journal.",
     ),
 ]
 DryRunOption = Annotated[
@@ -86,8 +85,8 @@ def undo(
         bool,
         typer.Option(
             "--force",
-            help="Insist: undo what others have changed since, go below min.insync.replicas,"
-            " fill a disk.",
+            help="Insist: on what others have changed since, below min.insync.replicas, on a full"
+            " disk.",
         ),
     ] = False,
     additional: AdditionalOption = False,
@@ -179,8 +178,7 @@ def cancel(
         str | None,
         typer.Argument(
             metavar="[ENTRY]",
-            help="What this entry of `kipctl changes list` still moves. Default: what kipctl's own"
-            " last change does.",
+            help="Whose moves: an id of `kipctl changes list`. Default: kipctl's last.",
             show_default=False,
         ),
     ] = None,

@@ -18,7 +18,7 @@ def _options(
         typer.Option(
             "--cluster",
             metavar="CLUSTER",
-            help="A cluster of clusters.toml (kipctl clusters). Default: KIPCTL_CLUSTER.",
+            help="One of clusters.toml. Default: KIPCTL_CLUSTER.",
         ),
     ] = None,
     command_config: Annotated[
@@ -26,7 +26,7 @@ def _options(
         typer.Option(
             "--command-config",
             metavar="FILE",
-            help="Properties of Java's clients: TLS and SASL. Default: KIPCTL_COMMAND_CONFIG.",
+            help="Java's properties for TLS and SASL. Default: KIPCTL_COMMAND_CONFIG.",
         ),
     ] = None,
     expect_cluster: Annotated[
@@ -38,7 +38,7 @@ def _options(
         typer.Option(
             "--map",
             metavar="HOST:PORT=HOST:PORT",
-            help="Reach a broker at another address, as through a tunnel; repeatable.",
+            help="Reach a broker there, as by a tunnel; repeatable.",
         ),
     ] = None,
 ) -> None:

@@ -39,7 +39,7 @@ class GuardOptions:
         ),
     ] = None
     guard_patience: Annotated[
-        Duration, duration_option("--guard-patience", "How long it may be crossed in a pause.")
+        Duration, duration_option("--guard-patience", "After so long in a pause it gives up.")
     ] = Duration(600)
     guard_quiet: Annotated[
         Duration, pause_option("--guard-quiet", "So long it is quiet before it goes on.")
@@ -52,7 +52,7 @@ GuardActionOption = Annotated[
     typer.Option(
         "--guard-action",
         metavar="stop|rollback",
-        help="After its patience: stop, or also undo what was changed.",
+        help="What giving up does.",
     ),
 ]
 

@@ -1,12 +1,12 @@
 """How help is laid out: options by purpose, values by a word for them, and examples that run."""
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from typer import Context
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 HELP_OPTION_NAMES = ["-h", "--help"]
 
@@ -23,8 +23,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "undo": _UNDO,
     "reassign": {
         "What to do (one of these)": "rotate drain leaders_off leader balance add replaced factor"
-        " rack_aware plan",
-        "Look only": "show verify",
+        " rack_aware plan show verify",
         "Which topics": "topic all_topics",
         "How fast": "batch between concurrent throttle timeout",
         "Asking first": "dry_run yes force additional change_factor",
@@ -89,7 +88,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "changes clear-throttles": ("kipctl changes clear-throttles",),
     "roll": (
         "kipctl roll --dry-run",
-        "kipctl roll --exec 'ssh {host} systemctl restart kafka' --guard 'under-min-isr > 0'",
+        "kipctl roll --exec 'ssh {host} restart-kafka' --guard 'under-min-isr > 0'",
         "kipctl roll --broker none --controllers --manual",
         "kipctl roll --resume",
     ),
@@ -131,7 +130,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "perf produce": (
         "kipctl perf produce",
         "kipctl perf produce --during rotate --record before",
-        "kipctl perf produce --topic orders --force --num-records 60000 --throughput 2000",
+        "kipctl perf produce --topic orders --force --throughput 2000",
     ),
     "perf consume": ("kipctl perf consume --topic orders",),
     "perf e2e": (
@@ -172,7 +171,7 @@ def laid_out(root: TyperGroup) -> TyperGroup:
     for path, command in commands(root):
         _group(command, path.split()[0])
         if examples := EXAMPLES.get(path):
-            command.epilog = "\n".join(("Examples:", *(f"  {escape(one)}" for one in examples)))
+            command.epilog = "\n".join(("Examples:", *(f"  {one}" for one in examples)))
     _word(root)
     return root
 
@@ -230,3 +229,22 @@ def value_name(option: TyperOption) -> str:
     if kind.choices:
         return "|".join(str(getattr(choice, "value", choice)) for choice in kind.choices)
     return VALUE_NAMES.get(kind.annotation, "TEXT")
+
+
+def default_of(parameter: TyperOption | TyperArgument) -> str:
+    """Its default as it is typed; empty when there is none to speak of."""
+    is_flag = isinstance(parameter, TyperOption) and parameter.is_flag
+    return shown_value(parameter.default) if parameter.show_default and not is_flag else ""
+
+
+def shown_value(value: object) -> str:
+    """A default or a choice as it is typed; empty when there is none to show."""
+    match value:
+        case None:
+            return ""
+        case Enum():
+            return str(value.value)
+        case list() | tuple():
+            return ", ".join(map(shown_value, value))
+        case _:
+            return "" if callable(value) else str(value)

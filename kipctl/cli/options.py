@@ -76,8 +76,7 @@ OutputOption = Annotated[
         "--output",
         "-o",
         metavar="FORMAT",
-        help="table, wide (with every row and column), plain, markdown, json or csv."
-        " Default: table on a terminal, else plain.",
+        help="table, wide (all of it), plain, markdown, json, csv.",
         show_default=False,
     ),
 ]
@@ -157,7 +156,7 @@ MetricsUrlOption = Annotated[
     typer.Option(
         "--metrics-url",
         metavar="URL",
-        help="Where a broker's JMX exporter serves its metrics; repeatable, one per broker.",
+        help="A broker's JMX exporter; repeatable, one per broker.",
     ),
 ]
 TopicOption = Annotated[
@@ -170,12 +169,10 @@ BatchOption = Annotated[
         metavar="N",
         min=1,
         max=10_000,
-        help="Partitions at a time; a batch is waited for before the next.",
+        help="Partitions at a time.",
     ),
 ]
-BetweenOption = Annotated[
-    Duration, pause_option("--between", "Wait so long between batches; 0s: not.")
-]
+BetweenOption = Annotated[Duration, pause_option("--between", "Between two batches.")]
 
 
 def parse_rate(text: str) -> int:

@@ -61,7 +61,7 @@ def reassign(
         typer.Option(
             "--leaders-off",
             metavar="BROKER|RACK",
-            help="Let others lead what it leads; no data is copied. Repeatable.",
+            help="Let others lead what it leads; repeatable.",
         ),
     ] = None,
     leader: Annotated[
@@ -69,7 +69,7 @@ def reassign(
         typer.Option(
             "--leader",
             metavar="TOPIC:PARTITION=BROKER",
-            help="Let this in-sync replica lead the partition; repeatable.",
+            help="Let this replica lead it; repeatable.",
         ),
     ] = None,
     balance: Annotated[
@@ -108,8 +108,7 @@ def reassign(
         typer.Option(
             "--verify",
             metavar="FILE",
-            help="Compare the cluster with such a JSON, or with the file of an entry; status 5 "
-            "until all is as it says.",
+            help="Is all as in this JSON, or entry? Status 5 until it is.",
         ),
     ] = None,
     topic: TopicOption = None,
@@ -120,7 +119,7 @@ def reassign(
         bool,
         typer.Option(
             "--dry-run",
-            help="Print the plan and change nothing; with -o json as Kafka's reassignment JSON.",
+            help="Print the plan (-o json: Kafka's); change nothing.",
         ),
     ] = False,
     force: Annotated[
@@ -135,15 +134,14 @@ def reassign(
         bool,
         typer.Option(
             "--change-replication-factor",
-            help="Carry out a plan that changes how many replicas partitions have.",
+            help="Let --plan do so.",
         ),
     ] = False,
     measure: Annotated[
         bool,
         typer.Option(
             "--measure",
-            help="With --rotate or --plan: produce to a topic of kipctl's own meanwhile and print "
-            "what that cost the producer; --rotate rotates that topic along.",
+            help="Print what it cost a producer (with --rotate, --plan).",
         ),
     ] = False,
     guard_action: GuardActionOption = STOP,
@@ -154,10 +152,8 @@ def reassign(
 ) -> None:
     """Change which brokers hold partitions, in which order, and so who leads them.
 
-    Exactly one of --rotate, --drain, --leaders-off, --leader, --balance, --add, --replace,
-    --replication-factor, --rack-aware, --plan, --list and --verify says what to do. What is changed
-    is written down before anything is submitted: `kipctl changes` lists, undoes, resumes and
-    cancels it.
+    What is changed is written down before anything is submitted: `kipctl changes` lists, undoes,
+    resumes and cancels it.
     """
     # A way to plan is read from here by its name, so not all parameters stand below.
     given = _given(context)

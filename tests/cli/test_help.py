@@ -4,11 +4,13 @@ import io
 import shlex
 
 import pytest
+from typer import Context
 
 from kipctl.cli.app import COMMANDS as SUMMARIES
 from kipctl.cli.app import root_command, run
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import EXAMPLES, PANELS, commands
+from kipctl.cli.help_page import page
 from kipctl.cli.pairs import spread_pairs
 
 COMMANDS = dict(commands(root_command()))
@@ -45,6 +47,15 @@ def test_each_option_that_a_panel_names_exists() -> None:
         named = [name for names in panels.values() for name in names.split()]
         assert set(named) <= there | {"help"}
         assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_a_page_fits_80_columns(path: str) -> None:
+    context = Context(COMMANDS[path], info_name=f"kipctl {path}")
+    lines = list(page(COMMANDS[path], context, 80))
+    assert [line for line in lines if len(line) > 80] == []
+    if path.startswith(("changes", "undo")):  # what is looked for in a hurry: two screens
+        assert len(lines) <= 48
 
 
 @pytest.mark.parametrize("path", ["", "lab", "perf produce"])

@@ -28,6 +28,7 @@ OF_ALL = {
     "kipctl.cli.connecting",
     "kipctl.cli.environment",
     "kipctl.cli.help",
+    "kipctl.cli.help_page",
     "kipctl.cli.repeated",
     "kipctl.cli.pairs",
     "kipctl.errors",

@@ -4,14 +4,13 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from kipctl.cli.app import root_command
 from kipctl.cli.complete import values_of
-from kipctl.cli.help import EXAMPLES
+from kipctl.cli.help import EXAMPLES, default_of, shown_value
 
 _WORD = re.compile("[a-z0-9-]+")
 
@@ -103,7 +102,7 @@ def _is_long(name: str) -> bool:
 def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> Parameter:
     is_flag = isinstance(source, TyperOption) and source.is_flag
     kind = source.type_descriptor
-    choices = tuple(_text(choice) for choice in kind.choices or ())
+    choices = tuple(shown_value(choice) for choice in kind.choices or ())
     value = "" if is_flag else source.metavar or source.name.upper()  # `laid_out` names options'
     variables = source.envvar or ()
     return Parameter(
@@ -114,7 +113,7 @@ def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> P
         is_path=kind.is_path or kind.is_file,
         repeatable=source.multiple or source.nargs == -1,
         required=source.required,
-        default=_text(source.default) if source.show_default and not is_flag else "",
+        default=default_of(source),
         variables=(variables,) if isinstance(variables, str) else tuple(variables),
         help=inspect.cleandoc(source.help or ""),
     )
@@ -123,16 +122,3 @@ def _parameter(source: TyperOption | TyperArgument, names: tuple[str, ...]) -> P
 def _alternatives(value: str) -> tuple[str, ...]:
     """The words to choose from, of a value such as `all|1` or `rotate|restart:BROKER`."""
     return tuple(word for word in value.split("|") if _WORD.fullmatch(word)) if "|" in value else ()
-
-
-def _text(value: object) -> str:
-    """A default or a choice as it is typed; empty when there is none to show."""
-    match value:
-        case None:
-            return ""
-        case Enum():
-            return str(value.value)
-        case list() | tuple():
-            return ", ".join(map(_text, value))
-        case _:
-            return "" if callable(value) else str(value)

@@ -1,0 +1,86 @@
+"""A page of help as it is printed: options by purpose, one line for each where that is possible."""
+
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from kipctl.cli.help import default_of
+
+_WIDEST = 100
+_TERMS = 25
+"""Columns of a term, in front of what is said of it; a longer one takes what it needs."""
+
+
+def with_pages(command: TyperGroup) -> TyperGroup:
+    """Let the command, and all below it, print its help as `page` has it."""
+    command.format_help = partial(_write, command)  # type: ignore[method-assign]
+    for held in command.commands.values():
+        if isinstance(held, TyperGroup):
+            with_pages(held)
+        elif isinstance(held, TyperCommand):
+            held.format_help = partial(_write, held)  # type: ignore[method-assign]
+    return command
+
+
+def _write(command: TyperCommand | TyperGroup, context: Any, formatter: Any) -> None:
+    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    formatter.write("\n".join(page(command, context, width)))
+
+
+def page(command: TyperCommand | TyperGroup, context: Any, width: int) -> Iterator[str]:
+    """The lines of its help, of `width` columns at most where words allow."""
+    pieces = " ".join(command.collect_usage_pieces(context))
+    # The parser puts brackets around what is optional; a metavar has its own.
+    usage = f"Usage: {context.command_path} {pieces}"
+    yield re.sub(r"\[(\[\w+\](?:\.{3})?)\](?:\.{3})?", r"\1", usage)
+    for paragraph in (command.help or "").split("\n\n"):
+        yield ""
+        yield from textwrap.wrap(paragraph, width, break_on_hyphens=False)
+    yield ""
+    parameters = command.get_params(context)
+    arguments = [one for one in parameters if isinstance(one, TyperArgument) and one.help]
+    if arguments:
+        yield from _section(
+            "Arguments", ((one.metavar or "", one.help or "") for one in arguments), width
+        )
+    panels: dict[str, list[TyperOption]] = {}
+    for one in parameters:
+        if isinstance(one, TyperOption) and not one.hidden:
+            panels.setdefault(one.rich_help_panel or "Options", []).append(one)
+    for panel, options in panels.items():
+        yield from _section(panel, map(_row, options), width)
+    if isinstance(command, TyperGroup):
+        held = command.commands.items()
+        rows = ((name, (one.help or "").partition("\n\n")[0]) for name, one in held)
+        yield from _section("Commands", rows, width)
+    if command.epilog:
+        yield ""
+        yield from command.epilog.splitlines()
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[str]:
+    yield typer.style(title, bold=True)
+    for term, text in rows:
+        # A long term pushes its first line to the right, and the others stay where they are.
+        first = f"  {term}".ljust(_TERMS) + "  "
+        yield from textwrap.wrap(
+            text,
+            width,
+            initial_indent=first,
+            subsequent_indent=" " * (_TERMS + 2),
+            break_on_hyphens=False,
+            break_long_words=False,
+        ) or [first.rstrip()]
+
+
+def _row(option: TyperOption) -> tuple[str, str]:
+    names = ", ".join(sorted((*option.opts, *option.secondary_opts), key=len))
+    default = default_of(option).replace(",", ", ")  # where a line may end
+    text = f"{option.help or ''}{f' Default: {default}.' if default else ''}"
+    return f"{names} {option.metavar or ''}".rstrip(), text
