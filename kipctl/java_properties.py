@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kipctl.errors import UsageError
 
+_YAML = re.compile(r"^[\w.-]+:[ \t]*\n(?:[ \t]*#.*\n)*(?:[ \t]+|- )\S", re.MULTILINE)
 _SPACE = " \t\f"
 _READ = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _WRITTEN = {"\t": r"\t", "\n": r"\n", "\r": r"\r", "\f": r"\f"}
@@ -13,9 +14,16 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|u|.|$)", re.DOTALL)
 
 
 def read(path: Path) -> dict[str, str]:
-    """The properties in a file. Raises UsageError for one that cannot be read."""
+    """The properties in a file. Raises UsageError for one that cannot be read, or is YAML."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        content = path.read_text(encoding="utf-8")
+        if path.suffix in (".yml", ".yaml") or _YAML.search(content):
+            raise UsageError(
+                f"{path} is YAML, and kipctl reads Java's properties.",
+                "Write each value on a line with its whole name, as security.protocol=SASL_SSL or"
+                " spring.kafka.security.protocol=SASL_SSL.",
+            )
+        return parse(content)
     except (OSError, UnicodeDecodeError, ValueError) as wrong:
         why = wrong.strerror if isinstance(wrong, OSError) else str(wrong)
         raise UsageError(f"The properties file {path} cannot be read: {why}.") from None

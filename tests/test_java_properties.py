@@ -29,6 +29,23 @@ def test_what_java_reads(written: str, properties: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("application.yml", "acks: all"),
+        ("application.yaml", ""),
+        ("config", "spring:\n  kafka:\n    security:\n      protocol: SSL\n"),
+        ("values", "brokers:\n# these\n- a:1\n"),
+    ],
+)
+def test_yaml_is_told_from_properties(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(UsageError, match="is YAML, and kipctl reads Java's properties"):
+        read(tmp_path / name)
+    (tmp_path / "client.properties").write_text("acks: all\nempty:\n# spring:\nb=1\n")
+    assert read(tmp_path / "client.properties") == {"acks": "all", "empty": "", "b": "1"}
+
+
+@pytest.mark.parametrize(
     ("properties", "written"),
     [
         ({"acks": "all"}, "acks=all\n"),

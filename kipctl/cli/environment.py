@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _PREPARING = "Preparing."
 """What a terminal shows until a command says what it does."""
+_WITHOUT_PROTOCOL = (
+    "There is no security.protocol, and without it, as with Java's clients, no TLS and no login:"
+)
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
 
 
@@ -363,10 +366,9 @@ class Environment:
                 r" \uXXXX."
             )
         if unused := unused_by_protocol(properties):
-            protocol = properties.get("security.protocol", "PLAINTEXT")
-            self.message(
-                f"With security.protocol={protocol} these do nothing: {', '.join(unused)}."
-            )
+            protocol = properties.get("security.protocol")
+            why = f"With security.protocol={protocol}" if protocol else _WITHOUT_PROTOCOL
+            self.message(f"{why} these do nothing: {', '.join(unused)}.")
 
     def report_running_labs(self) -> None:
         """After this machine refused a connection, say where the labs are that run."""

@@ -21,11 +21,15 @@ _ABOUT_CONNECTIONS = re.compile(
     r"(ssl|sasl|security)\..+|bootstrap\.servers|metadata\.broker\.list"
     r"|enable\.ssl\.certificate\.verification"
 )
+_STREAM = re.compile(r"spring\.cloud\.stream\.kafka\.(?:streams\.)?binder\.(?:configuration\.)?")
 _SPRING = re.compile(r"spring\.kafka\.(?:(?:producer|consumer|admin|streams)\.)?(.+)")
 _PREFIX = re.compile(
     r"(?:mp\.messaging\.connector\.smallrye-kafka|mp\.messaging\.(?:incoming|outgoing)\.[^.]+"
-    r"|(?:connect\.)?(?:producer|consumer|admin)(?:\.override)?|kafka|connect)\.(.+)"
+    r"|(?:connect\.)?(?:(?:main|global|restore)\.)?(?:producer|consumer|admin)(?:\.override)?"
+    r"|kafka(?:\.(?:client|cfg))?|connect)\.(.+)"
 )
+_UI = re.compile(r"kafka\.clusters\.\d+\.(?:properties\.)?(.+)")
+_PROFILE = re.compile(r"%[\w,-]+\.")
 _VARIABLE = re.compile(r"(?:export +)?((?:SPRING_)?(?:KAFKA|CONNECT)_[A-Z0-9_]+)")
 
 
@@ -49,6 +53,7 @@ _OF_SPRING = {
         ),
     )
 }
+_OF_SPRING["brokers"] = "bootstrap.servers"  # of Spring Cloud Stream
 _SPRING_JAAS = "spring.kafka.jaas."
 _SAME_MEANING = {
     "metadata.broker.list": "bootstrap.servers",
@@ -75,7 +80,7 @@ _MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
     _OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
-_TEMPLATE = r"\{\{.*?\}\}|\$\{.*?\}|\$\(.*?\)|<[^<>]+>"
+_TEMPLATE = r"\{\{.*?\}\}|\$\{.*?\}|\$\(.*?\)|<[^<>]+>|\{[A-Z][A-Z_. -]+\}"
 _IN_JAAS = re.compile(rf"""=\s*["']?\s*({_TEMPLATE})\s*["']?\s*(?=[;\s]|$)""")
 
 
@@ -93,7 +98,7 @@ def as_javas(given: Mapping[str, str]) -> AsJavas:
     says two things.
     """
     taken: list[str] = []
-    properties = _of_frameworks(given, taken)
+    properties = _of_frameworks(_plain(given, taken), taken)
     for name, text in properties.items():
         if _ABOUT_CONNECTIONS.fullmatch(name):
             _demand_filled_in(name, text)
@@ -102,6 +107,8 @@ def as_javas(given: Mapping[str, str]) -> AsJavas:
     )
     for step in steps:
         step(properties, taken)
+    if "security.protocol" not in properties:
+        _demand_known_names(properties)
     for store, inline in (("truststore", "certificates"), ("keystore", "key")):
         if properties.keys() - given.keys() >= {f"ssl.{store}.{inline}"}:
             properties.setdefault(f"ssl.{store}.type", "PEM")
@@ -125,6 +132,54 @@ def _demand_filled_in(name: str, text: str) -> None:
         )
 
 
+# --- Other kinds of files ---
+
+_OF_LOGINS = ("securityprotocol", "saslmechanism", "saslmechanisms", "sasljaasconfig")
+_PROPERTIES = "kipctl reads Java's properties, one a line, as security.protocol=SASL_SSL"
+
+
+def _plain(given: Mapping[str, str], taken: list[str]) -> dict[str, str]:
+    """Without what editors and frameworks put before names. Raises UsageError for what is another
+    kind of file, of which nothing is shown: its lines may be those of a key.
+    """
+    cut_off = re.compile(r"\s*-----BEGIN(?!.*-----END)", re.DOTALL)
+    if any(name.startswith("-----") or cut_off.match(text) for name, text in given.items()):
+        raise UsageError(
+            "The properties file has a key or a certificate that goes over several lines.",
+            r"End each of them with \n\ , or name a file of it, as in ssl.truststore.location.",
+        )
+    if any(name.endswith("LoginModule") for name in given):
+        raise UsageError(
+            "The properties file is a JAAS file.",
+            "Write that login as sasl.jaas.config=MODULE required ...; beside security.protocol and"
+            " sasl.mechanism.",
+        )
+    plain: dict[str, str] = {}
+    for name, text in given.items():
+        bare = _PROFILE.sub("", name.removeprefix("\ufeff"), count=1)
+        if bare != name and bare in given:
+            continue  # plain names win
+        if plain.setdefault(bare, text) != text:
+            raise UsageError(
+                f"{bare} differs from one profile to another.", f"Give {bare} beside them."
+            )
+        if name.startswith("\ufeff"):
+            taken.append(f"a byte order mark before {bare} as nothing")
+    return plain
+
+
+def _demand_known_names(properties: Mapping[str, str]) -> None:
+    """Plain text would be what follows from names that kipctl does not know."""
+    for name, text in properties.items():
+        is_near = re.sub(r"\W|_", "", name).lower().endswith(_OF_LOGINS)
+        if (is_near and not _ABOUT_CONNECTIONS.fullmatch(name)) or "security.protocol=" in text:
+            raise UsageError(
+                f"{name} is no name of a property that kipctl knows, and security.protocol is not"
+                " given.",
+                f"{_PROPERTIES}.",
+            )
+
+
 # --- Prefixes ---
 
 
@@ -141,6 +196,7 @@ def _of_frameworks(given: Mapping[str, str], taken: list[str]) -> dict[str, str]
             )
         variable = _VARIABLE.fullmatch(name)
         dotted = variable[1].lower().replace("_", ".") if variable else name
+        dotted = _STREAM.sub("spring.kafka.", dotted)
         if dotted.startswith(_SPRING_JAAS):
             word = dotted.removeprefix(_SPRING_JAAS)
             jaas[word if word.startswith("options.") else _squeezed(word)] = text
@@ -168,7 +224,7 @@ def _of_frameworks(given: Mapping[str, str], taken: list[str]) -> dict[str, str]
 
 def _without_prefix(name: str) -> str | None:
     """What is meant by a name with a prefix; None if it has none, or is about something else."""
-    if found := _SPRING.fullmatch(name):
+    if found := _SPRING.fullmatch(name) or _UI.fullmatch(name):
         rest = found[1].removeprefix("properties.")
         meant = _OF_SPRING.get(_squeezed(rest), rest)
     elif found := _PREFIX.fullmatch(name):

@@ -130,7 +130,9 @@ def with_suggestion(name: str) -> str:
 
 def unused_by_protocol(properties: Mapping[str, str]) -> list[str]:
     """Those about TLS or a login where the protocol has none."""
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    protocol = properties.get("security.protocol", "PLAINTEXT").strip(_BLANK).upper()
+    if protocol not in PROTOCOLS:
+        return []  # it is refused
     without = [
         *(() if protocol.endswith("SSL") else ("ssl.",)),
         *(() if protocol.startswith("SASL") else ("sasl.",)),

@@ -387,7 +387,7 @@ def test_what_does_not_go_together_is_refused(
             "secuirty.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.provider=x\n",
             [
                 "nothing of how to connect: secuirty.protocol.",
-                "With security.protocol=PLAINTEXT these do nothing: sasl.mechanism",
+                "no TLS and no login: these do nothing: sasl.mechanism",
                 "Not used by kipctl: ssl.provider.",
             ],
         ),

@@ -31,6 +31,20 @@ DIALECTS = {
         "KAFKA_SASL_USERNAME={user}\nKAFKA_SASL_PASSWORD={password}\n"
         "KAFKA_SSL_TRUSTSTORE_LOCATION={jks}\nKAFKA_SSL_TRUSTSTORE_PASSWORD={store_password}"
     ),
+    "kafka-ui": (
+        "KAFKA_CLUSTERS_0_PROPERTIES_SECURITY_PROTOCOL=SASL_SSL\n"
+        "KAFKA_CLUSTERS_0_PROPERTIES_SASL_MECHANISM={mechanism}\n"
+        "KAFKA_CLUSTERS_0_PROPERTIES_SASL_JAAS_CONFIG={module} required "
+        'username="{user}" password="{password}";\n'
+        "KAFKA_CLUSTERS_0_SSL_TRUSTSTORELOCATION={jks}\n"
+        "KAFKA_CLUSTERS_0_SSL_TRUSTSTOREPASSWORD={store_password}"
+    ),
+    "Quarkus' profile": (
+        "%prod.kafka.security.protocol=SASL_SSL\n%prod.kafka.sasl.mechanism={mechanism}\n"
+        '%prod.kafka.sasl.jaas.config={module} required username="{user}" password="{password}";\n'
+        "%prod.kafka.ssl.truststore.location={jks}\n"
+        "%prod.kafka.ssl.truststore.password={store_password}"
+    ),
     "without quotes": (
         "producer.security.protocol=SASL_SSL\nproducer.sasl.mechanism={mechanism}\n"
         "producer.sasl.jaas.config={module} required "
