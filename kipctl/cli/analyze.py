@@ -10,7 +10,9 @@ from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
     HtmlOption,
     OutputOption,
+    SinceOption,
     SparkOptions,
+    UntilOption,
     duration_option,
 )
 from kipctl.durations import Duration
@@ -36,15 +38,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--since", metavar="TIME", help="Leave out what is earlier: 10s after the start, or a time."
-    ),
-]
-UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Leave out what is later.")
-]
 SaveOption = Annotated[
     str | None,
     typer.Option("--save", metavar="DIR", help="Write the tables there too, as Parquet."),
@@ -162,7 +155,6 @@ def request_log(
     """
     environment: Environment = context.obj
     from kipctl import __version__
-    from kipctl.cli.report import check_html, write_html  # which imports this module
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_logs, check_save
@@ -172,6 +164,7 @@ def request_log(
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
     from kipctl.pipeline.session import spark_session
+    from kipctl.report.html.file import check_html, write_html
     from kipctl.report.request_log_tables import request_log_answer, request_log_tables
 
     place = on.place

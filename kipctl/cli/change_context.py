@@ -12,7 +12,7 @@ from kipctl.cli.guard import ActiveGuard
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import with_most_rows
+from kipctl.report.leader_tables import limit_rows
 from kipctl.report.plan_tables import copied_lines, in_short, too_little_room
 from kipctl.report.reassign_tables import (
     REASSIGN,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
     from kipctl.transport.request import Cluster
 
+AutomaticUndo = Callable[..., Report]
+"""What undoes a change whose guard gave up, and returns the report of both."""
 UNDO = "Undo: kipctl undo"
 _AFTERWARDS_S = 10.0
 """How long the last look, for the report, is tried again."""
@@ -93,7 +95,7 @@ class ChangeContext:
         if self.dry_run:
             self.guard.look_only()
         report = replace(report, command=self.command)
-        shown = with_most_rows(self.guard.with_guard_table(report))
+        shown = limit_rows(self.guard.with_guard_table(report))
         self.environment.report(shown, self.output)
 
     def report_damaged(self, damaged: "Damaged") -> None:
@@ -101,12 +103,12 @@ class ChangeContext:
         self.environment.message(str(damaged))
 
     @contextmanager
-    def guarded(self, journal: "Journal", along: int = 0) -> Iterator[None]:
+    def guarded(self, journal: "Journal", undo: "AutomaticUndo", along: int = 0) -> Iterator[None]:
         """Inside, the cluster is changed under the guard, if there is one.
 
         With a change of `along` partitions leaders of a canary's topic are to move. Whatever stops
         the change: what the guard saw is reported. When it gives up, and is to roll back, the
-        change is undone.
+        change is undone by `undo`.
         """
         with self.guard.canary(-(-along // self.pace.batch)):
             try:
@@ -117,9 +119,7 @@ class ChangeContext:
                 entry = self.guard.entry and self.guard.entry.reload()
                 report = stopped_report(entry, stopped.what)
                 if entry and entry.may_be_undone and self.guard.rolls_back:
-                    from kipctl.cli.changes_undo import automatic_undo
-
-                    report = automatic_undo(self, journal, entry, stopped, report)
+                    report = undo(self, journal, entry, stopped, report)
                 self.report(report)
                 raise
 
@@ -205,7 +205,7 @@ def show_rotations(context: ChangeContext) -> None:
     """What a rotation of each topic would move; nothing is changed."""
     from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
 
-    seen = look(context, rotated)
+    seen = survey_plan(context, rotated)
     context.report(rotations_report(seen.plan))
 
 
@@ -241,7 +241,7 @@ def ongoing_of(context: ChangeContext) -> tuple["Reassignment", ...]:
     return tuple(one for one in busy if one.id.topic in chosen)
 
 
-def look(context: ChangeContext, planner: "Planner", chooses: bool = True) -> "Survey":
+def survey_plan(context: ChangeContext, planner: "Planner", chooses: bool = True) -> "Survey":
     """The cluster, and what is to be changed; a dry run needs no right to list reassignments.
 
     With `chooses` the plan is for topics that were looked for, as those of a broker are.
@@ -262,7 +262,7 @@ def report_if_not_listed(context: ChangeContext, why: str) -> None:
         context.environment.message(f"What is being reassigned is not in this plan: {why}")
 
 
-def ask_again(context: ChangeContext, planner: "Planner") -> "Survey":
+def replan(context: ChangeContext, planner: "Planner") -> "Survey":
     """The same after the question. Raises RefusedError when something is being reassigned now."""
     from kipctl.cluster.moves.safety_checks import require_no_reassignments, survey
 
@@ -271,7 +271,7 @@ def ask_again(context: ChangeContext, planner: "Planner") -> "Survey":
     return again
 
 
-def in_numbers(
+def summarize_plan(
     context: ChangeContext, plan: "Plan", snapshot: "Snapshot", logs: "LogSizes | None" = None
 ) -> "PlanSummary":
     """What the plan comes to; how large partitions are is asked where it copies any."""
@@ -321,7 +321,7 @@ def require_possible(context: ChangeContext, plan: "Plan", numbers: "PlanSummary
         )
 
 
-def afterwards(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
+def final_snapshot(cluster: "Cluster", topics: Sequence[str]) -> "Snapshot":
     """What a report shows of the topics that there still are."""
     from kipctl.cluster.moves.reassign import retry_until
     from kipctl.cluster.snapshot import refresh_snapshot

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kipctl.cli.change_context import (
     ChangeContext,
-    afterwards,
+    final_snapshot,
     ongoing_of,
 )
 from kipctl.cli.change_entries import described
@@ -71,7 +71,7 @@ def cancel(context: ChangeContext, path: Path | None, everything: bool) -> None:
     with context.environment.progress(f"Cancelling {counted(len(chosen.stop), 'reassignment')}"):
         cancelled = cancelled_by(context.cluster, chosen, context.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
-    after = afterwards(context.cluster, topics)
+    after = final_snapshot(context.cluster, topics)
     report = cancelled_report(cancelled, after)
     context.report_unfinished(context.journal(after.cluster_id))
     context.report(replace(report, closing=(*report.closing, *others)))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kipctl.cli.change_context import (
     ChangeContext,
-    afterwards,
-    in_numbers,
+    final_snapshot,
     report_if_not_listed,
     show_plan,
+    summarize_plan,
 )
 from kipctl.cli.change_entries import (
     OTHERS,
@@ -19,6 +19,7 @@ from kipctl.cli.change_entries import (
     described,
     put_throttles_back,
 )
+from kipctl.cli.way_back import automatic_undo
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.report.leader_tables import moved_report
@@ -66,7 +67,7 @@ def _resume(context: ChangeContext, journal: "Journal", entry: "Entry") -> None:
         return
     how = _demand_resumable(context, journal, entry)
     others, snapshot, left = _look(context, entry)
-    numbers = in_numbers(context, left.plan, snapshot)
+    numbers = summarize_plan(context, left.plan, snapshot)
     if context.dry_run:
         report = plan_report(
             left.plan,
@@ -128,7 +129,7 @@ def _carry_out(
         environment.message("Some of it has ended, or was changed, since it was shown.")
     context.guard.entry = entry
     with (
-        context.guarded(journal),
+        context.guarded(journal, automatic_undo),
         throttled(cluster, entry, left.moves, environment.message, [], to_set),
         environment.progress(f"Going on with {counted(again.count, 'partition')}") as progress,
     ):
@@ -147,7 +148,7 @@ def _carry_out(
     not_restored = put_throttles_back(context, journal, entry)
     _end(context, journal, entry, is_whole=again.is_whole and not moved.failures)
     known = before.only((*(move.id for move in again.moves), *again.in_place))
-    after = afterwards(cluster, known.topics)
+    after = final_snapshot(cluster, known.topics)
     if how.elects or moved.reassigned is None:
         report = moved_report(REASSIGN, moved, known, after)
         done = moved.done

@@ -24,7 +24,7 @@ from kipctl.durations import Duration
 from kipctl.errors import KipctlError, UsageError
 from kipctl.report.election_tables import not_preferred_report, topics_of, unclean_report
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import moved_report, with_most_rows
+from kipctl.report.leader_tables import limit_rows, moved_report
 from kipctl.report.tables import Report, paragraphs
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def preferred(
             listed = watched.with_guard_table(
                 not_preferred_report(not_preferred, len(shown.partitions))
             )
-            environment.report(with_most_rows(listed), output)
+            environment.report(limit_rows(listed), output)
             return
         environment.confirm(
             f"{len(not_preferred.partitions):,} of"
@@ -179,7 +179,7 @@ def preferred(
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
     report = watched.with_guard_table(moved_report("elect preferred", moved, before, after))
-    environment.report(with_most_rows(report), output)
+    environment.report(limit_rows(report), output)
     require_all_done(
         moved.failures,
         len(held.outcomes) - len(moved.failures),
@@ -255,9 +255,9 @@ def unclean(
         found = examine(cluster, shown)
         listed = unclean_report(found, len(shown.partitions))
         if dry_run or not found:
-            environment.report(with_most_rows(listed), output)
+            environment.report(limit_rows(listed), output)
             return
-        environment.show(with_most_rows(listed))
+        environment.show(limit_rows(listed))
         environment.confirm(
             f"{len(found):,} of {counted(len(shown.partitions), 'partition')} have no leader."
             " An unclean"
@@ -291,7 +291,7 @@ def unclean(
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
-    environment.report(with_most_rows(moved_report("elect unclean", moved, before, after)), output)
+    environment.report(limit_rows(moved_report("elect unclean", moved, before, after)), output)
     require_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )

@@ -120,8 +120,9 @@ def recorded_runs(environment: Environment, options: ExperimentOptions) -> Itera
 
     Raises UsageError for a place that cannot be, and what Spark raises.
     """
-    from kipctl.cli.report import check_html, report_runs
+    from kipctl.cli.report import report_runs
     from kipctl.extras import require
+    from kipctl.report.html.file import check_html
 
     folder, html = run_folders(options.record, environment.variables), options.html
     if html is None:

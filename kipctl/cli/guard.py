@@ -124,7 +124,7 @@ class ActiveGuard:
         """Whether it has given up, and the change is to be undone."""
         return self.monitor.guard.is_given_up and self.settings.action == ROLLBACK
 
-    def nobody(self) -> "ActiveGuard":
+    def disabled(self) -> "ActiveGuard":
         """No guard, for a way back that nothing is to hold up."""
         return guarded(self.environment, self.cluster, NO_GUARD)
 
@@ -153,7 +153,7 @@ class ActiveGuard:
 
         return now.only(one.id for one in now.partitions if one.id.topic != OWN_TOPIC)
 
-    def along(self, plan: "Plan", batch: int) -> "tuple[Plan, int]":
+    def with_canary_moves(self, plan: "Plan", batch: int) -> "tuple[Plan, int]":
         """The plan with leaders of the canary's topic that move along, and how large its batches
         are with them: one more in each, as far as that topic has partitions."""
         if not self.has_canary:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kipctl.cli.change_context import (
     UNDO,
     ChangeContext,
-    afterwards,
-    ask_again,
-    in_numbers,
-    look,
+    final_snapshot,
+    replan,
     require_possible,
     show_plan,
+    summarize_plan,
+    survey_plan,
 )
+from kipctl.cli.way_back import automatic_undo
 from kipctl.counts import counted
 from kipctl.report.leader_tables import moved_report
 from kipctl.report.reassign_tables import (
@@ -94,7 +95,7 @@ def rotate(context: ChangeContext) -> None:
         own = select(now, made).partitions if made else ()
         return rotated(now.only(one.id for one in (*chosen, *own)))
 
-    seen = look(context, lambda now: rotated(select(now, context.topics)))
+    seen = survey_plan(context, lambda now: rotated(select(now, context.topics)))
     if not context.dry_run:
         require_no_reassignments(seen.busy, additional=context.additional)
     require_moves(seen.plan, context.topics)
@@ -114,7 +115,7 @@ def carry_out_plan(context: ChangeContext, path: Path) -> None:
         check_against(file, now)
         return plan_to(now, file.assignment)
 
-    seen = look(context, planner, chooses=False)
+    seen = survey_plan(context, planner, chooses=False)
     if file.names_log_dirs:
         context.environment.message(
             f"The log_dirs of {path} are ignored: brokers place new replicas."
@@ -147,7 +148,7 @@ def carry_out_planned(context: ChangeContext, option: "PlannerOption") -> None:
         return option.plan(now, known)
 
     words = f"{option.option}: change {{}}?", "Reassigning {}"
-    _carry_out(context, _Change(*words, look(context, planner), planner, logs=logs))
+    _carry_out(context, _Change(*words, survey_plan(context, planner), planner, logs=logs))
 
 
 def _carry_out(context: ChangeContext, change: _Change) -> None:
@@ -165,7 +166,7 @@ def _carry_out(context: ChangeContext, change: _Change) -> None:
     from kipctl.cluster.moves.throttle import require_put_back
 
     environment, cluster, seen = context.environment, context.cluster, change.seen
-    numbers = in_numbers(context, seen.plan, seen.snapshot, change.logs)
+    numbers = summarize_plan(context, seen.plan, seen.snapshot, change.logs)
     if context.dry_run or not seen.plan.moves:
         context.report(
             plan_report(
@@ -187,10 +188,10 @@ def _carry_out(context: ChangeContext, change: _Change) -> None:
     not_restored: list[NotRestored] = []
 
     def act() -> "LeadersMoved | Reassigned":
-        plan, batch = ask_again(context, change.planner).plan, context.pace.batch
+        plan, batch = replan(context, change.planner).plan, context.pace.batch
         require_same(seen.plan, plan, change.made)
         if change.elects:
-            plan, batch = context.guard.along(plan, batch)
+            plan, batch = context.guard.with_canary_moves(plan, batch)
         title = change.title.replace("{}", counted(len(plan.moves), "partition"))
         with (
             context.recorded(journal, plan, not_restored, elects=change.elects) as entry,
@@ -202,14 +203,14 @@ def _carry_out(context: ChangeContext, change: _Change) -> None:
             return reassign(cluster, plan, **how)
 
     along = len(seen.plan.moves) if change.elects else 0
-    with journal.locked(context.origin), context.guarded(journal, along):
+    with journal.locked(context.origin), context.guarded(journal, automatic_undo, along):
         done, measured_load = _measured(act, context, moves_leaders=bool(change.made))
     if isinstance(done, Reassigned):
-        report = reassigned_report(done, afterwards(cluster, done.plan.topics))
+        report = reassigned_report(done, final_snapshot(cluster, done.plan.topics))
         failures, count, has_changed = done.refused, len(done.plan.moves), False
     else:
         before = seen.snapshot.only(move.id for move in seen.plan.moves)
-        after = afterwards(cluster, [*seen.plan.topics, *change.made])
+        after = final_snapshot(cluster, [*seen.plan.topics, *change.made])
         report = moved_report(REASSIGN, done, before, after)
         failures, count, has_changed = done.failures, done.done, done.has_changed
     context.report(_with_measured_load(with_skipped(report, seen.plan), measured_load))

@@ -1,32 +1,25 @@
 """`kipctl report`: recorded runs as one HTML page to look at."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kipctl.cli.analyze import SinceOption, UntilOption
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.options import (
-    OutputOption,
-    SparkOptions,
-)
-from kipctl.errors import UsageError, refusals_reported
+from kipctl.cli.options import OutputOption, SinceOption, SparkOptions, UntilOption
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
+from kipctl.report.html.file import check_html, write_page
 from kipctl.report.tables import Paragraph, Report, Tone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kipctl.pipeline.period import Period
-    from kipctl.report.html.parts import Page
 
 _ENOUGH_ARMS = range(2, 5)
-_LOOKED_AT = 200
 
 
 @grouped
@@ -100,63 +93,6 @@ def report_runs(
     return write_page(file, document, comparisons, svg, of)
 
 
-@refusals_reported()
-def check_html(file: Path) -> Path:
-    """Raise UsageError unless a page can be written there: it is new, or an older page of ours."""
-    from kipctl.report.html import MARK
-
-    if file.is_dir():
-        raise UsageError(f"--html {file} is a folder.", "Name a file.")
-    if file.exists():
-        with file.open(encoding="utf-8", errors="replace") as there:
-            if MARK not in there.read(_LOOKED_AT):
-                raise UsageError(
-                    f"--html {file}: it is there already, and is no page of kipctl's.",
-                    "Name another file.",
-                )
-    elif not file.parent.is_dir():
-        raise UsageError(f"--html {file}: there is no folder {file.parent}.", "Make it first.")
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise UsageError(f"--html {file} cannot be written: permission denied.")
-    return file
-
-
-def write_page(
-    file: Path,
-    document: Mapping[str, Any],
-    comparisons: Sequence[Mapping[str, Any]],
-    svg: str | None = None,
-    of: Report | None = None,
-) -> dict[str, Any]:
-    """Write the page of runs, and its pictures into the folder `svg`. What was written, and its
-    answer."""
-    from kipctl import __version__
-    from kipctl.report.html.answer import answer, doubts
-    from kipctl.report.html.page import page
-
-    return {
-        **write_html(file, page(document, comparisons, __version__, of), svg),
-        "runs": [run["run"] for run in document["runs"]],
-        "answer": answer(document),
-        "doubts": doubts(document),
-    }
-
-
-@refusals_reported()
-def write_html(file: Path, drawn: "Page", svg: str | None = None) -> dict[str, Any]:
-    """Write a page, and its pictures into the folder `svg`: where, and how large."""
-    content = drawn.html.encode("utf-8", "replace")
-    file.write_bytes(content)
-    pictures = []
-    if svg is not None:
-        folder = Path(svg)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in drawn.pictures.items():
-            (folder / f"{name}.svg").write_bytes(text.encode("utf-8", "replace"))
-            pictures.append(str(folder / f"{name}.svg"))
-    return {"html": str(file), "bytes": len(content), "svg": pictures}
-
-
 def _file_name(run: str) -> str:
     """A run's name, or the last part of its folder, for a file's."""
     last = run.rstrip("/").rpartition("/")[2]
@@ -166,9 +102,9 @@ def _file_name(run: str) -> str:
 
 def _comparisons(spark: "SparkSession", document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The first arm against each other, where there are few, each with runs enough."""
-    from kipctl.cli.runs import comparison_document  # which imports this module
     from kipctl.pipeline.compare import compare
     from kipctl.pipeline.inputs import open_runs
+    from kipctl.report.comparison import comparison_document
     from kipctl.verdict import LEAST_RUNS
 
     by_arm: dict[str, list[str]] = {}

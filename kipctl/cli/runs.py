@@ -15,14 +15,12 @@ from kipctl.cli.options import (
     SparkOptions,
     YesOption,
 )
-from kipctl.cli.report import check_html, write_page
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
+from kipctl.report.html.file import check_html, write_page
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.pipeline.compare import Comparison
-    from kipctl.pipeline.inputs import Trace
     from kipctl.trace.stored_runs import StoredRun
 
 app = typer.Typer(
@@ -207,6 +205,7 @@ def compare(
     from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs
     from kipctl.pipeline.session import spark_session
+    from kipctl.report.comparison import comparison_document
     from kipctl.report.run_tables import compare_answer, compare_tables
     from kipctl.trace.settings import end_of, interrupted_after
     from kipctl.trace.stored_runs import path_of
@@ -268,49 +267,6 @@ def _runs_of(side: str) -> Sequence[str]:
     if not names:
         raise UsageError(f"{side!r} names no run.", "See: kipctl runs list")
     return names
-
-
-def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dict[str, Any]:
-    """What `runs compare --output json` prints of two sides, but for its gates."""
-    from dataclasses import asdict
-
-    from kipctl.measure.doubts import FEW_MOVES, few_moves_doubts
-    from kipctl.pipeline.compare import SIDES
-    from kipctl.report.tap_tables import verdicts
-    from kipctl.trace.settings import differences
-
-    by_name = {compared.measure.name: compared for compared in comparison.measures}
-    made_with = [[run.description for run in side.runs] for side in (a, b)]
-    return {
-        "a": [run.name for run in a.runs],
-        "b": [run.name for run in b.runs],
-        "settings": [asdict(difference) for difference in differences(*made_with)],
-        "doubts": few_moves_doubts(
-            {
-                f"{side.upper()}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
-                for name, client in (("moves_met", "producer"), ("read_moves_met", "consumer"))
-                if any(by_name[name].by_run.values())
-                for side in SIDES
-            }
-        )
-        + [
-            f"{run.name}: {doubt}"
-            for run in (*a.runs, *b.runs)
-            for doubt in run.summary.get("doubts") or ()
-            if not doubt.endswith(FEW_MOVES)  # said of both sides
-        ],
-        "clients": {
-            name: [
-                f"{run.name}: {said}"
-                for run in side.runs
-                if run.is_of_tap
-                for said in verdicts(run.summary)
-            ]
-            for name, side in zip(SIDES, (a, b), strict=True)
-        },
-        "lengths_differ": comparison.lengths_differ,
-        "measures": [compared.as_document() for compared in comparison.measures],
-    }
 
 
 @app.command()

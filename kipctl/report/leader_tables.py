@@ -33,7 +33,7 @@ def listing(
     return Table(title, tuple(columns.values()), shown, notes), objects
 
 
-def with_most_rows(report: Report) -> Report:
+def limit_rows(report: Report) -> Report:
     """The report with a few rows of each table for people."""
     return replace(report, tables=tuple(replace(table, most=A_FEW) for table in report.tables))
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kipctl.report.leader_tables import listing, with_most_rows
+from kipctl.report.leader_tables import limit_rows, listing
 from kipctl.report.tables import Column, Paragraph, Report, Tone
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def leaders_report(snapshot: "Snapshot") -> Report:
         (by_broker, by_topic, by_partition),
         opening=(_leaders_answer(snapshot),),
     )
-    return with_most_rows(report)
+    return limit_rows(report)
 
 
 def _is_in_order(partition: "Partition") -> bool:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.cli.report import check_html
 from kipctl.errors import UsageError
 from kipctl.report.html import MARK
+from kipctl.report.html.file import check_html
 
 
 def test_a_page_is_replaced_and_nothing_else_is(tmp_path: Path) -> None:

@@ -352,11 +352,11 @@ def test_the_canarys_leaders_move_along_and_are_no_part_of_the_plan(
         watched = guarded(Environment(), cluster, asked)
         now = take_snapshot(cluster)
         assert watched.without_canary(now) == now
-        assert watched.along(rotate(now), batch) == (rotate(now), batch)  # no canary
+        assert watched.with_canary_moves(rotate(now), batch) == (rotate(now), batch)  # no canary
         watched.has_canary = True
         left = watched.without_canary(now)
         assert set(left.topics) == {"t", "other"}
         plan = rotate(left.only(one.id for one in left.partitions if one.id != ASTRAY))
-        whole, size = watched.along(plan, batch)
+        whole, size = watched.with_canary_moves(plan, batch)
     topics = [move.id.topic for move in whole.moves]
     assert (topics.count("t"), topics.count(OWN_TOPIC), size) == (3, own, batch + 1)

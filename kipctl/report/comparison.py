@@ -1,0 +1,49 @@
+"""What a comparison of runs says, as a document."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from kipctl.measure.doubts import FEW_MOVES, few_moves_doubts
+from kipctl.pipeline.compare import SIDES
+from kipctl.report.tap_tables import verdicts
+from kipctl.trace.settings import differences
+
+if TYPE_CHECKING:
+    from kipctl.pipeline.compare import Comparison
+    from kipctl.pipeline.inputs import Trace
+
+
+def comparison_document(a: "Trace", b: "Trace", comparison: "Comparison") -> dict[str, Any]:
+    """What `runs compare --output json` prints of two sides, but for its gates."""
+    by_name = {compared.measure.name: compared for compared in comparison.measures}
+    made_with = [[run.description for run in side.runs] for side in (a, b)]
+    return {
+        "a": [run.name for run in a.runs],
+        "b": [run.name for run in b.runs],
+        "settings": [asdict(difference) for difference in differences(*made_with)],
+        "doubts": few_moves_doubts(
+            {
+                f"{side.upper()}'s {client}": [int(met or 0) for met in by_name[name].of_side(side)]
+                for name, client in (("moves_met", "producer"), ("read_moves_met", "consumer"))
+                if any(by_name[name].by_run.values())
+                for side in SIDES
+            }
+        )
+        + [
+            f"{run.name}: {doubt}"
+            for run in (*a.runs, *b.runs)
+            for doubt in run.summary.get("doubts") or ()
+            if not doubt.endswith(FEW_MOVES)  # said of both sides
+        ],
+        "clients": {
+            name: [
+                f"{run.name}: {said}"
+                for run in side.runs
+                if run.is_of_tap
+                for said in verdicts(run.summary)
+            ]
+            for name, side in zip(SIDES, (a, b), strict=True)
+        },
+        "lengths_differ": comparison.lengths_differ,
+        "measures": [compared.as_document() for compared in comparison.measures],
+    }
