@@ -1,5 +1,7 @@
 """Metrics of brokers: what is read from an exporter's text, and what is said when it cannot be."""
 
+import gc
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,6 +10,7 @@ from http_peers import TRICKLES, peer, saying
 
 from kipctl.cluster.broker_metrics import BrokerMetrics, parse, scrape
 from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError, UsageError
+from kipctl.http_exchange import LARGEST_BODY
 
 URL = "http://broker-1:7071/metrics"
 
@@ -146,6 +149,22 @@ def test_what_is_not_asked_for_is_not_read() -> None:
     bytes_out = 'kafka_server_brokertopicmetrics_bytesout_total{topic="t"} 1\n' * 60_000
     text = BY_RULES + others + bytes_out + 'kafka_log_log_size{"broken\n'
     assert parse(text, URL) == parse(BY_RULES, URL)
+
+
+def test_the_longest_answer_takes_less_than_64_mib_to_read() -> None:
+    others = 'kafka_log_log_size{topic="t",partition="1"} 1\n'
+    text = BY_RULES + others * ((LARGEST_BODY - len(BY_RULES)) // len(others))
+    with serving(200, text) as url:
+        del text
+        gc.collect()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        try:
+            assert scrape(url).broker == 1
+            peak = tracemalloc.get_traced_memory()[1] - before
+        finally:
+            tracemalloc.stop()
+    assert peak < 64 << 20
 
 
 @contextmanager
