@@ -6,6 +6,8 @@ from pathlib import Path
 
 from kipctl import java_properties
 from kipctl.clients.load import ConsumerLoad, ProducerLoad
+from kipctl.security import msk
+from kipctl.security.tokens import MskToken
 from kipctl.transport.access import Access
 from kipctl.urls import without_login
 
@@ -57,14 +59,23 @@ FILES = {"log4j.properties": _LOG4J, "log4j2.properties": _LOG4J2}
 """What Java needs in its folder: stdout is for the tool alone, stderr for the client."""
 
 
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """Since Kafka 3.9.1 clients ask no token endpoint, and read no file, that it does not name."""
 
 
 def system_properties(access: Access) -> dict[str, str]:
     """What a JVM is told for how the cluster is reached; others of the machine see it."""
-    url = access.properties.get("sasl.oauthbearer.token.endpoint.url", "")
-    return {_ALLOWED_URLS: url} if url and url == without_login(url) else {}
+    url, sasl = access.properties.get(_TOKEN_URL, ""), access.security.sasl
+    token = sasl.token if sasl else None
+    endpoint = {_ALLOWED_URLS: url} if url and url == without_login(url) else {}
+    # By itself AWS's library looks for the region in the environment alone.
+    return endpoint | ({"aws.region": token.region} if isinstance(token, MskToken) else {})
+
+
+def joined(classpath: tuple[Path, ...]) -> str:
+    """For a JVM, with AWS's library behind Kafka's jars where there is one."""
+    return ":".join((*map(str, classpath), *msk.java_library()))
 
 
 def jvm_arguments(classpath: tuple[Path, ...], heap_mb: int, folder: Path) -> list[str]:
@@ -76,7 +87,7 @@ def jvm_arguments(classpath: tuple[Path, ...], heap_mb: int, folder: Path) -> li
         f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         "-cp",
-        ":".join(map(str, classpath)),
+        joined(classpath),
     ]
 
 

@@ -71,6 +71,16 @@ def msk_token(
     )
 
 
+def java_library(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """What Java's clients need beside Kafka's jars: all of CLASSPATH, if AWS's library is in it.
+
+    There AWS's documentation has it put, and Kafka's own scripts look for it.
+    """
+    entries = [entry for entry in variables.get("CLASSPATH", "").split(os.pathsep) if entry]
+    is_there = any("aws-msk-iam-auth" in os.path.basename(entry) for entry in entries)
+    return tuple(entries) if is_there else ()
+
+
 def _region(servers: str, variables: Mapping[str, str]) -> str:
     """By the brokers' names; where they have others, as behind a tunnel, by the environment."""
     for server in servers.split(","):

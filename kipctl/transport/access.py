@@ -7,6 +7,7 @@ from typing import Any
 
 from kipctl.errors import RefusedError, UsageError
 from kipctl.protocol.address import Address
+from kipctl.security import msk
 from kipctl.security.librdkafka import librdkafka_properties
 from kipctl.security.settings import Security, is_about_security, security_of
 from kipctl.transport.clusters import NamedCluster
@@ -89,11 +90,11 @@ class Access:
 
         Raises UsageError for a login that needs more than Kafka's own jars.
         """
-        if self.security.is_iam:
+        if self.security.is_iam and not msk.java_library():
             raise UsageError(
                 "Java's clients log in by IAM with aws-msk-iam-auth, AWS's own library, which"
-                " kipctl has not.",
-                "Try librdkafka in their place.",
+                " CLASSPATH does not name.",
+                "Set CLASSPATH to its aws-msk-iam-auth-VERSION-all.jar, as for Kafka's own tools.",
             )
         return {**self.properties, "bootstrap.servers": self.bootstrap_servers}
 

@@ -20,5 +20,6 @@ def environment(folder: Path, session: str = "") -> dict[str, str]:
         "AWS_CONFIG_FILE": str(folder / "aws-config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(folder / "aws-credentials"),
         "AWS_EC2_METADATA_DISABLED": "true",
+        "CLASSPATH": "",
         "NO_PROXY": "*",
     }

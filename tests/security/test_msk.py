@@ -16,8 +16,8 @@ from secure_peers import LETS_BEGIN, in_turn
 from sigv4 import RefusedTokenError, signature, signer_of, url_of
 from token_endpoint import Answer, Endpoint
 
-from kipctl import extras
-from kipctl.clients.java_command import write_files
+from kipctl import extras, java_properties
+from kipctl.clients.java_command import jvm_arguments, system_properties, write_files
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
@@ -392,11 +392,31 @@ def test_librdkafka_gets_the_token_by_its_callback() -> None:
     assert 890 < ends_s - time.time() <= 900
 
 
-def test_java_is_not_started_without_the_library_that_it_would_need(tmp_path: Path) -> None:
+@pytest.mark.parametrize("others", ["", "/jars/others.jar"])
+def test_java_is_not_started_without_the_library_that_it_would_need(
+    others: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLASSPATH", others)
     access = access_of(SERVERS, as_javas(AWS_MSK_IAM).properties)
     for one in (access, access.behind("127.0.0.1:1")):
-        with pytest.raises(UsageError, match=r"aws-msk-iam-auth.*which kipctl has not"):
+        with pytest.raises(UsageError, match=r"aws-msk-iam-auth, .* CLASSPATH does not name"):
             write_files(tmp_path, {}, one)
+    assert jvm_arguments((Path("/k.jar"),), 256, tmp_path)[-1] == "/k.jar"
+
+
+def test_java_has_awss_library_behind_kafkas_jars_and_is_told_the_region(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the brokers' names it knows nothing over OAUTHBEARER."""
+    monkeypatch.setenv("CLASSPATH", "/a/aws-msk-iam-auth-2.3.6-all.jar:/b.jar:")
+    access = access_of(SERVERS, as_javas(AWS_MSK_IAM).properties)
+    write_files(tmp_path, {}, access)
+    written = java_properties.read(tmp_path / "client.properties")
+    assert written == {**access.properties, "bootstrap.servers": SERVERS}
+    assert jvm_arguments((Path("/k.jar"),), 256, tmp_path)[-1] == (
+        "/k.jar:/a/aws-msk-iam-auth-2.3.6-all.jar:/b.jar"
+    )
+    assert system_properties(access) == {"aws.region": REGION}
 
 
 def test_a_right_is_granted_by_a_policy_and_not_by_kafka_acls() -> None:

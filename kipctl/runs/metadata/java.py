@@ -13,7 +13,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, lau
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from kipctl.clients.java import JavaClient
-from kipctl.clients.java_command import system_properties
+from kipctl.clients.java_command import joined, system_properties
 from kipctl.errors import RefusedError
 from kipctl.runs.metadata.phases import PhaseLoad
 from kipctl.runs.metadata.senders import CLIENT_ID
@@ -33,7 +33,7 @@ def java_machine(client: JavaClient) -> Iterator[JavaGateway]:
     try:
         port, token, process = launch_gateway(
             jarpath=find_jar_path(),
-            classpath=":".join(map(str, client.classpath)),
+            classpath=joined(client.classpath),
             javaopts=[f"-Xmx{client.heap_mb}m"],
             java_path=str(client.java),
             die_on_exit=True,
