@@ -14,13 +14,19 @@ from pathlib import Path
 
 import pyspark
 
+from kipctl.pipeline.class_archive import class_archive
+
 SPARK_HOME = Path(pyspark.__file__).parent
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master")
 _TIMEOUT_S = 300
 
 _LEVELS = """
-rootLogger.level = info
+rootLogger.level = warn
+logger.started.name = org.apache.spark.deploy
+logger.started.level = info
+logger.task.name = org.apache.spark.executor.Executor
+logger.task.level = info
 rootLogger.appenderRef.err.ref = err
 appender.err.type = Console
 appender.err.name = err
@@ -147,6 +153,10 @@ def _daemon(
         own_ports += ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
     levels = folder / "log4j2.properties"
     levels.write_text(_LEVELS)
+    # Daemons and executors live for seconds: they compile plainly, and begin with the classes that
+    # a session has left.
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", *_classes()]
+    options.append(f"-Dlog4j2.configurationFile=file:{levels}")
     command = [SPARK_HOME / "bin" / "spark-class", arguments[0], *own_ports, *arguments[1:]]
     with log.open("wb") as output:
         daemon = subprocess.Popen(
@@ -158,15 +168,19 @@ def _daemon(
             env=os.environ
             | {
                 "SPARK_HOME": str(SPARK_HOME),
-                "SPARK_CONF_DIR": str(folder),
+                "SPARK_CONF_DIR": str(folder / "none"),
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_DAEMON_MEMORY": "256m",
-                # Daemons and executors live for seconds: they compile plainly.
-                "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-                "SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{levels}",
+                "JAVA_TOOL_OPTIONS": " ".join(options),
             },
         )
     return daemon, log
+
+
+def _classes() -> list[str]:
+    """The options by which a JVM maps Spark's classes, if there is an archive of them."""
+    archive = class_archive(os.environ)
+    return archive.options() if archive and not archive.is_missing else []
 
 
 def _line(log: Path, wanted: re.Pattern[str]) -> re.Match[str]:

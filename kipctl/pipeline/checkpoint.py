@@ -16,6 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.pipeline.files import is_uri, made_new, unquoted
+from kipctl.pipeline.jvm import of_kept_rows
 from kipctl.pipeline.partitions import together
 from kipctl.pipeline.place import is_local
 
@@ -81,8 +82,8 @@ def checkpointed(frame: DataFrame) -> DataFrame:
     """The frame, computed now and kept until the session ends.
 
     Its plan begins at its rows, since Spark goes through all of a plan again for each step that is
-    added to it, and computes it again for each action on it. What executors keep still has all of
-    its plan: what they lose is computed again.
+    added to it, and computes it again for each action on it. What executors lose of it is computed
+    again.
     """
     session = frame.sparkSession
     if scratch := session.conf.get(_SCRATCH_SETTING, None):
@@ -93,4 +94,4 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         return together(frame.localCheckpoint())
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     kept.count()
-    return kept
+    return of_kept_rows(kept)

@@ -17,7 +17,7 @@ from py4j.java_gateway import JavaGateway, JavaObject
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.pipeline.class_archive import ClassArchive
 from kipctl.pipeline.launch import Launched, ended_in_time
@@ -137,6 +137,20 @@ def await_executor(context: SparkContext) -> None:
     One that is given only where a task waits for it (`spark.dynamicAllocation`) is given then.
     """
     context._jsc.parallelize([0], 1).count()
+
+
+def of_kept_rows(kept: DataFrame) -> DataFrame:
+    """A frame that was persisted, as a plan that begins at its rows.
+
+    What Spark has for a lost one of them, all of the plan by which it was computed, it keeps apart
+    from what is analysed again for each step that is added.
+    """
+    session = kept.sparkSession
+    jvm, java_session = session._jvm, session._jsparkSession
+    assert jvm is not None
+    found = java_session.sharedState().cacheManager().lookupCachedData(kept._jdf)
+    rows = found.get().cachedRepresentation()
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(java_session, rows), session)
 
 
 def located_on(session: SparkSession, text: str) -> tuple[JavaObject, JavaObject]:

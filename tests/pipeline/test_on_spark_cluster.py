@@ -40,7 +40,9 @@ with spark_session(Place(master, start_timeout_s=300), is_light=True) as spark:
         print("kept", flush=True)
         sys.stdin.readline()
         for kept in (in_executors, in_files):
-            print(kept.count(), kept.groupBy().sum("sum(id)").collect()[0][0], flush=True)
+            plan = kept._jdf.queryExecution().analyzed()
+            total = kept.groupBy().sum("sum(id)").collect()[0][0]
+            print(kept.count(), total, plan.children().size(), flush=True)
 """
 
 
@@ -82,7 +84,7 @@ def test_what_is_kept_outlives_the_executors_that_have_it(
         cluster.start_workers(1)
         process.stdin.write("\n")
         process.stdin.close()
-        assert process.stdout.read() == f"1000 {sum(range(100_000))}\n" * 2
+        assert process.stdout.read() == f"1000 {sum(range(100_000))} 0\n" * 2
     assert process.returncode == 0
     assert not list(scratch.iterdir())
 
