@@ -133,193 +133,135 @@ def test_nothing_is_found_in_one_healthy_broker() -> None:
     assert told(cluster(partition(0, (1,)), brokers=(alone,), min_insync_replicas=1)) == []
 
 
-@pytest.mark.parametrize(
-    ("facts", "first"),
-    [
-        (
-            cluster(partition(0, (1, 2, 4), isr=(1, 2))),
-            "problem: Broker 4 is not alive, and 1 partition has a replica on it.",
-        ),
-        (
-            cluster(partition(0, isr=(1,), leader=-1)),
-            "problem: 1 partition has no leader: orders-0.",
-        ),
-        (
-            cluster(partition(0, isr=(1,)), partition(1, isr=(1,))),
-            "problem: 2 partitions have fewer replicas in sync than min.insync.replicas: orders-0,"
-            " orders-1.",
-        ),
-        (
-            cluster(partition(0, isr=(1, 2))),
-            "warning: 1 partition has replicas out of sync, and just min.insync.replicas left:"
-            " orders-0.",
-        ),
-        (
-            cluster(partition(0, isr=(1, 2)), min_insync_replicas=1),
-            "warning: 1 partition has replicas out of sync: orders-0.",
-        ),
-        (
-            cluster(*(partition(n, isr=(1, 2)) for n in range(5)), min_insync_replicas=1),
-            "warning: 5 partitions have replicas out of sync: orders-0, orders-1, orders-2 and 2"
-            " more.",
-        ),
-        (
-            cluster(partition(0, (1,)), min_insync_replicas=1),
-            "warning: 1 topic has partitions with one replica: orders.",
-        ),
-        (
-            cluster(partition(0), min_insync_replicas=3),
-            "warning: 1 topic has no more replicas than min.insync.replicas: orders.",
-        ),
-        (
-            cluster(partition(0), min_insync_replicas=1),
-            "note: 1 topic of three replicas or more have min.insync.replicas 1: orders.",
-        ),
-        (
-            cluster(partition(0, leader=2), partition(1)),
-            "warning: 1 of 2 partitions (50.0 %) are not led by their preferred replica.",
-        ),
-        (
-            cluster(partition(0, leader=2), *(partition(n) for n in range(1, 11))),
-            "note: 1 of 11 partitions (9.1 %) are not led by their preferred replica.",
-        ),
-        (
-            cluster(*(partition(n) for n in range(30))),
-            "warning: Broker 1 leads 30 partitions, 3.0 times the mean, and is the preferred leader"
-            " of all of them.",
-        ),
-        (
-            replace(cluster(partition(0)), topics={"orders": TopicFacts(2, diskless=True)}),
-            "note: 1 topic is diskless: orders.",
-        ),
-        (
-            with_brokers(healthy(1), replace(healthy(2), no_answer="Broker x hangs."), healthy(3)),
-            "problem: Broker 2 is listed as alive and does not answer: Broker x hangs.",
-        ),
-        (
-            with_brokers(healthy(1), replace(healthy(2), lists=frozenset({2, 3})), healthy(3)),
-            "warning: Broker 2 does not list broker 1, which others list.",
-        ),
-        (
-            with_brokers(in_rack(1, None), in_rack(2, None), in_rack(3, None)),
-            "note: No broker has a rack.",
-        ),
-        (
-            with_brokers(in_rack(1, None), healthy(2), in_rack(3, None)),
-            "warning: Brokers 1, 3 have no rack, the others do.",
-        ),
-        (
-            cluster(
-                partition(0, (1, 2)),
-                brokers=(in_rack(1, "a"), in_rack(2, "a"), in_rack(3, "b")),
-                min_insync_replicas=1,
-            ),
-            "warning: 1 topic has partitions with all replicas in one rack: orders.",
-        ),
-    ],
-)
+WHAT_IS_SO = {
+    "problem: Broker 4 is not alive, and 1 partition has a replica on it.": cluster(
+        partition(0, (1, 2, 4), isr=(1, 2))
+    ),
+    "problem: 1 partition has no leader: orders-0.": cluster(partition(0, isr=(1,), leader=-1)),
+    (
+        "problem: 2 partitions have fewer replicas in sync than min.insync.replicas: orders-0,"
+        " orders-1."
+    ): cluster(partition(0, isr=(1,)), partition(1, isr=(1,))),
+    (
+        "warning: 1 partition has replicas out of sync, and just min.insync.replicas left:"
+        " orders-0."
+    ): cluster(partition(0, isr=(1, 2))),
+    "warning: 1 partition has replicas out of sync: orders-0.": cluster(
+        partition(0, isr=(1, 2)), min_insync_replicas=1
+    ),
+    (
+        "warning: 5 partitions have replicas out of sync: orders-0, orders-1, orders-2 and 2 more."
+    ): cluster(*(partition(n, isr=(1, 2)) for n in range(5)), min_insync_replicas=1),
+    "warning: 1 topic has partitions with one replica: orders.": cluster(
+        partition(0, (1,)), min_insync_replicas=1
+    ),
+    "warning: 1 topic has no more replicas than min.insync.replicas: orders.": cluster(
+        partition(0), min_insync_replicas=3
+    ),
+    "note: 1 topic of three replicas or more have min.insync.replicas 1: orders.": cluster(
+        partition(0), min_insync_replicas=1
+    ),
+    "warning: 1 of 2 partitions (50.0 %) are not led by their preferred replica.": cluster(
+        partition(0, leader=2), partition(1)
+    ),
+    "note: 1 of 11 partitions (9.1 %) are not led by their preferred replica.": cluster(
+        partition(0, leader=2), *(partition(n) for n in range(1, 11))
+    ),
+    (
+        "warning: Broker 1 leads 30 partitions, 3.0 times the mean, and is the preferred leader"
+        " of all of them."
+    ): cluster(*(partition(n) for n in range(30))),
+    "note: 1 topic is diskless: orders.": replace(
+        cluster(partition(0)), topics={"orders": TopicFacts(2, diskless=True)}
+    ),
+    "problem: Broker 2 is listed as alive and does not answer: Broker x hangs.": with_brokers(
+        healthy(1), replace(healthy(2), no_answer="Broker x hangs."), healthy(3)
+    ),
+    "warning: Broker 2 does not list broker 1, which others list.": with_brokers(
+        healthy(1), replace(healthy(2), lists=frozenset({2, 3})), healthy(3)
+    ),
+    "note: No broker has a rack.": with_brokers(
+        in_rack(1, None), in_rack(2, None), in_rack(3, None)
+    ),
+    "warning: Brokers 1, 3 have no rack, the others do.": with_brokers(
+        in_rack(1, None), healthy(2), in_rack(3, None)
+    ),
+    "warning: 1 topic has partitions with all replicas in one rack: orders.": cluster(
+        partition(0, (1, 2)),
+        brokers=(in_rack(1, "a"), in_rack(2, "a"), in_rack(3, "b")),
+        min_insync_replicas=1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("first", "facts"), WHAT_IS_SO.items())
 def test_what_is_so(facts: ClusterFacts, first: str) -> None:
     assert told(facts)[0] == first
 
 
-@pytest.mark.parametrize(
-    ("facts", "found"),
-    [
-        (
-            with_settings({"replica.selector.class": ""}),
-            "note: Brokers 1, 2, 3: replica.selector.class is not set.",
-        ),
-        (
-            with_settings({}, {"replica.selector.class": None}, {}),
-            "warning: Broker 2: replica.selector.class is not set.",
-        ),
-        (
-            with_settings({"replica.fetch.backoff.ms": "1000"}),
-            "note: After a move followers may wait 1000 ms before they ask the new leader"
-            " (replica.fetch.backoff.ms 1000, replica.fetch.wait.max.ms 200).",
-        ),
-        (
-            with_settings({"replica.lag.time.max.ms": "200"}),
-            "warning: replica.fetch.wait.max.ms (200) is not less than replica.lag.time.max.ms"
-            " (200).",
-        ),
-        (
-            with_settings({"replica.lag.time.max.ms": "60000"}),
-            "note: replica.lag.time.max.ms is 60000.",
-        ),
-        (
-            with_settings({"unclean.leader.election.enable": "true"}),
-            "warning: unclean.leader.election.enable is true (brokers 1, 2, 3).",
-        ),
-        (
-            cluster(partition(0), unclean=True),
-            "warning: unclean.leader.election.enable is true (topic orders).",
-        ),
-        (
-            with_settings({"broker.heartbeat.interval.ms": "5000"}),
-            "warning: Brokers 1, 2, 3: in broker.session.timeout.ms (9000) there is no room for two"
-            " heartbeats (broker.heartbeat.interval.ms 5000).",
-        ),
-        (
-            with_settings({"broker.session.timeout.ms": "18000"}),
-            "note: broker.session.timeout.ms is 18000.",
-        ),
-        (
-            with_settings({"controlled.shutdown.enable": "false"}),
-            "warning: Brokers 1, 2, 3: controlled.shutdown.enable is false.",
-        ),
-        (
-            with_settings({"default.replication.factor": "1"}),
-            "note: default.replication.factor is 1.",
-        ),
-        (
-            with_settings({"auto.leader.rebalance.enable": "false"}),
-            "note: Brokers 1, 2, 3: auto.leader.rebalance.enable is false.",
-        ),
-        (
-            with_settings({}, {}, {"min.insync.replicas": "1"}),
-            "warning: min.insync.replicas differs between brokers (1: 2, 2: 2, 3: 1).",
-        ),
-        (
-            with_brokers(*(replace(healthy(n), api_versions=KAFKA_3_6) for n in (1, 2, 3))),
-            "warning: Brokers 1, 2, 3 have no leader hints (Produce 10, Fetch 16; KIP-951).",
-        ),
-        (
-            with_brokers(
-                healthy(1), replace(healthy(2), supported={"metadata.version": (1, 12)}), healthy(3)
-            ),
-            "warning: Brokers run different releases of Kafka (1: 4.3, 2: 3.6, 3: 4.3).",
-        ),
-        (
-            with_brokers(
-                *(replace(healthy(n), finalized={"metadata.version": 12}) for n in (1, 2, 3))
-            ),
-            "note: metadata.version is 12 (3.6), the brokers know 30 (4.3).",
-        ),
-        (
-            with_brokers(
-                replace(
-                    healthy(1), settings={}, settings_error=RefusedError("No right.", "Grant it.")
-                ),
-                healthy(2),
-                healthy(3),
-            ),
-            "note: Broker 1 does not report settings: No right.",
-        ),
-        (
-            cluster(
-                partition(0),
-                metrics=(MetricsFacts("http://x/metrics", error=UnreachableError("No.", "Do.")),),
-            ),
-            "warning: No.",
-        ),
-        (
-            cluster(partition(0), metrics=(MetricsFacts("http://x/metrics", broker=7),)),
-            "warning: http://x/metrics has the metrics of broker 7, which this cluster does not"
-            " list.",
-        ),
-    ],
-)
+OF_SETTINGS_AND_VERSIONS = {
+    "note: Brokers 1, 2, 3: replica.selector.class is not set.": with_settings(
+        {"replica.selector.class": ""}
+    ),
+    "warning: Broker 2: replica.selector.class is not set.": with_settings(
+        {}, {"replica.selector.class": None}, {}
+    ),
+    (
+        "note: After a move followers may wait 1000 ms before they ask the new leader"
+        " (replica.fetch.backoff.ms 1000, replica.fetch.wait.max.ms 200)."
+    ): with_settings({"replica.fetch.backoff.ms": "1000"}),
+    (
+        "warning: replica.fetch.wait.max.ms (200) is not less than replica.lag.time.max.ms (200)."
+    ): with_settings({"replica.lag.time.max.ms": "200"}),
+    "note: replica.lag.time.max.ms is 60000.": with_settings({"replica.lag.time.max.ms": "60000"}),
+    "warning: unclean.leader.election.enable is true (brokers 1, 2, 3).": with_settings(
+        {"unclean.leader.election.enable": "true"}
+    ),
+    "warning: unclean.leader.election.enable is true (topic orders).": cluster(
+        partition(0), unclean=True
+    ),
+    (
+        "warning: Brokers 1, 2, 3: in broker.session.timeout.ms (9000) there is no room for two"
+        " heartbeats (broker.heartbeat.interval.ms 5000)."
+    ): with_settings({"broker.heartbeat.interval.ms": "5000"}),
+    "note: broker.session.timeout.ms is 18000.": with_settings(
+        {"broker.session.timeout.ms": "18000"}
+    ),
+    "warning: Brokers 1, 2, 3: controlled.shutdown.enable is false.": with_settings(
+        {"controlled.shutdown.enable": "false"}
+    ),
+    "note: default.replication.factor is 1.": with_settings({"default.replication.factor": "1"}),
+    "note: Brokers 1, 2, 3: auto.leader.rebalance.enable is false.": with_settings(
+        {"auto.leader.rebalance.enable": "false"}
+    ),
+    "warning: min.insync.replicas differs between brokers (1: 2, 2: 2, 3: 1).": with_settings(
+        {}, {}, {"min.insync.replicas": "1"}
+    ),
+    "warning: Brokers 1, 2, 3 have no leader hints (Produce 10, Fetch 16; KIP-951).": with_brokers(
+        *(replace(healthy(n), api_versions=KAFKA_3_6) for n in (1, 2, 3))
+    ),
+    "warning: Brokers run different releases of Kafka (1: 4.3, 2: 3.6, 3: 4.3).": with_brokers(
+        healthy(1), replace(healthy(2), supported={"metadata.version": (1, 12)}), healthy(3)
+    ),
+    "note: metadata.version is 12 (3.6), the brokers know 30 (4.3).": with_brokers(
+        *(replace(healthy(n), finalized={"metadata.version": 12}) for n in (1, 2, 3))
+    ),
+    "note: Broker 1 does not report settings: No right.": with_brokers(
+        replace(healthy(1), settings={}, settings_error=RefusedError("No right.", "Grant it.")),
+        healthy(2),
+        healthy(3),
+    ),
+    "warning: No.": cluster(
+        partition(0),
+        metrics=(MetricsFacts("http://x/metrics", error=UnreachableError("No.", "Do.")),),
+    ),
+    (
+        "warning: http://x/metrics has the metrics of broker 7, which this cluster does not list."
+    ): cluster(partition(0), metrics=(MetricsFacts("http://x/metrics", broker=7),)),
+}
+
+
+@pytest.mark.parametrize(("found", "facts"), OF_SETTINGS_AND_VERSIONS.items())
 def test_what_settings_and_versions_mean(facts: ClusterFacts, found: str) -> None:
     assert told(facts) == [found]
 
