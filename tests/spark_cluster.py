@@ -17,6 +17,8 @@ import pyspark
 from kipctl.pipeline.class_archive import class_archive
 
 SPARK_HOME = Path(pyspark.__file__).parent
+CONFIGURATION = "conf"
+"""A folder of the cluster's, there if a test has made it: a JVM maps no archive where it is."""
 _STARTED = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = re.compile(r"Successfully registered with master")
 _TIMEOUT_S = 300
@@ -168,7 +170,7 @@ def _daemon(
             env=os.environ
             | {
                 "SPARK_HOME": str(SPARK_HOME),
-                "SPARK_CONF_DIR": str(folder / "none"),
+                "SPARK_CONF_DIR": str(folder / CONFIGURATION),
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_DAEMON_MEMORY": "256m",
                 "JAVA_TOOL_OPTIONS": " ".join(options),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from on_secured import Program, Way
-from spark_cluster import spark_cluster
+from spark_cluster import CONFIGURATION, spark_cluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.usefixtures("secured_lab")]
 RECORDS = 600
@@ -23,9 +23,11 @@ def secret_spark(
 ) -> Iterator[str]:
     """A master whose processes know each other by a secret, and encrypt; kipctl knows it too."""
     folder: Path = tmp_path_factory.mktemp("secret-spark")
-    (folder / "spark-defaults.conf").write_text(DEFAULTS)
+    configuration = folder / CONFIGURATION
+    configuration.mkdir()
+    (configuration / "spark-defaults.conf").write_text(DEFAULTS)
     with spark_cluster(folder) as cluster:
-        monkeypatch.setenv("SPARK_CONF_DIR", str(folder))
+        monkeypatch.setenv("SPARK_CONF_DIR", str(configuration))
         yield cluster.master
 
 
