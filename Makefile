@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PROCESSES := 4
 PYTEST := $(BIN)/pytest -n $(PROCESSES)
 
-.PHONY: demo check lint test soak durations generate lock wheel java clean
+.PHONY: demo check lint test soak durations generate lock wheel java kerberos clean
 
 demo: $(VENV)/installed java
 	$(BIN)/kipctl demo
@@ -31,7 +31,7 @@ lint: $(VENV)/installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint java
+test: lint java kerberos
 	$(PYTEST)
 
 # An hour of what `make test` does little of: many seeds, versions and kills.
@@ -52,7 +52,7 @@ LOCK := $(BIN)/uv --no-config pip compile --quiet --generate-hashes --no-annotat
 	--constraint constraints.txt pyproject.toml --output-file
 lock: $(VENV)/installed-for-tests
 	$(LOCK) kipctl/locked.txt
-	for extra in msk spark; do $(LOCK) kipctl/locked-$$extra.txt --extra $$extra || exit; done
+	for extra in kerberos msk spark; do $(LOCK) kipctl/locked-$$extra.txt --extra $$extra || exit; done
 
 wheel:
 	rm -rf dist
@@ -60,6 +60,10 @@ wheel:
 
 java:
 	@.ci/setup java
+
+# Its tests are among those of a machine that has what they need, or may get it.
+kerberos: $(VENV)/installed-for-tests
+	@.ci/setup kerberos $(VENV)
 
 $(VENV)/installed: EXTRAS := spark
 $(VENV)/installed-for-tests: EXTRAS := spark,msk,dev

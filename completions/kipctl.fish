@@ -288,6 +288,7 @@ complete -c kipctl -n '__kipctl_at kipctl lab up' -l request-log -d 'Let every n
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l metrics -d 'Let every broker serve its metrics over HTTP, for Prometheus'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l security -x -a 'plaintext ssl sasl_plaintext sasl_ssl' -d 'The security.protocol of the listener for clients'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l acl -d 'Let users do what they were granted: admin all, reader read, alice nothing'
+complete -c kipctl -n '__kipctl_at kipctl lab up' -l kerberos -d 'Start a KDC (Debian: krb5-kdc, krb5-admin-server), for GSSAPI'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (all of it), plain, markdown, json, csv'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl lab status' -l name -x -a '(__kipctl_values "LAB")' -d 'Which lab'

@@ -9,11 +9,16 @@ from pathlib import Path
 from kipctl.errors import UsageError
 
 MODULES = {
+    "kerberos": frozenset({"gssapi"}),
     "msk": frozenset({"aws_msk_iam_sasl_signer"}),
     "spark": frozenset({"matplotlib", "py4j", "pyspark"}),
 }
 """What each extra brings, by the names that are imported."""
-_SIZES = {"spark": ", half a gigabyte that most commands do without"}
+_NOTES = {
+    "kerberos": ", and is built by a C compiler with Kerberos' headers (Debian: libkrb5-dev, gcc,"
+    " python3-dev)",
+    "spark": ", half a gigabyte that most commands do without",
+}
 
 
 def locked(extra: str) -> Path:
@@ -46,7 +51,7 @@ def _missing(module: str, what: str, otherwise: str = "") -> UsageError:
     extra = next(extra for extra, modules in MODULES.items() if module in modules)
     return UsageError(
         f"{what} needs {module}, which is not installed: it comes with kipctl[{extra}]"
-        f"{_SIZES.get(extra, '')}.",
+        f"{_NOTES.get(extra, '')}.",
         f"Install it: {command_to_install(extra)}" + (f"\nOr {otherwise}." if otherwise else ""),
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from campaigns import IS_SOAK, SEED
 from hypothesis import HealthCheck, settings
+from kerberos_here import HEADER, MISSING
 
 from kipctl.lab import ports
 from kipctl.lab.cluster import Lab, take_down
@@ -66,8 +67,9 @@ for lab in labs():
 """
 
 
-def pytest_report_header() -> str:
-    return f"KIPCTL_SEED={SEED} of the campaigns{', as many as soak has' if IS_SOAK else ''}"
+def pytest_report_header() -> list[str]:
+    seed = f"KIPCTL_SEED={SEED} of the campaigns{', as many as soak has' if IS_SOAK else ''}"
+    return [seed, HEADER]
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -175,7 +177,7 @@ def secured_lab(guard: None) -> Iterator[Lab]:
     """2 brokers that speak SASL over TLS, with ACLs. A test leaves it as it found it.
 
     Its files for clients are `client_files`; admin may do all, reader read, and alice nothing.
-    Sessions end after 5 s (KIP-368).
+    Sessions end after 5 s (KIP-368). It has a KDC where the machine has one.
     """
     spec = LabSpec(
         name="secured",
@@ -183,6 +185,7 @@ def secured_lab(guard: None) -> Iterator[Lab]:
         c1_only=True,
         security=Security.SASL_SSL,
         acl=True,
+        kerberos=not MISSING,
         config=(*SHARED_LAB, ("connections.max.reauth.ms", "5000")),
     )
     lab = Lab.up(spec, lambda text: None)

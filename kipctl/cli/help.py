@@ -49,7 +49,7 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     },
     "lab": {
         "The lab": "name brokers controllers racks kafka_version kafka_home host port",
-        "Its nodes": "config security acl request_log metrics",
+        "Its nodes": "config security acl kerberos request_log metrics",
     },
     "experiment": {
         "What is compared": "arms batches acks runs scale kill stay phase gain_curve predict curve",

@@ -87,6 +87,12 @@ def up(
             help="Let users do what they were granted: admin all, reader read, alice nothing.",
         ),
     ] = False,
+    kerberos: Annotated[
+        bool,
+        typer.Option(
+            "--kerberos", help="Start a KDC (Debian: krb5-kdc, krb5-admin-server), for GSSAPI."
+        ),
+    ] = False,
     host: Annotated[
         str,
         typer.Option(
@@ -106,7 +112,8 @@ def up(
 
     With --security clients need a file of the lab's folder clients, and are admin, alice or reader;
     brokers keep a plaintext listener among themselves. ssl knows them by their certificates,
-    sasl_plaintext and sasl_ssl by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
+    sasl_plaintext and sasl_ssl by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, and with
+    --kerberos by GSSAPI.
     """
     environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import Lab
@@ -124,6 +131,7 @@ def up(
         metrics=metrics,
         security=security,
         acl=acl,
+        kerberos=kerberos,
         host=host,
     )
     with environment.progress(f"Bringing up lab {name!r}.") as progress:

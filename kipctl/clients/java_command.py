@@ -1,5 +1,6 @@
 """How Java's performance tools are called, in any version of Kafka."""
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,10 +81,13 @@ def joined(classpath: tuple[Path, ...]) -> str:
 
 def jvm_arguments(classpath: tuple[Path, ...], heap_mb: int, folder: Path) -> list[str]:
     """What comes before the main class."""
+    # Java does not look at the variable of MIT's library, which kipctl logs in with.
+    kerberos, _, _ = os.environ.get("KRB5_CONFIG", "").partition(":")
     return [
         f"-Xms{heap_mb}m",
         f"-Xmx{heap_mb}m",
         *_JVM,
+        *([f"-Djava.security.krb5.conf={kerberos}"] if kerberos else []),
         f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         "-cp",

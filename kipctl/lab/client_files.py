@@ -36,7 +36,7 @@ def write_client_files(folder: Path, access: AccessControl, authority: Authority
         if access.security.has_sasl:
             token = UnsignedToken((("sub", user.name),), _TOKEN_LIFETIME_S).current()
             write_private(token_file(folder, user.name), token.text.encode())
-        files = client_properties(access.security, user, folder, store_password)
+        files = client_properties(access, user, folder, store_password)
         for name, properties in files.items():
             text = java_properties.text(properties)
             write_private(folder / f"{name}.properties", text.encode("ascii"))

@@ -13,6 +13,7 @@ from kipctl.lab import ports
 from kipctl.lab.exporter import fetched_exporter
 from kipctl.lab.jars import KafkaJars, fetched_jars, installed_jars
 from kipctl.lab.java import Java, find_java
+from kipctl.lab.kdc import Kdc, require_kdc
 from kipctl.lab.locks import locked
 from kipctl.lab.node import Node, NodeDiedError, NodeState
 from kipctl.lab.properties import (
@@ -28,6 +29,7 @@ from kipctl.lab.ready import NodeStatus, node_statuses, wait_until_ready
 from kipctl.lab.security import CLIENTS_FOLDER, AccessControl, Security
 from kipctl.lab.seed import Release, seed_of
 from kipctl.protocol.address import host_port
+from kipctl.security.kerberos import name_of
 from kipctl.state import state_folder
 from kipctl.transport.access import Access, access_of
 from kipctl.typed_json import plain_json
@@ -69,6 +71,8 @@ class Lab:
             """The process whose run it was made for; None of a lab that is there to be used."""
             exporter = record.get("exporter")
             self._exporter = None if exporter is None else Path(exporter)
+            kdc_port = record.get("kdc_port")
+            self.kdc = None if kdc_port is None else Kdc(folder, kdc_port)
             self.java = Java(Path(record["java"]["path"]), record["java"]["version"])
             self.nodes = tuple(
                 Node(spec, folder / spec.label)
@@ -85,6 +89,8 @@ class Lab:
         dies at its start (its log is then kept), and what `fetched_jars` and `find_java` raise.
         """
         java = find_java()
+        if spec.kerberos:
+            require_kdc()
         if spec.kafka_home is not None:
             jars = installed_jars(spec.kafka_home)
             refuse_without_kraft(jars.version)
@@ -98,7 +104,8 @@ class Lab:
         try:
             size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
             progress(f"Starting Kafka {jars.version}: {size}.")
-            access = AccessControl.new(spec.security, spec.acl)
+            kerberos_host = name_of(spec.host) if spec.kerberos else ""
+            access = AccessControl.new(spec.security, spec.acl, kerberos_host)
             nodes = tuple(node.spec for node in lab.nodes)
             for node in lab.nodes:
                 node.write_files(nodes, jars.version, spec.config, spec.request_log, access)
@@ -137,7 +144,7 @@ class Lab:
     @classmethod
     def _create(cls, spec: LabSpec, java: Java, release: Release, exporter: Path | None) -> "Lab":
         """Choose ports and put the lab on record: from then on it is known, and can be removed."""
-        taken = {port: lab.name for lab in labs() for node in lab.nodes for port in node.spec.ports}
+        taken = {port: lab.name for lab in labs() for port in lab.ports}
         first = spec.port
         if first is None:
             first = ports.first_of_free_ports(spec.ports, frozenset(taken))
@@ -158,6 +165,7 @@ class Lab:
             "acl": spec.acl,
             "owner": [me.pid, me.started] if spec.of_a_run else None,
             "exporter": exporter,
+            "kdc_port": first + spec.ports - 1 if spec.kerberos else None,
             "nodes": [asdict(node) for node in node_specs(spec, first)],
         }
         folder = labs_folder() / spec.name
@@ -184,6 +192,12 @@ class Lab:
     def bootstrap_server(self) -> str:
         """host:port of every broker, separated by commas."""
         return ",".join(host_port(node.spec.host, node.port) for node in self._brokers)
+
+    @property
+    def ports(self) -> list[int]:
+        """All that it listens on."""
+        of_kdc = [] if self.kdc is None else [self.kdc.port]
+        return [port for node in self.nodes for port in node.spec.ports] + of_kdc
 
     @property
     def client_files(self) -> dict[str, Path]:
@@ -266,10 +280,12 @@ class Lab:
     def stop(self, node_id: int) -> None:
         """SIGTERM, and wait for its end: a broker first hands its leaders over."""
         self.node(node_id).stop()
+        self._stop_unused_kdc()
 
     def kill(self, node_id: int) -> None:
         """SIGKILL: as when a machine fails."""
         self.node(node_id).kill()
+        self._stop_unused_kdc()
 
     def restart(self, node_id: int, release: Release | None = None) -> None:
         """Stop, start, and wait until it is ready; from now on with that release, if one is given.
@@ -306,7 +322,13 @@ class Lab:
         """End every node at once and remove everything of the lab."""
         for node in self.nodes:
             node.kill()
+        if self.kdc:
+            self.kdc.kill()
         shutil.rmtree(self.folder)
+
+    def _stop_unused_kdc(self) -> None:
+        if self.kdc and all(node.pid is None for node in self.nodes):
+            self.kdc.kill()
 
     @property
     def _clients_folder(self) -> Path:
@@ -323,6 +345,8 @@ class Lab:
 
         authority = Authority()
         write_client_files(self._clients_folder, access, authority)
+        if self.kdc:
+            self.kdc.create(access)
         if access.security.has_tls:
             for node in self._brokers:
                 write_broker_keystore(node.folder, node.spec.label, authority)
@@ -348,12 +372,15 @@ class Lab:
             return self._release
 
     def _launch(self, nodes: Iterable[Node]) -> None:
+        if self.kdc:
+            self.kdc.start()
         launches = []
         for node in nodes:
             release = self._release_of(node)
             options = (
                 *release.seed.jvm_options(node.role, self._c1_only),
                 *node.metrics_options(self._exporter),
+                *(self.kdc.jvm_options if self.kdc else ()),
             )
             launches.append(
                 node.launch(node.command(self.java, release.jars, options, ("kafka.Kafka",)))

@@ -81,6 +81,7 @@ class LabSpec:
     HTTP, on a port of its own. With `c1_only` brokers run without Java's second compiler: they
     are as fast after seconds as they will be, and at full speed slower than others. `security`
     is that of the listener for clients; with `acl` they may do what they were granted, no more.
+    With `kerberos` it has a KDC, and that listener takes GSSAPI.
     `host` is where that listener is, and under which name it is made known. A lab `of_a_run` is
     for the process that makes it, and gone with it.
     """
@@ -98,6 +99,7 @@ class LabSpec:
     c1_only: bool = False
     security: Security = Security.PLAINTEXT
     acl: bool = False
+    kerberos: bool = False
     host: str = HOST
     of_a_run: bool = False
 
@@ -132,6 +134,11 @@ class LabSpec:
                 "ACLs are for users, and on a plaintext listener everybody is ANONYMOUS.",
                 "Choose with --security: ssl, sasl_plaintext or sasl_ssl.",
             )
+        if self.kerberos and not self.security.has_sasl:
+            raise UsageError(
+                "Kerberos is for a listener with SASL.",
+                "Choose with --security: sasl_plaintext or sasl_ssl.",
+            )
         if self.host not in CERTIFIED_HOSTS:
             raise UsageError(
                 f"A lab is for this machine alone, and not at {self.host!r}.",
@@ -146,8 +153,10 @@ class LabSpec:
 
     @property
     def ports(self) -> int:
-        """How many it takes: one for each node, and more for each broker that listens on more."""
-        return self.brokers * (1 + self.has_internal + self.metrics) + self.controllers
+        """How many it takes: one for each node, more for each broker that listens on more, and
+        last that of a KDC."""
+        of_brokers = self.brokers * (1 + self.has_internal + self.metrics)
+        return of_brokers + self.controllers + self.kerberos
 
     @property
     def has_internal(self) -> bool:

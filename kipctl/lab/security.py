@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from kipctl.security.sasl import MECHANISMS
+from kipctl.security.kerberos import GSSAPI, KRB5_MODULE
+from kipctl.security.sasl import OAUTHBEARER, PLAIN
 
-PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER = MECHANISMS
+SCRAM_SHA_256, SCRAM_SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
+MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
+"""Of every lab with SASL; one with a KDC has GSSAPI, too."""
 SCRAM_MECHANISMS = (SCRAM_SHA_256, SCRAM_SHA_512)
 ADMIN, ALICE, READER = "admin", "alice", "reader"
 CERTIFIED_HOSTS = ("127.0.0.1", "::1", "localhost")
@@ -22,6 +25,9 @@ CLIENTS_FOLDER = "clients"
 CA, TRUSTSTORE = "ca.pem", "truststore.p12"
 BROKER_KEYSTORE = "keystore.pem"
 """In each broker's own folder."""
+KERBEROS_FOLDER, BROKER_KEYTAB, KRB5_CONF = "kerberos", "kafka.keytab", "krb5.conf"
+"""The KDC's folder with the brokers' key; the configuration is beside the clients' files."""
+REALM, _SERVICE = "KIPCTL.LAB", "kafka"
 
 _MODULES = "org.apache.kafka.common.security"
 _LOGIN_MODULES = {
@@ -29,6 +35,7 @@ _LOGIN_MODULES = {
     SCRAM_SHA_256: f"{_MODULES}.scram.ScramLoginModule",
     SCRAM_SHA_512: f"{_MODULES}.scram.ScramLoginModule",
     OAUTHBEARER: f"{_MODULES}.oauthbearer.OAuthBearerLoginModule",
+    GSSAPI: KRB5_MODULE,
 }
 
 
@@ -78,20 +85,34 @@ class User:
 class AccessControl:
     """How a lab's brokers let clients in; `users` is empty where nobody is asked who he is.
 
+    `broker_principal` is who they are to the lab's KDC; "" where there is none.
     With `acl` admin may do everything, reader may read and describe, and others nothing.
     """
 
     security: Security = Security.PLAINTEXT
     acl: bool = False
     users: tuple[User, ...] = ()
+    broker_principal: str = ""
 
     @classmethod
-    def new(cls, security: Security, acl: bool) -> "AccessControl":
-        """With users whose passwords nobody has had before."""
+    def new(cls, security: Security, acl: bool, kerberos_host: str = "") -> "AccessControl":
+        """With users whose passwords nobody has had before.
+
+        With Kerberos if a host is given: what tickets for the brokers call it.
+        """
         if not security.is_secured:
             return OPEN
         names = (ADMIN, ALICE, READER)
-        return cls(security, acl, tuple(User(name, secrets.token_urlsafe(18)) for name in names))
+        users = tuple(User(name, secrets.token_urlsafe(18)) for name in names)
+        principal = f"{_SERVICE}/{kerberos_host}@{REALM}" if kerberos_host else ""
+        return cls(security, acl, users, principal)
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Of the listener for clients."""
+        if not self.security.has_sasl:
+            return ()
+        return (*MECHANISMS, GSSAPI) if self.broker_principal else MECHANISMS
 
     def user(self, name: str) -> User:
         return next(user for user in self.users if user.name == name)
@@ -130,21 +151,26 @@ def listener_properties(access: AccessControl, folder: Path) -> dict[str, str]:
         properties["ssl.client.auth"] = "required"
         properties["ssl.principal.mapping.rules"] = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
     if access.security.has_sasl:
-        properties["sasl.enabled.mechanisms"] = ",".join(MECHANISMS)
+        properties["sasl.enabled.mechanisms"] = ",".join(access.mechanisms)
         passwords = {f"user_{user.name}": user.password for user in access.users}
-        for mechanism in MECHANISMS:
+        keytab = folder.parent / KERBEROS_FOLDER / BROKER_KEYTAB
+        for mechanism in access.mechanisms:
             # SCRAM's are in the cluster's metadata; the default validator of OAUTHBEARER, meant for
             # development, believes each unsigned token.
             options = passwords if mechanism == PLAIN else {}
+            if mechanism == GSSAPI:
+                options = _by_keytab(keytab, access.broker_principal)
+                properties["sasl.kerberos.service.name"] = _SERVICE
             key = f"listener.name.clients.{mechanism.lower()}.sasl.jaas.config"
             properties[key] = _jaas(mechanism, options)
     return properties
 
 
 def client_properties(
-    security: Security, user: User, folder: Path, store_password: str
+    access: AccessControl, user: User, folder: Path, store_password: str
 ) -> dict[str, dict[str, str]]:
     """What is in each of the user's files in `folder`, by name, as Java's clients take it."""
+    security = access.security
     protocol = {"security.protocol": security.protocol}
     pem = _pem_truststore(folder / CA) if security.has_tls else {}
     pkcs12 = _pkcs12_store("truststore", folder / TRUSTSTORE, store_password)
@@ -158,7 +184,7 @@ def client_properties(
         return {}
     files = {
         client_name(user.name, mechanism): protocol | pem | _sasl(mechanism, user, folder)
-        for mechanism in MECHANISMS
+        for mechanism in access.mechanisms
     }
     if security.has_tls:
         files[f"{user.name}-pkcs12"] = protocol | pkcs12 | _sasl(SCRAM_SHA_512, user, folder)
@@ -169,8 +195,18 @@ def token_file(folder: Path, user: str) -> Path:
     return folder / f"{user}.jwt"
 
 
+def keytab_of(folder: Path, user: str) -> Path:
+    return folder / f"{user}.keytab"
+
+
 def _sasl(mechanism: str, user: User, folder: Path) -> dict[str, str]:
     properties = {"sasl.mechanism": mechanism}
+    if mechanism == GSSAPI:
+        options = _by_keytab(keytab_of(folder, user.name), f"{user.name}@{REALM}")
+        return properties | {
+            "sasl.kerberos.service.name": _SERVICE,
+            "sasl.jaas.config": _jaas(mechanism, options),
+        }
     if mechanism != OAUTHBEARER:
         options = {"username": user.name, "password": user.password}
         return properties | {"sasl.jaas.config": _jaas(mechanism, options)}
@@ -181,6 +217,11 @@ def _sasl(mechanism: str, user: User, folder: Path) -> dict[str, str]:
         "sasl.jaas.config": _jaas(mechanism, options),
         "sasl.oauthbearer.token.endpoint.url": token_file(folder, user.name).as_uri(),
     }
+
+
+def _by_keytab(keytab: Path, principal: str) -> dict[str, str]:
+    chosen = {"useKeyTab": "true", "storeKey": "true"}
+    return chosen | {"keyTab": str(keytab), "principal": principal}
 
 
 def _jaas(mechanism: str, options: Mapping[str, str]) -> str:

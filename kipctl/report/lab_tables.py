@@ -44,6 +44,7 @@ def _document(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> dict[str, object]:
         "security": lab.security.value,
         "acl": lab.acl,
         "client_properties": None if (path := lab.client_properties) is None else str(path),
+        "krb5_config": None if lab.kdc is None else str(lab.kdc.configuration),
         "client_files": {name: str(path) for name, path in lab.client_files.items()},
         "nodes": [
             {
@@ -76,6 +77,8 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
             "For instance: kipctl inspect leaders "
             f"--bootstrap-server {lab.bootstrap_server} --command-config {properties}"
         )
+    if lab.kdc is not None:
+        notes.append(f"For Kerberos: export KRB5_CONFIG={lab.kdc.configuration}")
     if lab.request_log:
         notes.append(f"Request logs: {lab.folder}/broker-*/request.log*")
     if urls := lab.metrics_urls:

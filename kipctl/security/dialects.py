@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from kipctl.errors import KipctlError, UsageError
 from kipctl.security import msk
 from kipctl.security.jaas import jaas_options, jaas_text, unquoted_options
+from kipctl.security.kerberos import KRB5_MODULE, is_of_kerberos
 
 _ABOUT_CONNECTIONS = re.compile(
     r"(ssl|sasl|security)\..+|bootstrap\.servers|metadata\.broker\.list"
@@ -103,7 +104,7 @@ def as_javas(given: Mapping[str, str]) -> AsJavas:
         if _ABOUT_CONNECTIONS.fullmatch(name):
             _demand_filled_in(name, text)
     steps: tuple[_Step, ...] = (
-        *(_verification, _renamed, _login, _authorities, _certificate, _oauth, _msk),
+        *(_verification, _renamed, _login, _kerberos, _authorities, _certificate, _oauth, _msk),
     )
     for step in steps:
         step(properties, taken)
@@ -303,6 +304,25 @@ def _login(properties: dict[str, str], taken: list[str]) -> None:
     options = {"username": username, "password": password}
     properties["sasl.jaas.config"] = jaas_text(_MODULES[mechanism], options)
     taken.append("sasl.username and sasl.password as sasl.jaas.config")
+
+
+def _kerberos(properties: dict[str, str], taken: list[str]) -> None:
+    """librdkafka has no JAAS; without it, and where Java has it elsewhere, tickets are kinit's."""
+    has_login = properties.get("security.protocol", "").strip().upper().startswith("SASL")
+    if not has_login or "sasl.jaas.config" in properties or not is_of_kerberos(properties):
+        return
+    names = ("sasl.kerberos.keytab", "sasl.kerberos.principal")
+    given = {name: properties.pop(name).strip() for name in names if name in properties}
+    keytab, principal = (given.get(name, "") for name in names)
+    options = {"useKeyTab": "true", "storeKey": "true", "keyTab": keytab} if keytab else {}
+    options = options or {"useTicketCache": "true"}
+    options |= {"principal": principal} if principal else {}
+    properties["sasl.jaas.config"] = jaas_text(KRB5_MODULE, options)
+    if given:
+        properties.setdefault("sasl.kerberos.service.name", "kafka")  # librdkafka's own default
+        taken.append(f"{' and '.join(given)} as sasl.jaas.config")
+    else:
+        taken.append("no sasl.jaas.config as one with useTicketCache=true")
 
 
 def _authorities(properties: dict[str, str], taken: list[str]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kipctl.errors import KipctlError, UsageError
+from kipctl.security.kerberos import GSSAPI, Kerberos
 from kipctl.security.sasl import OAUTHBEARER, Sasl
 from kipctl.security.settings import Security
 from kipctl.security.tls import DEFAULT_VERSIONS, Tls
@@ -46,11 +47,39 @@ def _of_tls(tls: Tls) -> dict[str, str]:
 def _of_sasl(sasl: Sasl) -> dict[str, Any]:
     if sasl.mechanism == OAUTHBEARER:
         return {"sasl.mechanism": OAUTHBEARER, "oauth_cb": token_callback(sasl)}
+    if sasl.kerberos:
+        return {"sasl.mechanism": GSSAPI, **_of_kerberos(sasl.kerberos)}
     return {
         "sasl.mechanism": sasl.mechanism,
         "sasl.username": sasl.username,
         "sasl.password": sasl.password,
     }
+
+
+def _of_kerberos(kerberos: Kerberos) -> dict[str, str]:
+    from confluent_kafka import KafkaException, Producer, libversion
+
+    try:
+        Producer({"builtin.features": "sasl_gssapi", "log_level": 0})
+    except KafkaException:
+        raise UsageError(
+            f"This librdkafka ({libversion()[0]}) has no GSSAPI: confluent-kafka's wheels are built"
+            " without it.",
+            "Build confluent-kafka against a librdkafka with libsasl2, or try Java's clients.",
+        ) from None
+    if kerberos.cache:
+        raise UsageError(
+            "librdkafka takes no ticketCache: its tickets are those of KRB5CCNAME.",
+            f"Leave ticketCache out, and set KRB5CCNAME={kerberos.cache}.",
+        )
+    given = {
+        "sasl.kerberos.service.name": kerberos.service,
+        "sasl.kerberos.principal": kerberos.principal,
+        "sasl.kerberos.keytab": str(kerberos.keytab or ""),
+    }
+    # Without a keytab the ticket is somebody else's to renew.
+    kinit = {} if kerberos.keytab else {"sasl.kerberos.kinit.cmd": ""}
+    return {name: text for name, text in given.items() if text} | kinit
 
 
 def token_callback(sasl: Sasl) -> Callable[[str], tuple[str, float, str, dict[str, str]]]:

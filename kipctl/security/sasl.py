@@ -12,11 +12,12 @@ from threading import Lock
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError
+from kipctl.security.kerberos import GSSAPI, Kerberos, SecurityContext
 from kipctl.security.tokens import TokenSource
 
 PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 _HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MECHANISMS = (PLAIN, *_HASHES, OAUTHBEARER)
+MECHANISMS = (PLAIN, *_HASHES, OAUTHBEARER, GSSAPI)
 _LEAST_ITERATIONS, _MOST_ITERATIONS = 4096, 1_000_000
 """What Java's client takes at least; more than any broker has, and it takes seconds."""
 
@@ -35,18 +36,22 @@ class Sasl:
     token: TokenSource | None = field(default=None, repr=False)
     extensions: tuple[tuple[str, str], ...] = ()
     """Of OAUTHBEARER (KIP-342)."""
+    kerberos: Kerberos | None = None
 
     @property
     def subject(self) -> str:
         """Who logs in, as far as it can be known."""
+        if self.kerberos:
+            return self.kerberos.subject or "of the ticket"
         return self.username or (self.token and self.token.subject) or "of the token"
 
     @property
     def if_refused(self) -> str:
         """What to do where a broker refuses this login."""
+        source = self.token or self.kerberos
         return (
-            self.token.if_refused
-            if self.token
+            source.if_refused
+            if source
             else "Check the user's name and password in sasl.jaas.config."
         )
 
@@ -54,8 +59,18 @@ class Sasl:
         """Whether `exchange` answers at once: an event loop does not wait for a token."""
         return self.token is None or self.token.is_ready()
 
-    def exchange(self) -> "Exchange":
-        """A new exchange. Raises UnreachableError or RefusedError where no token can be had."""
+    @property
+    def takes_long(self) -> bool:
+        """Whether `exchange` is nothing for an event loop to wait for: it may ask a KDC."""
+        return self.kerberos is not None
+
+    def exchange(self, host: str) -> "Exchange":
+        """A new exchange with a broker of this host.
+
+        Raises KipctlError where no token, or no ticket, can be had.
+        """
+        if self.kerberos:
+            return GssApi(*self.kerberos.begin(host))
         if self.mechanism == PLAIN:
             return Plain(self.username, self.password)
         if self.mechanism == OAUTHBEARER:
@@ -109,6 +124,33 @@ class OAuthBearer(Exchange):
 
     def answer(self, challenge: bytes) -> bytes | None:
         return b"\x01" if challenge else None  # a challenge is an error; then the broker says no
+
+
+class GssApi(Exchange):
+    """RFC 4752, by Kerberos, without a security layer: Kafka's protocol has none behind a login."""
+
+    _NO_LAYER = 1
+
+    def __init__(self, context: SecurityContext, first: bytes) -> None:
+        self._context, self._first = context, first
+        self._has_chosen = False
+
+    def first(self) -> bytes:
+        return self._first
+
+    def answer(self, challenge: bytes) -> bytes | None:
+        if self._has_chosen:
+            return None
+        if not self._context.is_complete:
+            return self._context.step(challenge)
+        offered = self._context.unwrapped(challenge)
+        if len(offered) != 4 or not offered[0] & self._NO_LAYER:
+            raise AuthenticationError(
+                "The broker wants a security layer of GSSAPI, which Kafka's protocol has not."
+            )
+        self._has_chosen = True
+        # No buffer for messages, and no other identity than the ticket's.
+        return self._context.wrapped(bytes([self._NO_LAYER, 0, 0, 0]))
 
 
 class Scram(Exchange):

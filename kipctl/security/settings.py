@@ -11,6 +11,7 @@ from kipctl.errors import UsageError
 from kipctl.protocol.address import is_loopback
 from kipctl.security import ciphers, msk, stores
 from kipctl.security.jaas import jaas_options
+from kipctl.security.kerberos import GSSAPI, is_of_kerberos, kerberos_of
 from kipctl.security.sasl import MECHANISMS, OAUTHBEARER, Sasl
 from kipctl.security.tls import DEFAULT_VERSIONS, Tls
 from kipctl.security.tokens import (
@@ -27,6 +28,7 @@ _PREFIXES = ("ssl.", "sasl.", "security.")
 _READ = frozenset(
     {
         "sasl.jaas.config",
+        "sasl.kerberos.service.name",
         "sasl.login.callback.handler.class",
         "sasl.mechanism",
         "sasl.oauthbearer.client.credentials.client.id",
@@ -59,9 +61,6 @@ _TLS_VERSIONS = ("SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"
 """Java's names; it refuses any other."""
 _ALGORITHMS = ("", "https", "ldaps")
 _CLAIMS = {"unsecuredLoginStringClaim_": str, "unsecuredLoginNumberClaim_": float}
-_NOT_SPOKEN = {
-    "GSSAPI": "Kerberos",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +279,18 @@ def _store_of(properties: Mapping[str, str], store: str, inline: str) -> Path | 
 
 
 def _sasl_of(properties: Mapping[str, str], servers: str) -> Sasl:
-    if "sasl.mechanism" not in properties:
-        raise UsageError(
-            "sasl.mechanism is not given; Kafka's default is GSSAPI, which kipctl does not speak.",
-            f"It speaks {', '.join(MECHANISMS)}: name the one of the brokers' listener.",
-        )
-    mechanism = properties["sasl.mechanism"]
+    mechanism = properties.get("sasl.mechanism")
+    if mechanism is None:
+        if not is_of_kerberos(properties):
+            raise UsageError(
+                "sasl.mechanism is not given; Kafka's default is GSSAPI (Kerberos), of which"
+                " nothing is said either.",
+                f"kipctl speaks {', '.join(MECHANISMS)}: name the one of the brokers' listener.",
+            )
+        mechanism = GSSAPI
     if mechanism not in MECHANISMS:
-        what = f" ({_NOT_SPOKEN[mechanism]})" if mechanism in _NOT_SPOKEN else ""
         raise UsageError(
-            f"sasl.mechanism={mechanism}{what} is not spoken by kipctl.",
+            f"sasl.mechanism={mechanism} is not spoken by kipctl.",
             f"It speaks {', '.join(MECHANISMS)}: use a listener that takes one of them.",
         )
     options = jaas_options(properties.get("sasl.jaas.config", ""))
@@ -301,6 +302,8 @@ def _sasl_of(properties: Mapping[str, str], servers: str) -> Sasl:
         )
         token = _token_source(properties, options, servers)
         return Sasl(mechanism, token=token, extensions=extensions)
+    if mechanism == GSSAPI:
+        return Sasl(mechanism, kerberos=kerberos_of(properties, options))
     missing = [name for name in ("username", "password") if name not in options]
     if missing:
         raise UsageError(

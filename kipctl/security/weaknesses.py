@@ -18,7 +18,7 @@ _NAME_UNCHECKED = (
 def weaknesses(security: Security, properties: Mapping[str, str], file: str = "") -> list[str]:
     """Sentences on what `security` was made of: properties, of which `file` may say some."""
     tls, sasl = security.tls, security.sasl
-    token = sasl.token if sasl else None
+    token, kerberos = (sasl.token, sasl.kerberos) if sasl else (None, None)
     found = []
     if sasl and tls is None and sasl.mechanism in (PLAIN, OAUTHBEARER):
         what = "password" if sasl.mechanism == PLAIN else "token"
@@ -32,11 +32,12 @@ def weaknesses(security: Security, properties: Mapping[str, str], file: str = ""
         found.append(_NAME_UNCHECKED.format("the token endpoint"))
     key_file = properties.get("ssl.key.location", "")  # librdkafka's: what it holds is a property
     secretless = {"ssl.keystore.key"} if key_file else set()
-    secretless |= {"sasl.jaas.config"} if security.is_iam else set()
+    secretless |= {"sasl.jaas.config"} if security.is_iam or kerberos else set()
     said = [name for name in properties if name not in secretless]
     secret_files = [file] if any(name.endswith(_SECRETS) for name in said) else []
     secret_files += [properties.get("ssl.keystore.location", ""), key_file] if tls else []
     secret_files += [str(token.path)] if isinstance(token, FileToken) else []
+    secret_files += [str(kerberos.keytab)] if kerberos and kerberos.keytab else []
     return found + [
         f"All users of this machine may read {path}, which holds a secret: chmod o-r {path}"
         for path in filter(None, secret_files)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import RefusedError, UsageError
-from kipctl.protocol.address import Address
+from kipctl.protocol.address import Address, is_loopback
 from kipctl.security import msk
 from kipctl.security.librdkafka import librdkafka_properties
 from kipctl.security.settings import Security, is_about_security, security_of
@@ -99,7 +99,21 @@ class Access:
         return {**self.properties, "bootstrap.servers": self.bootstrap_servers}
 
     def behind(self, servers: str) -> "Access":
-        """The same behind a tap, which speaks plainly to its clients: a login passes it."""
+        """The same behind a tap, which speaks plainly to its clients: a login passes it.
+
+        Raises UsageError for one by Kerberos where a broker would not take the tap's tickets.
+        """
+        if self.security.sasl and self.security.sasl.kerberos:
+            of_tap, of_brokers = (
+                {"this machine" if is_loopback(host) else host for host, _ in addresses}
+                for addresses in (parse_bootstrap_servers(servers), self.bootstrap)
+            )
+            if others := of_tap - of_brokers:
+                raise UsageError(
+                    f"Through a tap on {', '.join(sorted(others))} a client's tickets are of that"
+                    " host, and the brokers' principals are of their own.",
+                    "Use another mechanism: Kerberos looks at whom a client connects to.",
+                )
         about_tls = tuple(name for name in self.properties if name.startswith("ssl."))
         properties = {name: text for name, text in self.properties.items() if name not in about_tls}
         security = Security(None, self.security.sasl)

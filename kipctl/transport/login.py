@@ -43,7 +43,7 @@ class Login:
     """One login, or one more on the same connection. Frames to send have their length."""
 
     def __init__(self, sasl: Sasl, broker: Address) -> None:
-        """`broker` is what messages call it."""
+        """`broker` is what messages call it, and by its host a KDC."""
         self._sasl, self._broker = sasl, broker
         self._exchange: Exchange | None = None
         self._id = _FIRST_ID
@@ -57,14 +57,14 @@ class Login:
     def answered(self, frame: bytes | memoryview) -> bytes | None:
         """Take the answer; the next frame to send, None when the login is done.
 
-        Raises AuthenticationError, MalformedFrame, and what a token's source raises.
+        Raises AuthenticationError, MalformedFrame, and what sources of tokens and tickets raise.
         """
         if INT32.unpack_from(frame)[0] != self._id - 1:
             raise MalformedFrame("an answer that is not to the login's last request")
         if self._exchange is None:
             _, offered = decode_response(SaslHandshakeRequest, _VERSION, frame)
             self._check_mechanism(offered.error_code, offered.mechanisms)
-            self._exchange = self._sasl.exchange()
+            self._exchange = self._sasl.exchange(self._broker.host)
             return self._frame(SaslAuthenticateRequest(auth_bytes=self._exchange.first()))
         _, said = decode_response(SaslAuthenticateRequest, _VERSION, frame)
         if said.error_code:
@@ -83,7 +83,7 @@ class Login:
     def takes_long(self, frame: bytes | memoryview) -> bool:
         """Whether `answered` is nothing for an event loop to wait for. Raises MalformedFrame."""
         if self._exchange is None:
-            return False
+            return self._sasl.takes_long
         _, said = decode_response(SaslAuthenticateRequest, _VERSION, frame)
         return not said.error_code and self._exchange.takes_long(said.auth_bytes)
 

@@ -122,7 +122,7 @@ MECHANISM_FILES = [
     ],
 )
 def test_the_files_of_a_user(security: Security, names: list[str], default: str | None) -> None:
-    assert list(client_properties(security, ADMIN, CLIENTS, "stores")) == names
+    assert list(client_properties(AccessControl(security), ADMIN, CLIENTS, "stores")) == names
     assert security.default_client == default
 
 
@@ -158,7 +158,7 @@ BEARER = {
 def test_a_client_file_is_in_the_words_of_javas_clients(
     security: Security, name: str, told: dict[str, str]
 ) -> None:
-    given = client_properties(security, ALICE, CLIENTS, "stores")[name]
+    given = client_properties(AccessControl(security), ALICE, CLIENTS, "stores")[name]
     assert given == {"security.protocol": security.protocol, **told}
 
 

@@ -197,7 +197,12 @@ def status(name: str, output: str) -> str:
 
 def test_it_is_told_where_the_files_are(secured_lab: Lab) -> None:
     clients = secured_lab.folder / "clients"
-    assert status("secured", "plain").splitlines()[-2:] == [
+    at = (
+        status("secured", "plain")
+        .splitlines()
+        .index(f"Bootstrap server: {secured_lab.bootstrap_server}")
+    )
+    assert status("secured", "plain").splitlines()[at + 1 : at + 3] == [
         f"Security: SASL_SSL with ACLs. Files for clients: {clients}/*.properties",
         f"For instance: kipctl inspect leaders --bootstrap-server {secured_lab.bootstrap_server} "
         f"--command-config {clients}/admin-scram-sha-512.properties",
@@ -206,7 +211,9 @@ def test_it_is_told_where_the_files_are(secured_lab: Lab) -> None:
     assert (told["security"], told["acl"]) == ("sasl_ssl", True)
     assert told["client_properties"] == str(clients / "admin-scram-sha-512.properties")
     assert set(told["client_files"]) == {
-        f"{user}-{file}" for user in ("admin", "alice", "reader") for file in FILES
+        f"{user}-{file}"
+        for user in ("admin", "alice", "reader")
+        for file in (*FILES, *(["gssapi"] if secured_lab.kdc else []))
     }
 
 

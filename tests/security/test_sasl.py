@@ -43,7 +43,7 @@ def test_client_and_server_prove_themselves_to_each_other(
     mechanism: str, username: str, password: str, salt: bytes
 ) -> None:
     """The server is written apart from the client, after the RFC's formulas."""
-    exchange = Sasl(mechanism, username, password).exchange()
+    exchange = Sasl(mechanism, username, password).exchange("broker")
     server = ScramServer(mechanism.removeprefix("SCRAM-").replace("-", "").lower(), password, salt)
     proof = exchange.answer(server.challenge(exchange.first()))
     assert proof is not None
@@ -68,7 +68,7 @@ def test_a_name_is_told_so_that_it_ends_where_it_ends(username: str, told: str) 
 
 
 def test_no_two_exchanges_have_a_nonce_in_common() -> None:
-    said = [Sasl("SCRAM-SHA-256", "user", "pencil").exchange().first() for _ in range(20)]
+    said = [Sasl("SCRAM-SHA-256", "user", "pencil").exchange("broker").first() for _ in range(20)]
     assert len(set(said)) == 20
     assert all(re.fullmatch(rb"n,,n=user,r=[\w-]{24,}", first) for first in said)
 
@@ -136,7 +136,7 @@ def test_a_broker_that_does_not_prove_that_it_knows_the_password_is_refused(
 
 
 def test_plain_says_all_at_once() -> None:
-    exchange = Sasl("PLAIN", "zoë", "a,b=c\\").exchange()
+    exchange = Sasl("PLAIN", "zoë", "a,b=c\\").exchange("broker")
     assert isinstance(exchange, Plain)
     assert exchange.first() == "\0zoë\0a,b=c\\".encode()
     assert exchange.answer(b"") is None
@@ -169,7 +169,7 @@ def test_a_token_that_is_refused_is_let_go_so_that_the_broker_can_say_so() -> No
 
 def test_oauthbearer_takes_a_token_of_its_source_for_each_exchange() -> None:
     sasl = Sasl("OAUTHBEARER", token=UnsignedToken((("sub", "alice"),)), extensions=(("a", "b"),))
-    said = sasl.exchange().first()
+    said = sasl.exchange("broker").first()
     found = re.fullmatch(rb"n,,\x01auth=Bearer ([\w-]+)\.([\w-]+)\.\x01a=b\x01\x01", said)
     assert found
     claims = json.loads(base64.urlsafe_b64decode(found[2] + b"=="))
@@ -191,7 +191,7 @@ def test_the_salted_password_is_computed_once_for_a_user_whatever_connection_log
     user = Sasl("SCRAM-SHA-512", "u", f"password-{secrets.token_hex(8)}")
 
     def log_in(iterations: int) -> None:
-        exchange = user.exchange()
+        exchange = user.exchange("broker")
         nonce = exchange.first().decode().partition(",r=")[2]
         challenge = f"r={nonce}server,s={base64.b64encode(b'salt').decode()},i={iterations}"
         assert exchange.answer(challenge.encode()) is not None

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from aws import SERVERS
 
+from kipctl.security.kerberos import GSSAPI, Kerberos
 from kipctl.security.msk import LOGIN_HANDLER
+from kipctl.security.sasl import Sasl
 from kipctl.security.settings import Security, security_of
 from kipctl.security.tls import Tls
 from kipctl.security.weaknesses import weaknesses
@@ -97,6 +99,8 @@ def test_a_file_with_a_secret_that_all_may_read_is_named(folder: Path) -> None:
     assert weaknesses(security_of({}), {"acks": "all"}, str(file)) == []
     iam = of("SASL_SSL", "OAUTHBEARER", **IAM)  # whose secrets are AWS's to keep
     assert weaknesses(security_of(iam, SERVERS), iam, str(file)) == []
+    by_ticket = Security(Tls(), Sasl(GSSAPI, kerberos=Kerberos("kafka", "a", token)))
+    assert [str(token) in one for one in weaknesses(by_ticket, LOGIN, str(file))] == [True]
     of_token = of("SASL_SSL", "OAUTHBEARER", **{URL: token.as_uri()})
     assert [str(token) in one for one in weaknesses(security_of(of_token), of_token)] == [True]
     folder.chmod(0o700)

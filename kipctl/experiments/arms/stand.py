@@ -10,7 +10,7 @@ from kipctl.clients.librdkafka import Librdkafka
 from kipctl.clients.load import Client
 from kipctl.errors import UsageError
 from kipctl.experiments.arms import arm as arms
-from kipctl.experiments.arms.arm import Arm, java_versions
+from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, java_versions
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
@@ -98,8 +98,12 @@ class Stand:
 def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) -> Iterator[Stand]:
     """The place, ready; a lab made for it is gone after the block. Raises KipctlError.
 
-    Java's clients are fetched first, so that what is missing is said before anything is started.
+    Java's clients are fetched first, and librdkafka is asked whether it can connect so, so that
+    what is missing is said before anything is started.
     """
+    arms = tuple(arms)
+    if place.access and any(isinstance(arm.client, LibrdkafkaClient) for arm in arms):
+        place.access.librdkafka()
     java = java_clients(java_versions(arms), message)
     if place.access is not None:
         with Cluster(place.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:

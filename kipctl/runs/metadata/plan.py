@@ -60,7 +60,10 @@ class MetadataPlan:
     metrics_urls: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises UsageError for numbers that make no sense, and for what is no URL."""
+        """Raises UsageError for numbers that make no sense, for what is no URL, and for a login
+        that librdkafka cannot make where it is to."""
+        if ClientKind.LIBRDKAFKA in self.clients:
+            self.access.librdkafka()
         for name, value, least in (
             ("--topics", self.topics, 2),
             ("--partitions", self.partitions, 1),
