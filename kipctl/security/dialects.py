@@ -250,7 +250,7 @@ def _jaas_of_spring(jaas: Mapping[str, str], taken: list[str]) -> str:
         for name, text in jaas.items()
         if name.startswith("options.")
     }
-    if not options:
+    if not options and not jaas["loginmodule"].startswith(msk.CLASSES):
         raise UsageError(
             f"{_SPRING_JAAS}login-module has no {_SPRING_JAAS}options.username, nor a password.",
             f"Add {_SPRING_JAAS}options.username=... and {_SPRING_JAAS}options.password=...",

@@ -89,6 +89,14 @@ def with_options(options: str) -> dict[str, str]:
         (OAUTHBEARER, PLAINLY),
         ({n: t for n, t in AWS_MSK_IAM.items() if n != "sasl.jaas.config"}, PLAINLY),
         ({f"spring.kafka.properties.{n}": t for n, t in AWS_MSK_IAM.items()}, PLAINLY),
+        (
+            {
+                "spring.kafka.security.protocol": "SASL_PLAINTEXT",
+                "spring.kafka.properties.sasl.mechanism": "AWS_MSK_IAM",
+                "spring.kafka.jaas.login-module": MODULE.partition(" ")[0],
+            },
+            PLAINLY,
+        ),
         (with_options('awsProfileName="ops"'), replace(PLAINLY, profile="ops")),
         (with_options("awsDebugCreds=true awsMaxRetries=7"), PLAINLY),
         (
