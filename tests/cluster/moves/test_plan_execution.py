@@ -295,13 +295,13 @@ class TestWhatTakesLong:
 
     @pytest.fixture
     def cluster(self, clock: PassingClock) -> Iterator[ManyBrokers]:
-        """Its four partitions are copied in 1,000 s."""
+        """Its four partitions are copied in 400 s."""
         ids = [PartitionId("t", number) for number in range(4)]
         cluster = ManyBrokers(
             {one: Held((1, 2), 1) for one in ids},
             sizes=dict.fromkeys(ids, 10**12),
             usable_bytes=10**15,
-            copy_s=1000.0,
+            copy_s=400.0,
             clock=clock.monotonic,
         )
         with many_brokers(cluster):
@@ -326,12 +326,12 @@ class TestWhatTakesLong:
         assert "Brokers do not tell" not in ran.err
 
     def test_when_the_time_is_over_what_is_not_submitted_stays(self, cluster: ManyBrokers) -> None:
-        ran = cluster.kipctl(self.DRAIN, "--concurrent-moves 1 --timeout 600", status=6)
+        ran = cluster.kipctl(self.DRAIN, "--concurrent-moves 1 --timeout 300", status=6)
         assert "1 of 1 partitions are still being reassigned" in ran.err
         assert sum(map(len, cluster.altered)) == 1
 
     def test_what_was_cut_off_is_waited_for_in_the_same_way(self, cluster: ManyBrokers) -> None:
-        cluster.kipctl(self.DRAIN, "--timeout 600", status=6)  # 400 s are left
+        cluster.kipctl(self.DRAIN, "--timeout 50", status=6)  # 350 s are left
         ran = cluster.kipctl("changes resume --yes")
         assert "Still being reassigned, and waited for: 2 partitions." in ran.err
         assert not any(2 in held.replicas for held in cluster.partitions.values())
