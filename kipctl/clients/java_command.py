@@ -70,8 +70,12 @@ def system_properties(access: Access) -> dict[str, str]:
     url, sasl = access.properties.get(_TOKEN_URL, ""), access.security.sasl
     token = sasl.token if sasl else None
     endpoint = {_ALLOWED_URLS: url} if url and url == without_login(url) else {}
+    # Java does not look at the variable of MIT's library, which kipctl logs in with.
+    file, _, _ = os.environ.get("KRB5_CONFIG", "").partition(":")
+    kerberos = {"java.security.krb5.conf": file} if file and sasl and sasl.kerberos else {}
     # By itself AWS's library looks for the region in the environment alone.
-    return endpoint | ({"aws.region": token.region} if isinstance(token, MskToken) else {})
+    region = {"aws.region": token.region} if isinstance(token, MskToken) else {}
+    return endpoint | kerberos | region
 
 
 def joined(classpath: tuple[Path, ...]) -> str:
@@ -81,13 +85,10 @@ def joined(classpath: tuple[Path, ...]) -> str:
 
 def jvm_arguments(classpath: tuple[Path, ...], heap_mb: int, folder: Path) -> list[str]:
     """What comes before the main class."""
-    # Java does not look at the variable of MIT's library, which kipctl logs in with.
-    kerberos, _, _ = os.environ.get("KRB5_CONFIG", "").partition(":")
     return [
         f"-Xms{heap_mb}m",
         f"-Xmx{heap_mb}m",
         *_JVM,
-        *([f"-Djava.security.krb5.conf={kerberos}"] if kerberos else []),
         f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         "-cp",

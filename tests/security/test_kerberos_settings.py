@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException, Producer
 from credentials import Properties, refusal
 
 from kipctl import extras
-from kipctl.clients.java_command import jvm_arguments
+from kipctl.clients.java_command import system_properties
 from kipctl.errors import UsageError
 from kipctl.lab import kdc
 from kipctl.lab.cluster import Lab
@@ -199,10 +199,12 @@ def test_its_names_are_librdkafkas() -> None:
 
 
 def test_java_is_told_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    access = Access("a:1", Secured(None, Sasl(GSSAPI, kerberos=BY_KEYTAB)))
     monkeypatch.delenv("KRB5_CONFIG", raising=False)
-    assert "krb5" not in " ".join(jvm_arguments((), 64, Path("/tmp")))
+    assert system_properties(access) == {}
     monkeypatch.setenv("KRB5_CONFIG", "/own/krb5.conf:/etc/krb5.conf")
-    assert "-Djava.security.krb5.conf=/own/krb5.conf" in jvm_arguments((), 64, Path("/tmp"))
+    assert system_properties(access) == {"java.security.krb5.conf": "/own/krb5.conf"}
+    assert system_properties(Access("a:1")) == {}
 
 
 def test_through_a_tap_of_another_host_nobody_would_be_let_in() -> None:
