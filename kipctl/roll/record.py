@@ -264,7 +264,7 @@ def read_roll(path: Path) -> RollRecord:
             str(document["id"]),
             str(document["cluster_id"]),
             Origin.read(document),
-            msgspec.convert(document["how"], RollOptions),
+            _how(document["how"]),
             tuple(map(_step, document["steps"])),
             RollState(document["state"]),
             str(document["why"]),
@@ -276,6 +276,15 @@ def read_roll(path: Path) -> RollRecord:
             f"{path}: it is no record of a roll: {error}.",
             "If that roll has ended move the file away.",
         ) from None
+
+
+def _how(document: object) -> RollOptions:
+    how = msgspec.convert(document, RollOptions)
+    if how.way not in ("exec", "manual", "lab") or (how.way == "exec" and not how.command):
+        raise ValueError(f"its way is {how.way!r}, and its command {how.command!r}")
+    if how.batch < 1:
+        raise ValueError(f"its batch is {how.batch}")
+    return how
 
 
 def _step(one: Mapping[str, Any]) -> Step:

@@ -58,7 +58,7 @@ Readers = Iterator[Mapping[str, Reader]]
 def commanded(*words: str, **variables: str) -> None:
     """Run a command, which may end with whatever it declares."""
     ended = kipctl("--debug", *words, **variables)
-    if ended.status == ExitStatus.FAULT:
+    if ended.status == ExitStatus.FAULT or "--help`." in ended.err:  # there is no such command
         raise FaultError(" ".join(words), ended.err)
 
 
@@ -354,10 +354,11 @@ def journals(folder: Path) -> Readers:
                 sound,
                 json_changed,
                 (
-                    "reassign --history",
-                    "reassign --history -o json",
-                    "reassign --rollback --dry-run",
-                    "reassign --resume --dry-run",
+                    "changes list",
+                    "changes show",
+                    "changes list -o json",
+                    "undo --dry-run",
+                    "changes resume --dry-run",
                     "",
                 ),
                 **variables,
@@ -367,8 +368,9 @@ def journals(folder: Path) -> Readers:
                 sound,
                 json_changed,
                 (
-                    f"reassign --rollback --journal {copied} --dry-run",
-                    f"reassign --resume --journal {copied} --dry-run",
+                    f"undo --journal {copied} --dry-run",
+                    f"changes resume --journal {copied} --dry-run",
+                    f"changes show --journal {copied}",
                     f"reassign --verify {copied}",
                 ),
                 **variables | {"XDG_STATE_HOME": str(folder / "elsewhere")},
@@ -424,7 +426,7 @@ def rolls(folder: Path) -> Readers:
         sound = [_roll(folder / "sound")]
         yield {
             "a record": Reader(sound, put(file, read), json_changed),
-            **by_commands(state, sound, json_changed, ("", "roll --resume --dry-run"), **variables),
+            **by_commands(state, sound, json_changed, ("", "roll --resume"), **variables),
         }
 
 

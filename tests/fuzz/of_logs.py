@@ -23,7 +23,7 @@ from kipctl.pipeline.session import spark_session
 
 _FILE = b"\0file "
 """Begins a file in an input, which has several: Spark takes seconds for one as for ten."""
-_FILES = 8
+_FILES = 3
 _UNREADABLE = "cannot be read"
 
 

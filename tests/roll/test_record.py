@@ -114,6 +114,9 @@ def test_a_step_keeps_when_it_first_got_somewhere() -> None:
         ({"how": {"surprise": 1}}, "it is no record of a roll"),
         ({"how": {"way": "lab", "timeout_s": "long"}}, "Expected `float`, got `str`"),
         ({"how": {"way": "lab", "command": [1]}}, "Expected `str`, got `int`"),
+        ({"how": {"way": "exec"}}, r"its way is 'exec', and its command \(\)"),
+        ({"how": {"way": "ssh", "command": ["a"]}}, "its way is 'ssh'"),
+        ({"how": {"way": "manual", "batch": 0}}, "its batch is 0"),
         ({"why": float("inf")}, "a number is out of range"),
     ],
 )
