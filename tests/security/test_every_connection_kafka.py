@@ -25,8 +25,8 @@ from kipctl.state import write_private
 pytestmark = pytest.mark.kafka
 JAVA = "4.3.1"
 RECORDS = 20
-PEM, PKCS12 = "PEM", "PKCS12"
-WAYS = (*MECHANISMS, PEM, PKCS12)
+PKCS12 = "PKCS12"
+WAYS = (SCRAM_SHA_512, PKCS12)
 TOPIC = "every-connection"
 FetchedKafka = Callable[[str], KafkaJars]
 
@@ -43,12 +43,11 @@ def certified_lab(guard: None) -> Iterator[Lab]:
 @pytest.fixture
 def way(request: pytest.FixtureRequest) -> Way:
     """Of admin, by its name in WAYS."""
-    name = request.param
-    if name in MECHANISMS:
-        lab: Lab = request.getfixturevalue("secured_lab")
-        return Way(lab, lab.client_files[f"admin-{name.lower()}"])
-    lab = request.getfixturevalue("certified_lab")
-    return Way(lab, lab.client_files["admin" if name == PEM else "admin-pkcs12"])
+    if request.param == PKCS12:
+        lab: Lab = request.getfixturevalue("certified_lab")
+        return Way(lab, lab.client_files["admin-pkcs12"])
+    lab = request.getfixturevalue("secured_lab")
+    return Way(lab, lab.client_files["admin-scram-sha-512"])
 
 
 @pytest.fixture
@@ -71,13 +70,10 @@ def test_a_probe_connects_with_a_certificate(way: Way, tmp_path: Path) -> None:
 def test_stock_clients_under_test(
     way: Way, topic: str, request: pytest.FixtureRequest, fetched_kafka: FetchedKafka
 ) -> None:
-    """Java's producer has the same properties as its consumer, and is tried in one way each."""
-    producing: Client = Librdkafka()
-    consuming: Client = Librdkafka()
-    name = request.node.callspec.params["way"]
-    if name in (SCRAM_SHA_512, PKCS12):
-        java = JavaClient(JAVA, find_java().path, fetched_kafka(JAVA).paths)
-        producing, consuming = (java, consuming) if name == PKCS12 else (producing, java)
+    """Kafka's own tools with Java's clients, which read the same properties: each in one way."""
+    java: Client = JavaClient(JAVA, find_java().path, fetched_kafka(JAVA).paths)
+    is_pkcs12 = request.node.callspec.params["way"] == PKCS12
+    producing, consuming = (java, Librdkafka()) if is_pkcs12 else (Librdkafka(), java)
     load = ProducerLoad(topic=topic, num_records=RECORDS, throughput=0, record_size=10)
     with producing.producer(load, way.access) as producer:
         assert producer.outcome().records == RECORDS
