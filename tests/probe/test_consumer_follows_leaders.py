@@ -2,8 +2,9 @@
 
 from collections.abc import Generator
 
+import old_faults
 import pytest
-from fake_reads import read_fake
+from fake_reads import ReadRan, read_fake
 from fake_run import BASELINE, KIP951, NEVER_MS, REFRESH
 from fetching import READ_VERSIONS, Fetching, ReadCluster, ReadReply
 
@@ -151,24 +152,31 @@ def test_a_leader_that_metadata_has_but_not_its_node_is_read_from_when_the_node_
     assert ran.redirects[-1]["to_broker"] == 2
 
 
-@pytest.mark.parametrize("has_read", [False, True], ids=["nothing was read", "it is validated"])
-def test_a_refusal_that_metadata_has_overtaken_still_says_what_is_newer(has_read: bool) -> None:
-    """Metadata shows (2, 6) while the Fetch is under way at 1, which then names (3, 7): Java takes
-    hints before it looks at positions (`AbstractFetch.handleFetchSuccess`)."""
+def read_with_metadata_in_between(has_read: bool, stale_us: int = 0) -> tuple[ReadRan, list[int]]:
+    """Metadata shows (2, 6) while the Fetch is under way at 1, which then names (3, 7). With it,
+    the times of that answer, and of Fetches at 3. Broker 2 never answers; or it refuses, and
+    Metadata shows so long what it did, in microseconds."""
+    at_us: list[int] = []
 
     def script(fetching: Fetching) -> Generator[None, None, ReadReply | None] | None:
+        if fetching.partition == 0 and fetching.broker == 3:
+            at_us.append(cluster.world.now_us)
         is_held = fetching.partition == 0 and fetching.broker != 3 and fetching.offset == has_read
         return refused(fetching) if is_held else None
 
     def refused(fetching: Fetching) -> Generator[None, None, ReadReply | None]:
-        if fetching.broker == 2:  # it never knows
-            yield from cluster.until(lambda: False)
+        if fetching.broker == 2:
+            yield from cluster.until(lambda: bool(stale_us))
+            if at_us and cluster.world.now_us - at_us[0] >= stale_us:
+                cluster.shown = None
+            return ReadReply(NOT_LEADER)
         cluster.shown = {0: Leader(2, 6), 1: Leader(3, 5)}
         asked = len(cluster.metadata_asked)
         yield from cluster.until(lambda: len(cluster.metadata_asked) > asked)
         yield from cluster.pause(10_000)  # the answer is there
         cluster.lead(Leader(3, 7), Leader(3, 5))
         cluster.write(0)
+        at_us.append(cluster.world.now_us)
         return ReadReply(NOT_LEADER, Leader(3, 7))
 
     cluster = ReadCluster(brokers=3, partitions=2)
@@ -177,11 +185,27 @@ def test_a_refusal_that_metadata_has_overtaken_still_says_what_is_newer(has_read
     cluster.read_script = script
     waits = {"fetch_max_wait_ms": 20, "metadata_max_age_ms": 100}
     ran = read_fake(cluster, 1 + has_read, **waits)
+    return ran, at_us
+
+
+@pytest.mark.parametrize("has_read", [False, True], ids=["nothing was read", "it is validated"])
+def test_a_refusal_that_metadata_has_overtaken_still_says_what_is_newer(has_read: bool) -> None:
+    """Java takes hints before it looks at positions (`AbstractFetch.handleFetchSuccess`)."""
+    ran, _ = read_with_metadata_in_between(has_read)
     (row,) = ran.redirects
     assert (row["from_broker"], row["from_epoch"]) == (1, 5)
     assert (row["decision"], row["hint_leader"]) == (Decision.FOLLOWED, 3)
     assert (row["to_broker"], row["to_epoch"]) == (3, 7)
     assert ran.received.offsets() == [0, 1][: 1 + has_read]
+
+
+def test_what_the_hint_of_an_overtaken_fetch_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of docs/when-a-leader-moves.md: exact, in a world of its own time."""
+    _, (refused_us, after_us) = read_with_metadata_in_between(has_read=False)
+    assert after_us - refused_us == 10_220
+    old_faults.hints_of_overtaken_fetches_are_dropped(monkeypatch)
+    _, (refused_us, after_us) = read_with_metadata_in_between(has_read=False, stale_us=1_000_000)
+    assert after_us - refused_us == 1_285_380
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(7, -1), (8, -1), (9, 5), (13, 5)])
