@@ -64,6 +64,14 @@ def _not_in_the_logs(document: Document) -> Iterator[str]:
                     f" {'after' if hours > 0 else 'before'} those of the others: if that is its"
                     " zone, give --timezone PATH=ZONE."
                 )
+    for turn in document["turned_clocks"]:
+        what = (
+            "leave out an hour after {at}: clocks were put forward then"
+            if turn["is_forward"]
+            else "go back by an hour at {at}: clocks were put back then, and what was answered in"
+            " the hour before and after it is mixed up; --since and --until leave it out"
+        )
+        yield f"The times of {turn['file']} {what.format(at=turn['at'])}."
     if copies := document["copies"]:
         of, kept = next(iter(copies.items()))
         yield (

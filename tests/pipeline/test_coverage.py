@@ -1,6 +1,18 @@
 """Of which times there is a log of which broker, from the spans of its files."""
 
-from kipctl.pipeline.request_log.coverage import Logged, hours_apart, logged_by
+from datetime import UTC, datetime
+
+import pytest
+
+from kipctl.pipeline.request_log.coverage import (
+    Logged,
+    SlotOfFile,
+    Turn,
+    hours_apart,
+    logged_by,
+    may_turn,
+    turned,
+)
 from kipctl.pipeline.request_log.places import Place, Seen
 
 MINUTE = 60_000_000
@@ -33,3 +45,47 @@ def test_hours_apart_are_those_of_a_log_as_a_whole() -> None:
     # It was kept for longer.
     assert hours_apart({**usual, 3: of(-60, 10)}) == {}
     assert hours_apart({1: of(0, 10)}) == {}
+
+
+@pytest.mark.parametrize(
+    ("day", "may"),
+    [
+        ("2026-10-25", True),  # Europe
+        ("2026-11-01", True),  # North America
+        ("2026-04-05", True),  # Australia
+        ("2026-09-08", False),
+        ("2026-12-24", False),
+    ],
+)
+def test_clocks_are_turned_on_few_days(day: str, may: bool) -> None:
+    first_us = int(datetime.fromisoformat(f"{day}T02:00").replace(tzinfo=UTC).timestamp() * 1e6)
+    assert may_turn(first_us, first_us + 10 * MINUTE) is may
+
+
+def told(*minutes: float) -> Turn | None:
+    """Of a file with a line at each of these minutes, in this order."""
+    slots: dict[int, list[tuple[int, int]]] = {}
+    for line, minute in enumerate(minutes):
+        slots.setdefault(int(minute // 10), []).append((round(minute * MINUTE), line))
+    return turned(
+        SlotOfFile(min(of)[0], max(of)[0], (0, of[0][1]), (0, of[-1][1])) for of in slots.values()
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "turn"),
+    [
+        (range(180), None),
+        ([*range(180), *range(120, 240)], Turn(179 * MINUTE)),
+        ([*range(175, 180), *range(120, 125)], Turn(179 * MINUTE)),
+        # Written by several threads, a line may be older than the one before it.
+        ([0, 1, 0.9, 9.99, 10.01, 9.995, 11], None),
+        ([*range(120), *range(179, 240)], Turn(119 * MINUTE, is_forward=True)),
+        ([*range(120), *range(170, 240)], None),
+        ([], None),
+    ],
+)
+def test_where_clocks_were_turned_is_seen_in_a_file(
+    minutes: list[float], turn: Turn | None
+) -> None:
+    assert told(*minutes) == turn

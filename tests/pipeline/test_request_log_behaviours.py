@@ -1,6 +1,7 @@
 """What request logs say of clients that met moved leaders: each situation, and its right answer."""
 
 import gzip
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -331,3 +332,19 @@ def test_clocks_that_are_apart_make_no_waits(spark: SparkSession, tmp_path: Path
     apart = {of["broker"]: of["hours_apart"] for of in cluster["brokers"]}
     assert apart == {1: None, 2: None, 3: 1}
     assert "broker 3 begins and ends 1 h after" in request_log_answer(document)
+
+
+def test_clocks_that_were_put_back_within_a_file_are_told(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Zones are not named, and an hour is there twice (`shared/cases`, dst)."""
+    first_ms = (datetime(2026, 10, 25, 2, 40, tzinfo=UTC).timestamp() * 1e6 - START_US) / 1000
+    path = tmp_path / "request.log"
+    minutes = [*range(20), *range(-40, -20)]
+    lines = [shown(1, first_ms + 60_000 * minute, "shop") for minute in minutes]
+    path.write_text("".join(f"{text(of)}\n" for of in lines))
+    document = analyse(read_request_log(spark, [str(path)]))
+    [turn] = document["turned_clocks"]
+    assert (turn["file"], turn["is_forward"]) == (str(path), False)
+    assert turn["at"] == "2026-10-25T02:59:00.000+00:00"
+    assert "go back by an hour at 2026-10-25T02:59" in request_log_answer(document)

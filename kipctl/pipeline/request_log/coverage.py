@@ -3,7 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from itertools import pairwise
 from statistics import median_low
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
 
 from kipctl.pipeline.request_log.places import Place, Seen
 
@@ -12,6 +17,11 @@ GAP_US = 60_000_000
 is a file that is missing, or a time when it logged nothing."""
 _HALF_HOUR_US = 1_800_000_000
 _NEAR_US = 120_000_000
+_HOUR_US = 3_600_000_000
+_DAY_US = 86_400_000_000
+TURN_SLOT_US = 600_000_000
+"""Of lines it is kept where the first and the last one is, for each such time: enough to see that
+they go back by half an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +35,7 @@ class Logged:
     @property
     def gaps(self) -> tuple[tuple[int, int], ...]:
         """From when to when there is nothing, in between."""
-        pairs = zip(self.times, self.times[1:], strict=False)
-        return tuple((before[1], after[0]) for before, after in pairs)
+        return tuple((before[1], after[0]) for before, after in pairwise(self.times))
 
     @property
     def minutes(self) -> float | None:
@@ -75,3 +84,52 @@ def hours_apart(logged: Mapping[int | str, Logged]) -> dict[int | str, float]:
         if halves and max(apart) < _NEAR_US:
             found[broker] = halves / 2
     return found
+
+
+class SlotOfFile(NamedTuple):
+    """The requests of a file that were answered, by its clock, within TURN_SLOT_US."""
+
+    first_us: int
+    last_us: int
+    first_at: tuple[int, int]
+    """Where in the file: anything that grows from line to line."""
+    last_at: tuple[int, int]
+
+
+class Turn(NamedTuple):
+    """Times of a file go back by about an hour after `at_us`, or leave one out (`is_forward`)."""
+
+    at_us: int
+    is_forward: bool = False
+
+
+def may_turn(first_us: int, last_us: int) -> bool:
+    """Whether clocks are turned anywhere about then, for daylight saving time."""
+    return _may_turn(first_us // _DAY_US - 1, last_us // _DAY_US + 2)
+
+
+@cache
+def _may_turn(first: int, last: int) -> bool:
+    """From one day to another, since the epoch."""
+    days = [datetime.fromtimestamp(day * 86400, UTC) for day in range(first, last + 1)]
+    zones = (ZoneInfo(name) for name in sorted(available_timezones()))
+    return any(len({day.astimezone(zone).utcoffset() for day in days}) > 1 for zone in zones)
+
+
+def turned(slots: Iterable[SlotOfFile]) -> Turn | None:
+    """Where the times of a file go back: something much later by its clock stands before it; or
+    where just an hour is left out, in which a broker's followers would have asked for data."""
+    in_time = sorted(slots)
+    passed, furthest, back_us = 0, (-1, -1), -1
+    for slot in in_time:
+        while slot.first_us - in_time[passed].last_us >= _HALF_HOUR_US // 2:
+            furthest = max(furthest, in_time[passed].last_at)
+            passed += 1
+        if slot.first_at < furthest:
+            back_us = slot.last_us
+    if back_us >= 0:
+        return Turn(back_us)
+    for before, after in pairwise(in_time):
+        if abs(after.first_us - before.last_us - _HOUR_US) < GAP_US:
+            return Turn(before.last_us, is_forward=True)
+    return None

@@ -34,6 +34,10 @@ def document_of(log: RequestLog, rows: Mapping[str, Rows]) -> dict[str, Any]:
         "copies": dict(log.copies),
         "envelopes": log.envelopes,
         "untimed": log.untimed,
+        "turned_clocks": [
+            {"file": file, "at": _moment(turn.at_us), "is_forward": turn.is_forward}
+            for file, turn in log.turns.items()
+        ],
         "broken_lines": [line._asdict() for line in log.broken],
         "clusters": [
             _cluster(

@@ -1,6 +1,6 @@
 """A request log that was read: its lines counted, and what they say, as DataFrames."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,7 +19,15 @@ from kipctl.pipeline.preflight import why_not_read
 from kipctl.pipeline.request_log.accepted_produce import votes_for
 from kipctl.pipeline.request_log.bodies import narrowed, with_header_of_pieces
 from kipctl.pipeline.request_log.callers import with_caller
-from kipctl.pipeline.request_log.coverage import Logged, logged_by
+from kipctl.pipeline.request_log.coverage import (
+    TURN_SLOT_US,
+    Logged,
+    SlotOfFile,
+    Turn,
+    logged_by,
+    may_turn,
+    turned,
+)
 from kipctl.pipeline.request_log.envelope import OLD_TEXT, Way, envelope_of, way_of, ways
 from kipctl.pipeline.request_log.files import UTC_EVERYWHERE, Timezones, text_of, zone_of
 from kipctl.pipeline.request_log.groups import BROKEN, OTHER, PARSED, groups_of
@@ -91,6 +99,8 @@ class RequestLog:
     spans: Mapping[str, Span]
     refused_slots: frozenset[int]
     refusals: int
+    turns: Mapping[str, Turn]
+    """Files in which clocks were turned."""
     slice_us: int
     """How long the slices of time are that `calls` were counted in; 0 for one of all the time."""
 
@@ -182,6 +192,7 @@ def read_request_log(
         spans=summary.spans,
         refused_slots=summary.refused_slots,
         refusals=summary.refusals,
+        turns=_turns(text, zone, summary.spans),
         slice_us=slice_us,
     )
 
@@ -202,6 +213,27 @@ def _ways_of(text: DataFrame) -> dict[str, Way]:
         .collect()
     )
     return ways({(row.file, row.envelope, True): row["count"] for row in rows})
+
+
+def _turns(text: DataFrame, zone: Column, spans: Mapping[str, Span]) -> dict[str, Turn]:
+    """Files in which clocks were turned. Lines are read again for it where that can be."""
+    files = [file for file, span in spans.items() if may_turn(span.first_us, span.last_us)]
+    if not files:
+        return {}
+    at = F.struct("block", F.monotonically_increasing_id().alias("id"))
+    us = answered_us(stamp_of("value"), zone).alias("us")
+    timed = text.select("file", at.alias("at"), us, F.contains("value", F.lit(MARKER)).alias("is"))
+    rows = (
+        timed.filter(F.col("is") & F.col("us").isNotNull() & F.col("file").isin(files))
+        .groupBy("file", F.floor(F.col("us") / TURN_SLOT_US))
+        .agg(F.min("us"), F.max("us"), F.min("at"), F.max("at"))
+        .collect()
+    )
+    slots: dict[str, list[SlotOfFile]] = defaultdict(list)
+    for file, _, first_us, last_us, first_at, last_at in rows:
+        slots[file].append(SlotOfFile(first_us, last_us, tuple(first_at), tuple(last_at)))
+    found = ((file, turned(of)) for file, of in sorted(slots.items()))
+    return {unquoted(file): turn for file, turn in found if turn}
 
 
 def _lasts_us(text: DataFrame, zone: Column) -> int:
