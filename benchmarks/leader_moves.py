@@ -1,15 +1,23 @@
-"""The pictures of docs/when-a-leader-moves.md, and the figures that it tells: a lab of three
-brokers, nine short runs, each picture from the trace of one of them.
+"""docs/when-a-leader-moves.md, made again: its pictures, and the figures in its sentences. A lab of
+three brokers, nine short runs, each picture from the trace of one of them; then kipctl's own client
+beside Java's, each through a tap (`experiment redirect`), for how often they ask for Metadata.
 
-    python benchmarks/leader_moves.py DIR [--pictures docs/leader-moves]
+    python benchmarks/leader_moves.py DIR [--page docs/when-a-leader-moves.md]
 
 DIR gets the traces; runs that it has already are not measured again. Every broker has Kafka's own
-settings of sessions and of followers. It ends by itself (five minutes on two cores), and
+settings of sessions and of followers. It ends by itself (seven minutes on two cores), and
 removes the lab.
+
+A figure stands on the page behind a comment that says where it is from, `<!--SCENE:PATH FORMAT-->`,
+and ends at `<!--/-->`: PATH is a place in the summary of that run, with slashes, FORMAT is Python's
+(with `s` before it, in seconds where the summary has milliseconds). Read the sentences around the
+new figures.
 """
 
 import argparse
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,7 +32,7 @@ from typing import Any
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import KAFKAS_SESSION, LabSpec
 from kipctl.report.formats import OutputFormat, write
-from kipctl.report.tables import Column, Report, Table
+from kipctl.report.tables import Column, Report, Table, table_of
 
 NAME = "leader-moves"
 STALE = "1s"
@@ -34,6 +42,9 @@ ACKS_1 = ("--command-property", "acks=1")
 KILLED_AFTER_S, BACK_AFTER_S = 6.0, 20.0
 WARM_UPS = 2
 WAYS = ("kip951", "refresh", "baseline")
+BESIDE = ("probe-kip951", "java-4.3.1")
+"""Whose Metadata requests are counted beside each other, in one run."""
+FIGURE = re.compile(r"(<!--([\w.-]+):(\S+) (s?)([^\s>-]+)-->).*?(?=<!--/-->)")
 
 
 @dataclass(frozen=True)
@@ -157,6 +168,47 @@ def measure(folder: Path, names: Sequence[str]) -> None:
             lab.down()
 
 
+def measure_beside(into: Path) -> None:
+    """The document of `experiment redirect` of these arms."""
+    say(f"beside: {', '.join(BESIDE)}")
+    command = [sys.executable, "-m", "kipctl", "experiment", "redirect", "--output", "json"]
+    ran = subprocess.run(
+        [*command, "--arms", ",".join(BESIDE)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    into.write_bytes(ran.stdout)
+
+
+def beside(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Of each arm the moved leaders that it met, and how often it asked for Metadata for each."""
+    found = {}
+    for arm in document["arms"]:
+        met = arm["redirects"]["moves"]["met"]
+        asked = arm["metadata_rpcs"]["by_cause"].get("leader_change", 0)
+        wait_ms = arm["move_wait_ms"]
+        found[arm["arm"]] = {"met": met, "refreshes_a_move": asked / met, "wait_ms": wait_ms}
+    return found
+
+
+def filled(page: str, told: Mapping[str, Any]) -> str:
+    """The page with its figures put in anew; `told` has the summary of each run, by its name.
+
+    Raises KeyError for a figure that is not there. A cause or an error that a summary does not
+    name was not there: 0.
+    """
+
+    def figure(mark: re.Match[str]) -> str:
+        comment, scene, path, in_seconds, form = mark.groups()
+        value = told[scene]
+        for within, key in zip(("", *path.split("/")), path.split("/"), strict=False):
+            value = value.get(key, 0) if within in ("by_cause", "errors") else value[key]
+        return f"{comment}{value / 1000 if in_seconds else value:{form}}"
+
+    return FIGURE.sub(figure, page)
+
+
 def documents(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     """What a report is made of, by the scenes that it is of."""
     from kipctl.pipeline.pictures import report_document
@@ -205,7 +257,9 @@ def draw(found: Mapping[tuple[str, ...], dict[str, Any]], folder: Path) -> None:
     say(f"{len(PICTURES)} pictures in {folder}, {total / 1000:,.0f} kB together.")
 
 
-def figures(found: Mapping[tuple[str, ...], dict[str, Any]]) -> Report:
+def figures(
+    found: Mapping[tuple[str, ...], dict[str, Any]], arms: Mapping[str, dict[str, Any]]
+) -> Report:
     """What the page tells of each run."""
     from kipctl.report.html.answer import answer
 
@@ -222,12 +276,23 @@ def figures(found: Mapping[tuple[str, ...], dict[str, Any]]) -> Report:
     answers = {names[0]: answer(of) for names, of in found.items() if len(names) == 1}
     table = Table("Waits for moved leaders", columns, tuple(rows))
     closing = tuple(f"{name}: {said}" for name, said in answers.items())
-    return Report(NAME, {"answers": answers}, (table,), closing)
+    asked = table_of(
+        "Metadata requests for a moved leader",
+        [{"arm": name} | arm for name, arm in arms.items()],
+        {
+            "arm": "arm",
+            "moves met": "met",
+            Column("wait p50 ms", 1): "wait_ms",
+            Column("refreshes a move", 2): "refreshes_a_move",
+        },
+    )
+    return Report(NAME, {"answers": answers, "beside": arms}, (table, asked), closing)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--page", type=Path, default=Path("docs/when-a-leader-moves.md"))
     parser.add_argument("--pictures", type=Path, default=Path("docs/leader-moves"))
     options = parser.parse_args()
     began = time.monotonic()
@@ -235,9 +300,16 @@ def main() -> None:
     folder = options.folder.absolute()
     if missing := [name for name in SCENES if not (folder / name / "run.json").exists()]:
         measure(folder, missing)
+    arms = folder / "beside.json"
+    if not arms.exists():
+        measure_beside(arms)
+    runs = {name: json.loads((folder / name / "run.json").read_text()) for name in SCENES}
+    told = {name: run["summary"] for name, run in runs.items()}
+    told["beside"] = beside(json.loads(arms.read_text()))
+    options.page.write_text(filled(options.page.read_text("utf-8"), told), encoding="utf-8")
     found = documents(folder)
     draw(found, options.pictures)
-    write(figures(found), OutputFormat.TABLE, sys.stdout, sys.stdout.isatty())
+    write(figures(found, told["beside"]), OutputFormat.TABLE, sys.stdout, sys.stdout.isatty())
     say(f"It took {time.monotonic() - began:.0f} s.")
 
 
