@@ -339,7 +339,7 @@ def test_what_a_dead_consumer_had_read_is_salvaged(tmp_path: Path) -> None:
         (lambda content: b"\x80\x04\x8e" + (2 << 30).to_bytes(8, "little"), "codec"),
         (lambda content: b"", "Expecting"),
         (lambda content: content[:-20], "Expecting|delimiter|Unterminated"),
-        (lambda content: b"[" * 100_000, "recursion"),
+        (lambda content: b"[" * 100_000, "nested too deeply"),
         (lambda content: b"[]", "Expected `object`, got `array`"),
         (lambda content: changed(content, "stopped", "yes"), "Expected `bool`, got `str`"),
         (lambda content: changed(content, "generated", 10**30), "number is too large"),
