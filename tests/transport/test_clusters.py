@@ -60,7 +60,7 @@ def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
 
 def _add_when_all_are_there(file: Path, name: str, start: Any) -> None:
     for number in range(5):
-        start.wait()
+        start.wait(60)  # one that has failed does not come
         add_cluster(file, NamedCluster(f"{name}-{number}", "a:1", protected=True))
 
 
