@@ -146,3 +146,18 @@ def test_root_on_debian_gets_the_venv_package(machine: Path) -> None:
     status, told = setup(machine, "venv", "folder")
     assert (status, told) == (0, SAID.format("python3-venv") + "made folder\n")
     assert (machine / "calls").read_text().endswith("python3-venv\n")
+
+
+def test_a_machine_without_kerberos_goes_on_and_says_what_is_not_tested(machine: Path) -> None:
+    status, told = setup(machine, "kerberos", "folder")
+    assert status == 0
+    assert "Kerberos is not tested here: that needs krb5-kdc krb5-admin-server libkrb5-dev" in told
+
+
+def test_root_on_debian_gets_a_kdc_and_what_the_library_is_built_with(machine: Path) -> None:
+    become_debian_root(machine)
+    status, told = setup(machine, "kerberos", "folder")
+    assert status == 0
+    packages = "krb5-kdc krb5-admin-server libkrb5-dev gcc python3-dev"
+    assert told.startswith(SAID.format(packages))
+    assert (machine / "calls").read_text().endswith(f"{packages}\n")
