@@ -25,6 +25,18 @@ UNCOMPILED = (
 )
 """Few rows are gone through as they are in less time than it takes to compile code for them."""
 
+ON_DEMAND = tuple(
+    word
+    for setting in (
+        "spark.dynamicAllocation.enabled=true",
+        "spark.dynamicAllocation.shuffleTracking.enabled=true",
+        "spark.dynamicAllocation.minExecutors=0",
+        "spark.dynamicAllocation.initialExecutors=0",
+    )
+    for word in ("--conf", setting)
+)
+"""Executors are given to tasks alone."""
+
 _KEPT_THEN_USED = """
 import sys
 from kipctl.pipeline.checkpoint import Scratch, checkpointed, intermediate_results
@@ -90,13 +102,21 @@ def test_what_is_kept_outlives_the_executors_that_have_it(
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "conf"),
     [
-        lambda runs, logs: ["analyze", str(runs)],
-        lambda runs, logs: ["analyze", "request-log", str(logs)],
-        lambda runs, logs: ["runs", "compare", f"{runs}/run-0,{runs}/run-1", f"{runs}/run-[23]"],
+        (lambda runs, logs: ["analyze", str(runs)], ON_DEMAND),
+        (lambda runs, logs: ["analyze", "request-log", str(logs)], ()),
+        (
+            lambda runs, logs: [
+                "runs",
+                "compare",
+                f"{runs}/run-0,{runs}/run-1",
+                f"{runs}/run-[23]",
+            ],
+            (),
+        ),
     ],
-    ids=["analyze", "analyze request-log", "runs compare"],
+    ids=["analyze with executors on demand", "analyze request-log", "runs compare"],
 )
 def test_a_command_says_what_it_says_here_though_a_worker_is_lost(
     kipctl_again: OneProcess,
@@ -105,6 +125,7 @@ def test_a_command_says_what_it_says_here_though_a_worker_is_lost(
     runs: Path,
     tmp_path: Path,
     command: Callable[[Path, Path], list[str]],
+    conf: tuple[str, ...],
 ) -> None:
     lines = log_lines("kafka-4.3.1")[:600]
     for number in range(3):
@@ -115,7 +136,7 @@ def test_a_command_says_what_it_says_here_though_a_worker_is_lost(
     assert here.status == ExitStatus.DONE, here.err
     log = state_home / "kipctl" / "spark.log"
     since, logged = cluster.logged(), log.stat().st_size
-    there = ("--master", cluster.master, "--start-timeout", "5m", *UNCOMPILED)
+    there = ("--master", cluster.master, "--start-timeout", "5m", *UNCOMPILED, *conf)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(kipctl_again, *words, *there)
         cluster.kill(cluster.worker_that_logs(_A_LATER_TASK, since))
@@ -123,22 +144,6 @@ def test_a_command_says_what_it_says_here_though_a_worker_is_lost(
     assert said.status == ExitStatus.DONE, said.err
     assert "Lost executor" in log.read_bytes()[logged:].decode()
     assert said.out == here.out
-
-
-def test_executors_that_are_given_to_tasks_alone(
-    kipctl_again: OneProcess, cluster: SparkCluster, runs: Path
-) -> None:
-    on_demand = (
-        "spark.dynamicAllocation.enabled=true",
-        "spark.dynamicAllocation.shuffleTracking.enabled=true",
-        "spark.dynamicAllocation.minExecutors=0",
-        "spark.dynamicAllocation.initialExecutors=0",
-    )
-    conf = [word for setting in on_demand for word in ("--conf", setting)]
-    there = ("--master", cluster.master, "--start-timeout", "5m", *UNCOMPILED)
-    said = kipctl_again("analyze", runs / "run-0", "--output", "json", *there, *conf)
-    assert said.status == ExitStatus.DONE, said.err
-    assert said.document["records"][0]["run"] == "run-0"
 
 
 @pytest.mark.parametrize(
