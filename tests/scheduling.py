@@ -1,5 +1,5 @@
 """Gives tests to processes so that both cores are busy until the end: the longest first, and tests
-that use the same lab or the same JVM to the same process.
+that use the same lab, the same JVM or the same analysis to the same process.
 
 How long each file took is in `durations.json`, written anew by `make durations`. A file that takes
 longer than a unit should is given away function by function, unless they share what a fixture of
@@ -48,6 +48,13 @@ ROLES = (
 )
 
 
+# What a process makes once for several files, by what they name it: they are the unit of the first.
+TOGETHER = {
+    r"\b(spark_master|cluster_of_spark)\b": "tests/pipeline/test_on_spark_cluster.py",
+    r"\banalysed_log\b": "tests/pipeline/test_request_log_lines.py",
+}
+
+
 @cache
 def text_of(file: str) -> str:
     return (TESTS.parent / file).read_text(encoding="utf-8")
@@ -66,7 +73,7 @@ def kind_of(file: str) -> Kind:
 
 
 class Scheduling(LoadScopeScheduling):
-    """A unit is a file, or a function of a long one."""
+    """A unit is a file, a function of a long one, or several files that share what they make."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
@@ -76,6 +83,9 @@ class Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, rest = nodeid.partition("::")
+        for named, first in TOGETHER.items():
+            if re.search(named, text_of(file)):
+                return first
         # A second process, or the same one later, would make a module's fixtures again.
         is_shared = 'scope="module"' in text_of(file)
         if self._durations.get(file, 0) > LONG_S and not is_shared:
