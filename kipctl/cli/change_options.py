@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import NO_GUARD, GuardSettings, guarded
+from kipctl.cli.guard import NO_GUARD, GuardSettings
 from kipctl.cli.options import BatchOption, BetweenOption, duration_option, parse_rate
 from kipctl.durations import Duration
+from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
-    from kipctl.cli.change_context import ChangeContext
+    from kipctl.changes.context import ChangeContext
+    from kipctl.cli.change_ui import TerminalUi
     from kipctl.cluster.moves.pacing import Pace
 
 AdditionalOption = Annotated[
@@ -72,25 +74,46 @@ def changing(
     *,
     guard: GuardSettings | None = None,
     pace: "Pace | None" = None,
+    output: OutputFormat = OutputFormat.AUTO,
+    measures: bool = False,
     **given: Any,
-) -> Iterator["ChangeContext"]:
+) -> Iterator[tuple["ChangeContext", "TerminalUi"]]:
     """Yield what a change of the cluster is carried out with, connected; `given` are its fields.
 
     Raises KipctlError.
     """
-    from kipctl.cli.change_context import ChangeContext
+    from kipctl.changes.context import ChangeContext
+    from kipctl.cli.active_guard import guarded
+    from kipctl.cli.change_ui import TerminalUi
+    from kipctl.cluster.moves.journal_entry import Origin
     from kipctl.cluster.moves.pacing import Pace
+    from kipctl.runs.plan import OWN_TOPIC
     from kipctl.transport.request import Cluster
 
     environment = context.ensure_object(Environment)
+    command = context.command_path.partition(" ")[2]
     with Cluster(environment.access(bootstrap_server)) as cluster:
         watched = guarded(environment, cluster, guard or NO_GUARD)
-        command = context.command_path.partition(" ")[2]
-        yield ChangeContext(
-            environment=environment,
-            cluster=cluster,
-            guard=watched,
-            pace=pace or Pace(),
-            command=f"changes {command}" if command == "undo" else command,
-            **given,
+        ui = TerminalUi(
+            environment,
+            cluster,
+            watched,
+            f"changes {command}" if command == "undo" else command,
+            output,
+            given.get("yes", False),
+            given.get("dry_run", False),
+            measures,
+        )
+        yield (
+            ChangeContext(
+                cluster=cluster,
+                ui=ui,
+                guard=watched,
+                pace=pace or Pace(),
+                origin=Origin.here(environment.arguments),
+                variables=environment.variables,
+                measured_on=(OWN_TOPIC,) if measures else (),
+                **given,
+            ),
+            ui,
         )

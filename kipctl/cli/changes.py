@@ -52,8 +52,8 @@ def list_changes(
     """List what was changed on this cluster from here, by whom, and what became of it."""
     from kipctl.cli.changes_shown import history
 
-    with changing(context, bootstrap_server, output=output) as change:
-        history(change)
+    with changing(context, bootstrap_server, output=output) as (change, ui):
+        history(change, ui)
 
 
 @app.command()
@@ -68,8 +68,11 @@ def show(
     _require_one_entry(entry, journal)
     from kipctl.cli.changes_shown import show_entry
 
-    with changing(context, bootstrap_server, output=output, entry=entry, file=journal) as change:
-        show_entry(change)
+    with changing(context, bootstrap_server, output=output, entry=entry, file=journal) as (
+        change,
+        ui,
+    ):
+        show_entry(change, ui)
 
 
 @grouped
@@ -100,7 +103,7 @@ def undo(
     put back. An undo that was cut off is gone on with.
     """
     _require_one_entry(entry, journal)
-    from kipctl.cli.changes_undo import undo as undo_change
+    from kipctl.changes.undo import undo as undo_change
 
     with changing(
         context,
@@ -115,7 +118,7 @@ def undo(
         additional=additional,
         timeout_s=timeout,
         output=output,
-    ) as change:
+    ) as (change, _):
         undo_change(change)
 
 
@@ -142,7 +145,7 @@ def resume(
     It goes on as it was begun: batches, pauses and throttle are those of its entry.
     """
     _require_one_entry(entry, journal)
-    from kipctl.cli.changes_resume import resume as resume_change
+    from kipctl.changes.resume import resume as resume_change
 
     with changing(
         context,
@@ -155,7 +158,7 @@ def resume(
         additional=additional,
         timeout_s=timeout,
         output=output,
-    ) as change:
+    ) as (change, _):
         resume_change(change)
 
 
@@ -167,7 +170,7 @@ def pause(
     """Let the kipctl that changes the cluster, on this machine, stop after its batch."""
     from kipctl.cli.changes_shown import pause as pause_change
 
-    with changing(context, bootstrap_server) as change:
+    with changing(context, bootstrap_server) as (change, _):
         pause_change(change)
 
 
@@ -203,7 +206,7 @@ def cancel(
             "Choose in one way: ENTRY, --topic, --plan or --all.",
             "See `kipctl changes cancel --help`.",
         )
-    from kipctl.cli.changes_cancel import cancel as cancel_change
+    from kipctl.changes.cancel import cancel as cancel_change
 
     with changing(
         context,
@@ -214,7 +217,7 @@ def cancel(
         yes=yes,
         timeout_s=timeout,
         output=output,
-    ) as change:
+    ) as (change, _):
         cancel_change(change, plan, everything)
 
 
@@ -234,12 +237,12 @@ def clear_throttles(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Put back the throttles that changes which were cut off have left."""
-    from kipctl.cli.changes_shown import clear_throttles as clear
+    from kipctl.cli.changes_shown import put_throttles_back
 
     with changing(
         context, bootstrap_server, dry_run=dry_run, yes=yes, force=force, output=output
-    ) as change:
-        clear(change)
+    ) as (change, ui):
+        put_throttles_back(change, ui)
 
 
 def _require_one_entry(entry: str | None, journal: Path | None) -> None:

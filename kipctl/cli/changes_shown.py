@@ -4,8 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
-from kipctl.cli.change_context import ChangeContext
-from kipctl.cli.change_entries import current
+from kipctl.changes.context import ChangeContext
+from kipctl.changes.entries import current
+from kipctl.cli.change_ui import TerminalUi
+from kipctl.cluster.moves.throttle import require_put_back
+from kipctl.cluster.moves.throttled_change import clear_throttles, entries_with_throttles, is_needed
+from kipctl.cluster.snapshot import refresh_snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError
 from kipctl.report.change_tables import CHANGES, entry_report, history_report
@@ -14,12 +18,10 @@ from kipctl.report.tables import Report, Table, paragraphs
 _SHOWN_ENTRIES = 20
 
 
-def history(context: ChangeContext) -> None:
+def history(context: ChangeContext, ui: TerminalUi) -> None:
     """List the journal's newest entries, and how far the last change is if it has not ended."""
-    from kipctl.cluster.snapshot import refresh_snapshot
-
-    journal = context.journal(context.cluster.metadata(()).cluster_id or "")
-    found = journal.entries(context.report_damaged)
+    journal = context.journal()
+    found = journal.entries(context.say_damaged)
     entries = tuple(islice(found, _SHOWN_ENTRIES))
     older = journal.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
     done = 0
@@ -28,46 +30,36 @@ def history(context: ChangeContext) -> None:
         now = refresh_snapshot(context.cluster, {one.topic for one in after}).assignment
         done = sum(now.get(one) == replicas for one, replicas in after.items())
     changed_by = journal.locked_by()
-    context.report(
+    ui.report(
         history_report(entries, older, str(journal.folder), datetime.now(UTC), done, changed_by)
     )
 
 
-def show_entry(context: ChangeContext) -> None:
+def show_entry(context: ChangeContext, ui: TerminalUi) -> None:
     """Show one entry beside the cluster as it is now. Raises RefusedError where there is none."""
-    from kipctl.cluster.snapshot import refresh_snapshot
-
     journal, entry = current(context)
-    entry = entry or next(journal.entries(context.report_damaged), None)
+    entry = entry or next(journal.entries(context.say_damaged), None)
     if entry is None:
         raise RefusedError(f"No change of this cluster is in {journal.folder}.")
     topics = {partition_id.topic for partition_id in entry.before}
     snapshot = refresh_snapshot(context.cluster, topics)
-    context.report(entry_report(entry, snapshot, datetime.now(UTC), journal.locked_by()))
+    ui.report(entry_report(entry, snapshot, datetime.now(UTC), journal.locked_by()))
 
 
 def pause(context: ChangeContext) -> None:
     """Let the kipctl that changes the cluster stop after its batch."""
-    journal = context.journal(context.cluster.metadata(()).cluster_id or "")
+    journal = context.journal()
     who = journal.ask_to_pause()
-    context.environment.message(
+    context.ui.say(
         f"It stops after its batch: {who}. To go on then: kipctl changes resume (of a roll:"
         " kipctl roll --resume)"
     )
 
 
-def clear_throttles(context: ChangeContext) -> None:
+def put_throttles_back(context: ChangeContext, ui: TerminalUi) -> None:
     """Put back the throttles that earlier changes have left."""
-    from kipctl.cluster.moves.throttle import require_put_back
-    from kipctl.cluster.moves.throttled_change import (
-        clear_throttles,
-        entries_with_throttles,
-        is_needed,
-    )
-    from kipctl.cluster.snapshot import take_snapshot
-
-    environment, cluster = context.environment, context.cluster
-    journal = context.journal(take_snapshot(cluster, ()).cluster_id)
+    cluster = context.cluster
+    journal = context.journal()
     found = entries_with_throttles(journal)
     changes = [change for one in found if one.throttle for change in one.throttle.changes]
     rows = tuple(
@@ -80,16 +72,16 @@ def clear_throttles(context: ChangeContext) -> None:
     table = Table("Throttles", ("Setting", "Now", "Before"), rows)
     report = Report(CHANGES, {"throttles": listed}, (table,), opening=paragraphs(first))
     if context.dry_run or not found:
-        context.report(report)
+        ui.report(report)
         return
     if is_needed(cluster, found) and not context.force:
         raise RefusedError(
             "Partitions that they throttle are still being reassigned.",
             "Wait until it is done (kipctl reassign --list), or insist with --force.",
         )
-    environment.confirm(f"Put back {counted(len(rows), 'setting')}?", context.yes)
+    ui.confirm(f"Put back {counted(len(rows), 'setting')}?")
     with journal.locked(context.origin):
         not_restored = clear_throttles(cluster, found, forget=context.force)
     back = f"{len(rows) - len(not_restored)} of {counted(len(rows), 'throttle')} put back."
-    context.report(replace(report, opening=paragraphs(back)))
+    ui.report(replace(report, opening=paragraphs(back)))
     require_put_back(not_restored, is_forgotten=context.force)

@@ -9,7 +9,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guard import ActiveGuard, GuardOptions, guarded, read_guard
+from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -28,6 +28,7 @@ from kipctl.report.leader_tables import limit_rows, moved_report
 from kipctl.report.tables import Report, paragraphs
 
 if TYPE_CHECKING:
+    from kipctl.cli.active_guard import ActiveGuard
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -108,6 +109,7 @@ def preferred(
     that gives up leaves leaders where they are: an election has no way back.
     """
     environment = context.ensure_object(Environment)
+    from kipctl.cli.active_guard import guarded
     from kipctl.cluster.moves.election_batches import DEFAULT_TIMEOUT_S, elect_preferred
     from kipctl.cluster.moves.election_until_balanced import (
         UNTIL_TIMEOUT_S,
@@ -189,7 +191,7 @@ def preferred(
 
 @contextmanager
 def _reported(
-    watched: ActiveGuard, title: str, output: OutputFormat
+    watched: "ActiveGuard", title: str, output: OutputFormat
 ) -> Iterator[Callable[[str], None]]:
     """Inside, elections are held under the guard, if any; whatever stops them, it is reported."""
     environment = watched.environment

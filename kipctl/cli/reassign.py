@@ -169,10 +169,11 @@ def reassign(
         raise UsageError(
             "--measure does not go with --dry-run, which changes nothing to measure.", _HELP_PAGE
         )
-    from kipctl.cli import reassign_planners
-    from kipctl.cli.change_context import show_ongoing, show_rotations, verify_plan
+    from kipctl.changes import planned
+    from kipctl.cli.reassign_looks import show_ongoing, show_rotations, verify_plan
+    from kipctl.cluster.moves.planners.options import planner_for
 
-    planner = reassign_planners.planner_for(mode, given[mode], force)
+    planner = planner_for(mode, given[mode], force)
     guard_settings = read_guard(guard, guard_action, moves_along=rotate or planner is not None)
     if measure and any(one.kind.is_measured_by_canary for one in guard_settings.conditions):
         raise UsageError(
@@ -190,22 +191,22 @@ def reassign(
         force=force,
         additional=additional,
         change_factor=change_factor,
-        measure=measure,
+        measures=measure,
         timeout_s=timeout,
         output=output,
-    ) as change:
+    ) as (change, ui):
         if rotate and not (topics or all_topics):
-            show_rotations(change)
+            show_rotations(change, ui)
         elif rotate:
-            reassign_planners.rotate(change)
+            planned.rotate(change)
         elif planner is not None:
-            reassign_planners.carry_out_planned(change, planner)
+            planned.carry_out_planned(change, planner)
         elif plan is not None:
-            reassign_planners.carry_out_plan(change, plan)
+            planned.carry_out_plan(change, plan)
         elif verify is not None:
-            verify_plan(change, verify)
+            verify_plan(change, ui, verify)
         else:
-            show_ongoing(change)
+            show_ongoing(change, ui)
 
 
 def _given(context: typer.Context) -> dict[str, Any]:

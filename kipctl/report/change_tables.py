@@ -42,7 +42,7 @@ def history_report(
         (
             (
                 e.id,
-                age(e.made_at, now),
+                e.age(now),
                 e.shown_state(changed_by),
                 len(e.before),
                 " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
@@ -55,10 +55,10 @@ def history_report(
     closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
     if entries:
         newest = entries[0]
-        first = f"The last change, {age(newest.made_at, now)}, is {newest.state}."
+        first = f"The last change, {newest.age(now)}, is {newest.state}."
         if newest.may_be_resumed:
             first = (
-                f"The last change, {age(newest.made_at, now)}, {newest.describe_state(changed_by)}."
+                f"The last change, {newest.age(now)}, {newest.describe_state(changed_by)}."
                 f" {done:,} of {counted(len(newest.after), 'partition')} have their new replicas."
             )
             if changed_by:
@@ -103,7 +103,7 @@ def entry_report(entry: "Entry", snapshot: "Snapshot", now: datetime, changed_by
         rows,
     )
     states = Counter(str(row[-1]) for row in rows)
-    made = f"Made {age(entry.made_at, now)} by {entry.origin}; {entry.shown_state(changed_by)}."
+    made = f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
     closing = [f"Saved in {entry.saved}, in Kafka's own JSON too."]
     if entry.throttle is not None:
         closing.append("Its throttle is still set. Put it back: kipctl changes clear-throttles")
@@ -143,15 +143,3 @@ def _about(entry: "Entry") -> dict[str, Any]:
         "undoes": entry.undoes or None,
         "saved": str(entry.saved),
     }
-
-
-def age(made_at: datetime | None, now: datetime) -> str:
-    """How long ago that was, in its largest unit."""
-    if made_at is None:
-        return "at a time not known"
-    seconds = max(0.0, (now - made_at).total_seconds())
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            n = int(seconds // length)
-            return f"{n} {unit}{'s' if n > 1 else ''} ago"
-    return "less than a minute ago"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kipctl.cluster.moves.plan_summary import too_little_room
 from kipctl.counts import counted
 from kipctl.report.tables import Column, Table, identifier, table_of
 
@@ -53,14 +54,6 @@ def copied_lines(document: Document) -> Iterator[str]:
         too_little_room(broker["broker"], broker["bytes_in"], broker["usable"])
         for broker in document["brokers"]
         if broker["fills"]
-    )
-
-
-def too_little_room(broker: int, bytes_in: int, usable: int) -> str:
-    """The sentence about a broker whose disks would fill."""
-    return (
-        f"Broker {broker} has too little room: {bytes_in / 1e9:,.2f} GB come,"
-        f" {usable / 1e9:,.2f} GB are free."
     )
 
 

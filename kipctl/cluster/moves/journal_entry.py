@@ -132,6 +132,17 @@ class Entry:
             return datetime.fromisoformat(self.changed_at[0][1]).astimezone(UTC)
         return None
 
+    def age(self, now: datetime) -> str:
+        """How long ago it was made, in its largest unit."""
+        if self.made_at is None:
+            return "at a time not known"
+        seconds = max(0.0, (now - self.made_at).total_seconds())
+        for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+            if seconds >= length:
+                n = int(seconds // length)
+                return f"{n} {unit}{'s' if n > 1 else ''} ago"
+        return "less than a minute ago"
+
     @property
     def may_be_undone(self) -> bool:
         """False for what never happened, and for what was rolled back.

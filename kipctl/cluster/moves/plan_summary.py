@@ -208,3 +208,11 @@ def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> di
             "seconds": seen.seconds_at(throttle_bytes_per_s) if throttle_bytes_per_s else None,
         }
     return shown
+
+
+def too_little_room(broker: int, bytes_in: int, usable: int) -> str:
+    """The sentence about a broker whose disks would fill."""
+    return (
+        f"Broker {broker} has too little room: {bytes_in / 1e9:,.2f} GB come,"
+        f" {usable / 1e9:,.2f} GB are free."
+    )

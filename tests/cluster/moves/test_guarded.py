@@ -13,8 +13,9 @@ from on_lab import Ran
 from passing_clock import PassingClock
 from reassigning import Held, Reassigning, Replicas, running
 
+from kipctl.cli.active_guard import guarded
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import GuardOptions, guarded, read_guard
+from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cluster.moves.plan import Move, Plan
 from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import PartitionId, take_snapshot

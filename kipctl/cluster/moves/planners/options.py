@@ -1,7 +1,9 @@
 """The planners as a command line names them: each function reads the values of one option."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from kipctl.cluster.moves.plan import Plan
 from kipctl.cluster.moves.planners.add_brokers import add
@@ -185,3 +187,21 @@ def _broker(option: str, text: str) -> int:
             "Ids are whole numbers: kipctl inspect brokers lists them.",
         )
     return int(text)
+
+
+def planner_for(option: str, value: Any, force: bool) -> PlannerOption | None:
+    """The way to plan that an option names, read from its value; None for any other option.
+
+    Raises UsageError.
+    """
+    ways: Mapping[str, Callable[[Any], PlannerOption]] = {
+        "--drain": drain_way,
+        "--leaders-off": leaders_off_way,
+        "--leader": leader_way,
+        "--balance": balance_way,
+        "--add": add_way,
+        "--replace": replace_way,
+        "--replication-factor": partial(replication_factor_way, force=force),
+        "--rack-aware": lambda _: rack_aware_way(),
+    }
+    return ways[option](value) if option in ways else None

@@ -1,46 +1,32 @@
 """`kipctl changes cancel`: what is under way is stopped, and the old order put back."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kipctl.cli.change_context import (
-    ChangeContext,
-    final_snapshot,
-    ongoing_of,
-)
-from kipctl.cli.change_entries import described
+from kipctl.changes.context import ChangeContext
+from kipctl.changes.entries import described
+from kipctl.cluster.moves.cancel import Cancellation, choose, starting_entries
+from kipctl.cluster.moves.cancel import cancel as cancelled_by
+from kipctl.cluster.moves.journal import Journal
+from kipctl.cluster.moves.kafka_json import read_reassignment
+from kipctl.cluster.moves.plan_result import require_all_done
+from kipctl.cluster.moves.reassign import LeftOut
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import PartitionId, select, take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError
-from kipctl.report.reassign_tables import (
-    cancelled_report,
-    ongoing_report,
-)
 
-if TYPE_CHECKING:
-    from kipctl.cluster.moves.cancel import Cancellation
-    from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.reassignments import Reassignment
-    from kipctl.cluster.snapshot import PartitionId
-
-_SHOWN_ENTRIES = 20
 BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 
 
 def cancel(context: ChangeContext, path: Path | None, everything: bool) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
-    from kipctl.cluster.moves.cancel import cancel as cancelled_by
-    from kipctl.cluster.moves.kafka_json import read_reassignment
-    from kipctl.cluster.moves.plan_result import require_all_done
-    from kipctl.cluster.moves.reassign import LeftOut
-
     named = None if path is None else read_reassignment(path).assignment
-    journal = context.journal(context.cluster.metadata(()).cluster_id or "")
-    chosen = _chosen(context, journal, ongoing_of(context), named, everything)
+    journal = context.journal()
+    chosen = _chosen(context, journal, context.ongoing(), named, everything)
     if not (context.dry_run or chosen.stop) and _stop_who_moves(context, journal, chosen, named):
         # It may have begun something since.
-        chosen = _chosen(context, journal, ongoing_of(context), named, everything)
+        chosen = _chosen(context, journal, context.ongoing(), named, everything)
     others = (
         (
             f"{counted(len(chosen.left_alone), 'other is', 'others are')} left alone: choose"
@@ -50,31 +36,23 @@ def cancel(context: ChangeContext, path: Path | None, everything: bool) -> None:
         else ()
     )
     if context.dry_run or not chosen.stop:
-        title = "To be cancelled"
-        report = ongoing_report(chosen.stop, title, "to be cancelled", others)
-        left = ongoing_report(chosen.left_alone, "Left alone")
-        document = {**report.document, "left_alone": left.document["ongoing"]}
-        tables = report.tables + (left.tables if chosen.left_alone else ())
-        context.report(replace(report, document=document, tables=tables))
+        context.ui.to_cancel(chosen, others)
         return
     for line in others:
-        context.environment.message(line)
+        context.ui.say(line)
     foreign = len(chosen.stop) - len(chosen.started)
     begun = {entry.id: entry for entry in chosen.started.values()}
     by = "".join(f" Started by {described(entry)}." for entry in list(begun.values())[:1])
     by += f" {foreign} of them kipctl did not start." if foreign else ""
-    context.environment.confirm(
-        f"Cancel the reassignment of {counted(len(chosen.stop), 'partition')}?{by}", context.yes
-    )
+    context.ui.confirm(f"Cancel the reassignment of {counted(len(chosen.stop), 'partition')}?{by}")
     if _stop_who_moves(context, journal, chosen, named):
         chosen = _with_begun_since(context, journal, chosen, named)
-    with context.environment.progress(f"Cancelling {counted(len(chosen.stop), 'reassignment')}"):
+    with context.ui.progress(f"Cancelling {counted(len(chosen.stop), 'reassignment')}"):
         cancelled = cancelled_by(context.cluster, chosen, context.step_timeout_s)
     topics = sorted({partition_id.topic for partition_id in cancelled.cancelled})
-    after = final_snapshot(context.cluster, topics)
-    report = cancelled_report(cancelled, after)
-    context.report_unfinished(context.journal(after.cluster_id))
-    context.report(replace(report, closing=(*report.closing, *others)))
+    after = context.final_snapshot(topics)
+    context.say_unfinished(context.journal(after.cluster_id))
+    context.ui.cancelled(cancelled, after, others)
     late = _with_begun_since(context, journal, chosen, named)
     asked_for = {one.id for one in chosen.stop}
     begun_late = (LeftOut(one.id, BEGUN_LATE) for one in late.stop if one.id not in asked_for)
@@ -88,8 +66,8 @@ def cancel(context: ChangeContext, path: Path | None, everything: bool) -> None:
 
 def _stop_who_moves(
     context: ChangeContext,
-    journal: "Journal",
-    chosen: "Cancellation",
+    journal: Journal,
+    chosen: Cancellation,
     named: "Collection[PartitionId] | None",
 ) -> bool:
     """Let the kipctl that runs begin nothing more, unless it is not its moves that are chosen.
@@ -102,7 +80,7 @@ def _stop_who_moves(
         who = journal.ask_to_pause()
     except RefusedError:
         return False
-    context.environment.message(
+    context.ui.say(
         f"A kipctl runs, and begins nothing more: {who}. What it has moved before stays where it"
         " is: kipctl undo, or go on with --resume."
     )
@@ -110,11 +88,9 @@ def _stop_who_moves(
 
 
 def _may_concern(
-    context: ChangeContext, journal: "Journal", named: "Collection[PartitionId] | None"
+    context: ChangeContext, journal: Journal, named: "Collection[PartitionId] | None"
 ) -> bool:
     """Whether what is to be cancelled may be of a change that goes on, under way or not yet."""
-    from kipctl.cluster.snapshot import select, take_snapshot
-
     going_on = [entry for entry in journal.unfinished() if entry.is_open]
     if context.entry:
         return any(entry.id.startswith(context.entry) for entry in going_on)
@@ -126,14 +102,12 @@ def _may_concern(
 
 def _with_begun_since(
     context: ChangeContext,
-    journal: "Journal",
-    chosen: "Cancellation",
+    journal: Journal,
+    chosen: Cancellation,
     named: "Collection[PartitionId] | None",
-) -> "Cancellation":
+) -> Cancellation:
     """With what the same changes have begun since; what was not asked for is left out."""
-    from kipctl.cluster.moves.cancel import choose, starting_entries
-
-    busy = ongoing_of(context)
+    busy = context.ongoing()
     own = {entry.id for entry in chosen.started.values()}
     started = starting_entries(busy, journal.entries())
     wanted = {one.id for one in chosen.stop}
@@ -145,14 +119,12 @@ def _with_begun_since(
 
 def _chosen(
     context: ChangeContext,
-    journal: "Journal",
-    busy: Sequence["Reassignment"],
+    journal: Journal,
+    busy: Sequence[Reassignment],
     named: "Collection[PartitionId] | None",
     everything: bool,
-) -> "Cancellation":
-    from kipctl.cluster.moves.cancel import choose, starting_entries
-
+) -> Cancellation:
     wanted = {one.id for one in busy} if everything or context.topics else named
     entry_id = journal.find(context.entry).id if context.entry else ""
-    entries = journal.entries(context.report_damaged)
+    entries = journal.entries(context.say_damaged)
     return choose(busy, starting_entries(busy, entries), wanted, entry_id)

@@ -2,34 +2,29 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from kipctl.cli.change_context import ChangeContext
+from kipctl.changes.context import ChangeContext
+from kipctl.cluster.moves.journal import Journal
+from kipctl.cluster.moves.journal_entry import Entry, read_entry
+from kipctl.cluster.moves.throttle import NotRestored
+from kipctl.cluster.moves.throttled_change import clear_throttles, entries_with_throttles
 from kipctl.errors import RefusedError
-from kipctl.report.change_tables import age
-
-if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.journal_entry import Entry
-    from kipctl.cluster.moves.throttle import NotRestored
 
 OTHERS = "See the others: kipctl changes list"
 
 
-def current(context: ChangeContext) -> tuple["Journal", "Entry | None"]:
+def current(context: ChangeContext) -> tuple[Journal, Entry | None]:
     """The journal of the cluster, and the entry of --journal or ENTRY; None without.
 
     The file is read first. Raises UsageError, RefusedError and UnreachableError.
     """
-    from kipctl.cluster.moves.journal_entry import read_entry
-
     entry = None if context.file is None else read_entry(context.file)
-    journal = context.journal(context.cluster.metadata(()).cluster_id or "")
+    journal = context.journal()
     if entry is not None:
         require_of_cluster(entry, journal.cluster_id)
         here = context.origin.host
         if entry.origin.host not in ("", here):
-            context.environment.message(
+            context.ui.say(
                 f"It was begun on {entry.origin.host}: whether kipctl still runs there cannot be"
                 f" seen from {here}. Make sure that it does not."
             )
@@ -39,7 +34,7 @@ def current(context: ChangeContext) -> tuple["Journal", "Entry | None"]:
     return journal, entry
 
 
-def require_of_cluster(entry: "Entry", cluster_id: str) -> None:
+def require_of_cluster(entry: Entry, cluster_id: str) -> None:
     """Raise RefusedError for an entry of another cluster."""
     if entry.cluster_id not in ("", cluster_id):
         raise RefusedError(
@@ -48,21 +43,19 @@ def require_of_cluster(entry: "Entry", cluster_id: str) -> None:
         )
 
 
-def described(entry: "Entry") -> str:
+def described(entry: Entry) -> str:
     """The command of an entry, who gave it, how long ago, and its id."""
-    return f"{entry.origin} ({age(entry.made_at, datetime.now(UTC))}, entry {entry.id})"
+    return f"{entry.origin} ({entry.age(datetime.now(UTC))}, entry {entry.id})"
 
 
-def cut_off_rollback(context: ChangeContext, journal: "Journal", undone: "Entry") -> "Entry | None":
+def cut_off_rollback(context: ChangeContext, journal: Journal, undone: Entry) -> Entry | None:
     """The newest rollback of this entry that has not ended; None when there is none."""
-    found = journal.unfinished(context.report_damaged)
+    found = journal.unfinished(context.say_damaged)
     return next((one for one in found if one.undoes == undone.id and one.is_open), None)
 
 
-def throttled_for(context: ChangeContext, journal: "Journal", entry: "Entry") -> Sequence["Entry"]:
+def throttled_for(context: ChangeContext, journal: Journal, entry: Entry) -> Sequence[Entry]:
     """What has set throttles for this change: it, and rollbacks of it, the newest first."""
-    from kipctl.cluster.moves.throttled_change import entries_with_throttles
-
     found = [one for one in entries_with_throttles(journal) if entry.id in (one.id, one.undoes)]
     if context.file is not None:
         found = [one for one in found if one.id != entry.id]
@@ -71,9 +64,7 @@ def throttled_for(context: ChangeContext, journal: "Journal", entry: "Entry") ->
 
 
 def put_throttles_back(
-    context: ChangeContext, journal: "Journal", entry: "Entry"
-) -> Sequence["NotRestored"]:
+    context: ChangeContext, journal: Journal, entry: "Entry"
+) -> Sequence[NotRestored]:
     """Put back what was set for this change, and for rollbacks of it."""
-    from kipctl.cluster.moves.throttled_change import clear_throttles
-
     return clear_throttles(context.cluster, throttled_for(context, journal, entry))

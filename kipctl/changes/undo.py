@@ -3,37 +3,27 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-from kipctl.cli.change_context import (
-    ChangeContext,
-    require_possible,
-    show_plan,
-    summarize_plan,
-)
-from kipctl.cli.change_entries import (
-    OTHERS,
-    current,
-    cut_off_rollback,
-    described,
-    put_throttles_back,
-)
-from kipctl.cli.way_back import (
-    WayBack,
+from kipctl.changes.context import ChangeContext
+from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, put_throttles_back
+from kipctl.changes.outcome import WayBack
+from kipctl.changes.resume import resume_entry
+from kipctl.changes.ui import PlanShown
+from kipctl.changes.way_back import (
     automatic_undo,
     describe_left,
     go_back,
     survey_way_back,
     undo_command,
 )
+from kipctl.cluster.moves.journal import Journal
+from kipctl.cluster.moves.journal_entry import Entry, EntryState
+from kipctl.cluster.moves.plan_result import require_all_done
+from kipctl.cluster.moves.rollback import RollbackPlan
+from kipctl.cluster.moves.safety_checks import replication_factor_warning, require_no_reassignments
+from kipctl.cluster.moves.throttle import require_put_back
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
-from kipctl.report.reassign_tables import plan_report
-
-if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.journal_entry import Entry
-    from kipctl.cluster.moves.rollback import RollbackPlan
 
 _RECENT = timedelta(hours=1)
 """So old a change may be for --yes to undo it without its id."""
@@ -45,13 +35,7 @@ def undo(context: ChangeContext) -> None:
 
     A rollback of it that was cut off is gone on with.
     """
-    from kipctl.cli.changes_resume import resume_entry
-    from kipctl.cluster.moves.safety_checks import (
-        replication_factor_warning,
-        require_no_reassignments,
-    )
-
-    environment, say = context.environment, context.environment.message
+    say = context.ui.say
     journal, named = current(context)
     entry = _entry(context, journal, named)
     if not context.dry_run:
@@ -62,17 +46,17 @@ def undo(context: ChangeContext) -> None:
         return
     seen = survey_way_back(context, entry)
     way = seen.way
-    numbers = summarize_plan(context, way.plan, seen.snapshot)
+    summary = context.summarize(way.plan, seen.snapshot)
     if context.dry_run:
         about = {
             "entry": entry.id,
             "leaders_to_elect": len(way.in_place),
             "to_be_cancelled": len(seen.own),
         }
-        context.report(
-            plan_report(
+        context.ui.plan(
+            PlanShown(
                 way.plan,
-                numbers,
+                summary,
                 throttle=context.throttle,
                 busy=(*seen.own, *seen.others),
                 about=about,
@@ -84,21 +68,18 @@ def undo(context: ChangeContext) -> None:
         _nothing_to_roll_back(context, journal, entry, way)
         return
     require_no_reassignments(seen.others, additional=context.additional)
-    require_possible(context, way.plan, numbers)
-    show_plan(context, numbers, way.plan)
+    context.require_possible(way.plan, summary)
+    context.show(way.plan, summary)
     if way.in_place:
         say(f"Only an election is needed for {counted(len(way.in_place), 'partition')}.")
     if seen.own:
         say(f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}.")
     factor = replication_factor_warning(way.plan)
-    environment.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}", context.yes)
+    context.ui.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}")
     _carry_out(context, journal, entry, seen)
 
 
-def _carry_out(context: ChangeContext, journal: "Journal", entry: "Entry", seen: WayBack) -> None:
-    from kipctl.cluster.moves.plan_result import require_all_done
-    from kipctl.cluster.moves.throttle import require_put_back
-
+def _carry_out(context: ChangeContext, journal: Journal, entry: Entry, seen: WayBack) -> None:
     done: list[str] = []
     with (
         journal.locked(context.origin),
@@ -107,8 +88,8 @@ def _carry_out(context: ChangeContext, journal: "Journal", entry: "Entry", seen:
     ):
         gone = go_back(context, journal, entry, seen, done)
     moved, next_step = gone.moved, f"Try again: {undo_command(context, entry)}"
-    if report := gone.report(context):
-        context.report(report)
+    if moved is not None or gone.cancelled is not None:
+        context.ui.undone(gone, context.final_snapshot(gone.topics))
     if moved is not None:
         if gone.again.way.left:
             _report_left_open(context, entry, gone.again.way)
@@ -134,7 +115,7 @@ def _partly_done_after(done: Sequence[str]) -> Iterator[None]:
 
 
 def _require_undone(
-    context: ChangeContext, entry: "Entry", seen: WayBack, next_step: str, *, has_moved: bool
+    context: ChangeContext, entry: Entry, seen: WayBack, next_step: str, *, has_moved: bool
 ) -> None:
     """Say that all is as before, unless there is a report of what has moved.
 
@@ -157,15 +138,13 @@ def _require_undone(
     _report_undone(context, entry)
 
 
-def _entry(context: ChangeContext, journal: "Journal", named: "Entry | None") -> "Entry":
+def _entry(context: ChangeContext, journal: Journal, named: Entry | None) -> Entry:
     """The entry named, or the newest that may be undone.
 
     Raises RefusedError without, and where --yes would undo what may not be meant.
     """
-    from kipctl.cluster.moves.journal_entry import EntryState
-
     if named is None:
-        entry, newer = journal.last_change(context.report_damaged)
+        entry, newer = journal.last_change(context.say_damaged)
         if entry is not None and context.yes and not context.dry_run:
             _require_named_entry(context, entry, newer)
     else:
@@ -183,7 +162,7 @@ def _entry(context: ChangeContext, journal: "Journal", named: "Entry | None") ->
     return entry
 
 
-def _require_named_entry(context: ChangeContext, entry: "Entry", newer: str) -> None:
+def _require_named_entry(context: ChangeContext, entry: Entry, newer: str) -> None:
     """Raise RefusedError where nobody is asked, and another change may be meant than this one.
 
     `newer` says what is passed over for it.
@@ -202,11 +181,8 @@ def _require_named_entry(context: ChangeContext, entry: "Entry", newer: str) -> 
 
 
 def _nothing_to_roll_back(
-    context: ChangeContext, journal: "Journal", entry: "Entry", way: "RollbackPlan"
+    context: ChangeContext, journal: Journal, entry: Entry, way: "RollbackPlan"
 ) -> None:
-    from kipctl.cluster.moves.journal_entry import EntryState
-    from kipctl.cluster.moves.throttle import require_put_back
-
     if not way.left:
         with journal.locked(context.origin):
             not_restored = put_throttles_back(context, journal, entry)
@@ -221,20 +197,18 @@ def _nothing_to_roll_back(
     )
 
 
-def _report_left_open(context: ChangeContext, entry: "Entry", way: "RollbackPlan") -> None:
-    context.environment.message(
-        f"Entry {entry.id} is not all undone, and stays open. {describe_left(way)}"
-    )
-    context.environment.message(
+def _report_left_open(context: ChangeContext, entry: Entry, way: RollbackPlan) -> None:
+    context.ui.say(f"Entry {entry.id} is not all undone, and stays open. {describe_left(way)}")
+    context.ui.say(
         f"The rest later: {undo_command(context, entry)}; --force insists on what somebody has"
         " changed."
     )
 
 
-def _report_undone(context: ChangeContext, entry: "Entry") -> None:
-    context.environment.message(f"All is as before entry {entry.id}: it is undone.")
+def _report_undone(context: ChangeContext, entry: Entry) -> None:
+    context.ui.say(f"All is as before entry {entry.id}: it is undone.")
 
 
-def _entry_sentence(entry: "Entry") -> str:
+def _entry_sentence(entry: Entry) -> str:
     """What a question about an entry says of it."""
     return f"Back to what was before {described(entry)}."

@@ -1,0 +1,257 @@
+"""What a change is carried out with, and the steps that all changes share."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kipctl.changes.guarding import Guarding
+from kipctl.changes.outcome import Undone
+from kipctl.changes.ui import ChangeUi
+from kipctl.cluster.acls import hidden_topics_warning
+from kipctl.cluster.moves.batch_execution import BATCH_TIMEOUT_S
+from kipctl.cluster.moves.copy_progress import format_duration
+from kipctl.cluster.moves.journal import Damaged, Journal, journal
+from kipctl.cluster.moves.journal_entry import Entry, ExecutionOptions, Origin
+from kipctl.cluster.moves.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
+from kipctl.cluster.moves.pacing import Pace
+from kipctl.cluster.moves.plan import Plan
+from kipctl.cluster.moves.plan_summary import PlanSummary, summarize, too_little_room
+from kipctl.cluster.moves.reassign import retry_until
+from kipctl.cluster.moves.safety_checks import (
+    Planner,
+    Survey,
+    min_insync_replicas,
+    require_enough_replicas,
+    require_no_reassignments,
+    survey,
+    topics_losing_replicas,
+)
+from kipctl.cluster.moves.throttle import NotRestored
+from kipctl.cluster.moves.throttled_change import (
+    entries_with_throttles,
+    journaled,
+    leftover_warning,
+    throttles_set_by_others,
+)
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
+from kipctl.cluster.snapshot import Snapshot, refresh_snapshot, select, take_snapshot
+from kipctl.counts import counted
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.transport.request import Cluster
+
+AutomaticUndo = Callable[
+    ["ChangeContext", Journal, Entry, KipctlError], tuple[Undone, Snapshot] | None
+]
+"""Undoes a change whose guard gave up, and adds what became of that to the error; None where it was
+not undone."""
+UNDO = "Undo: kipctl undo"
+_LAST_LOOK_S = 10.0
+"""How long the last look, for the report, is tried again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeContext:
+    """A cluster, who is told and asked, what may hold a change up, and how it is to go.
+
+    `force` insists where a check would refuse; `additional` goes on beside the reassignments of
+    others. With `yes` nobody is there to be asked. All of it may take `timeout_s` seconds (None:
+    each batch its own time).
+    """
+
+    cluster: Cluster
+    ui: ChangeUi = field(default_factory=ChangeUi)
+    guard: Guarding = field(default_factory=Guarding)
+    pace: Pace = field(default_factory=Pace)
+    origin: Origin = field(default_factory=lambda: Origin.here(()))
+    variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    """They say where the journal is."""
+    topics: Sequence[str] = ()
+    entry: str | None = None
+    """The beginning of an entry's id."""
+    file: Path | None = None
+    """Of an entry."""
+    dry_run: bool = False
+    yes: bool = False
+    force: bool = False
+    additional: bool = False
+    change_factor: bool = False
+    """Whether a plan may change how many replicas partitions have."""
+    measured_on: tuple[str, ...] = ()
+    """Topics that are made after the question, to measure on: their leaders move along."""
+    timeout_s: float | None = None
+
+    @property
+    def throttle(self) -> int | None:
+        """The bytes per second in and out of each broker; None for no limit."""
+        return self.pace.throttle
+
+    @property
+    def step_timeout_s(self) -> float:
+        """How long one step may take: what is asked of the whole, or what a batch has."""
+        return self.timeout_s or BATCH_TIMEOUT_S
+
+    @property
+    def deadline_s(self) -> float:
+        """Until when a look that begins now is tried again, on the clock of time.monotonic."""
+        return time.monotonic() + self.step_timeout_s
+
+    def journal(self, cluster_id: str = "") -> Journal:
+        """The journal of the cluster, which is asked for its id where that is not given."""
+        return journal(cluster_id or self.cluster.metadata(()).cluster_id or "", self.variables)
+
+    def say_damaged(self, damaged: Damaged) -> None:
+        """Say that an entry is skipped, as its file is damaged."""
+        self.ui.say(str(damaged))
+
+    def say_if_not_listed(self, why: str) -> None:
+        """Say that a plan does not know what is being reassigned; "" where it does."""
+        if why:
+            self.ui.say(f"What is being reassigned is not in this plan: {why}")
+
+    @contextmanager
+    def guarded(self, journal: Journal, undo: AutomaticUndo, along: int = 0) -> Iterator[None]:
+        """Inside, the cluster is changed under the guard, if there is one.
+
+        With a change of `along` partitions leaders of a canary's topic are to move. Whatever stops
+        the change: what the guard saw is reported. When it gives up, and is to roll back, the
+        change is undone by `undo`.
+        """
+        with self.guard.canary(-(-along // self.pace.batch)):
+            try:
+                yield
+            except KipctlError as stopped:
+                if not self.guard.is_set:
+                    raise
+                entry, why = self.guard.entry and self.guard.entry.reload(), stopped.what
+                undone = None
+                if entry and entry.may_be_undone and self.guard.rolls_back:
+                    undone = undo(self, journal, entry, stopped)
+                self.ui.stopped(entry, why, undone)
+                raise
+
+    @contextmanager
+    def recorded(
+        self,
+        journal: Journal,
+        plan: Plan,
+        not_restored: list[NotRestored],
+        *,
+        elects: bool = True,
+        undoes: str = "",
+    ) -> Iterator[Entry]:
+        """Inside, the plan is written down, and copies no faster than the throttle allows.
+
+        What of the throttle cannot be put back is in `not_restored` afterwards.
+        """
+        pace = self.pace
+        how = ExecutionOptions(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
+        with journaled(
+            self.cluster, journal, plan, self.origin, how, self.ui.say, not_restored, undoes=undoes
+        ) as entry:
+            yield entry
+
+    def say_unfinished(self, journal: Journal, plan: Plan | None = None) -> None:
+        """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
+        own = entries_with_throttles(journal)
+        if plan and (found := throttles_set_by_others(self.cluster, plan.moves, own)):
+            setting, value = next(iter(found.items()))
+            self.ui.say(
+                f"{counted(len(found), 'throttle')} that kipctl here has not set, such as"
+                f" {setting}: {value}. Another tool, or a kipctl on another machine, may be moving"
+                " partitions, or was cut off. They stay as they are."
+            )
+        if own:
+            self.ui.say(leftover_warning(own, self.cluster.nodes))
+        if open_ones := [entry for entry in journal.unfinished() if entry.is_open]:
+            newest, changed_by = open_ones[0], journal.locked_by()
+            state = f"Entry {newest.id} {newest.describe_state(changed_by)}."
+            if open_ones[1:]:
+                state += f" {counted(len(open_ones) - 1, 'older one')} did not end."
+            if not changed_by:
+                state += (
+                    f" Go on with it: kipctl changes resume {newest.id}, or undo it: kipctl undo"
+                    f" {newest.id}"
+                )
+            self.ui.say(state)
+
+    def carrying_out(
+        self, entry: Entry, progress: Callable[[str], None], batch: int = 0
+    ) -> dict[str, Any]:
+        """How a change is carried out, as its functions take it; in batches of the pace, or so."""
+        return {
+            "entry": entry,
+            "progress": progress,
+            "timeout_s": self.timeout_s,
+            "pace": replace(self.pace, batch=batch or self.pace.batch),
+            "additional": self.additional,
+            "guard": self.guard.begin(entry, progress),
+        }
+
+    def survey(self, planner: Planner, chooses: bool = True) -> Survey:
+        """The cluster, and what is to be changed; a dry run needs no right to list reassignments.
+
+        With `chooses` the plan is for topics that were looked for, as those of a broker are.
+        """
+        seen = survey(self.cluster, planner, self.topics, may_not_list=self.dry_run)
+        if chooses and (
+            said := hidden_topics_warning(self.cluster, seen.snapshot.topics, self.topics)
+        ):
+            self.ui.say(said)
+        self.say_if_not_listed(seen.busy_refused)
+        return seen
+
+    def replan(self, planner: Planner) -> Survey:
+        """The same after the question. Raises RefusedError while anything is being reassigned."""
+        again = survey(self.cluster, lambda now: planner(self.guard.without_canary(now)))
+        require_no_reassignments(again.busy, additional=self.additional)
+        return again
+
+    def summarize(
+        self, plan: Plan, snapshot: Snapshot, logs: LogSizes | None = None
+    ) -> PlanSummary:
+        """What the plan comes to; how large partitions are is asked where it copies any."""
+        if logs is None:
+            logs = ask_log_sizes(self.cluster, snapshot) if plan.copies_data else NOT_ASKED
+        return summarize(snapshot, plan, logs)
+
+    def show(self, plan: Plan, summary: PlanSummary) -> None:
+        """What is to be confirmed, and whether there is time for it."""
+        self.ui.question(plan, summary, self.throttle)
+        least_s = summary.seconds_at(self.throttle) if self.throttle else 0.0
+        if self.timeout_s is not None and least_s > self.timeout_s:
+            self.ui.say(
+                f"--timeout ends it after {format_duration(self.timeout_s)}, which is too short at"
+                f" this throttle ({format_duration(least_s)} at least): what is submitted then goes"
+                " on by itself, with the throttle set, and no further batch begins."
+            )
+
+    def require_possible(self, plan: Plan, summary: PlanSummary) -> None:
+        """Raise RefusedError when a disk would fill, or replicas get too few for acks=all."""
+        if topics := topics_losing_replicas(plan):
+            known = min_insync_replicas(self.cluster, topics)
+            require_enough_replicas(plan, known, force=self.force)
+        if summary.filled and not self.force:
+            one = summary.filled[0]
+            raise RefusedError(
+                too_little_room(one.broker, one.bytes_in, one.usable or 0),
+                "Choose fewer partitions, or insist with --force.",
+            )
+
+    def ongoing(self) -> tuple[Reassignment, ...]:
+        """What is being reassigned of the topics asked for; without any, all."""
+        busy = list_reassignments(self.cluster)
+        if not self.topics:
+            return busy
+        shown = take_snapshot(self.cluster, named=self.topics)
+        chosen = frozenset(select(shown, self.topics).topics)
+        return tuple(one for one in busy if one.id.topic in chosen)
+
+    def final_snapshot(self, topics: Sequence[str]) -> Snapshot:
+        """What a report shows of the topics that there still are."""
+        return retry_until(
+            lambda: refresh_snapshot(self.cluster, topics), time.monotonic() + _LAST_LOOK_S
+        )

@@ -1,0 +1,82 @@
+"""What a change says, asks and answers: to a terminal, or to another program."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kipctl.changes.outcome import Undone
+from kipctl.cluster.moves.cancel import Cancellation, Cancelled
+from kipctl.cluster.moves.journal_entry import Entry
+from kipctl.cluster.moves.plan import Plan
+from kipctl.cluster.moves.plan_result import LeadersMoved, Reassigned
+from kipctl.cluster.moves.plan_summary import PlanSummary
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanShown:
+    """What a dry run finds: the plan, what it comes to, and what else is being reassigned (`busy`).
+
+    `throttle` is in bytes per second in and out of each broker. `about` is of an entry that is gone
+    on with or undone.
+    """
+
+    plan: Plan
+    summary: PlanSummary
+    elects: bool = True
+    throttle: int | None = None
+    busy: tuple[Reassignment, ...] = ()
+    about: Mapping[str, object] = field(default_factory=dict)
+    closing: tuple[str, ...] = ("Nothing was changed.",)
+
+
+class ChangeUi:
+    """Says nothing and agrees to everything; a terminal's is `kipctl.cli.change_ui`.
+
+    A program that is asked may raise RefusedError in `confirm`: then nothing is changed.
+    """
+
+    def say(self, sentence: str) -> None:
+        """Something to know beside the result."""
+
+    def confirm(self, question: str) -> None:
+        """Return if it may begin. Raises RefusedError or UsageError if not."""
+
+    def progress(self, title: str) -> AbstractContextManager[Callable[[str], None]]:
+        """Inside, what is yielded takes how far it is, in a few words."""
+        return nullcontext(lambda text: None)
+
+    def question(self, plan: Plan, summary: PlanSummary, throttle: int | None) -> None:
+        """What is about to be confirmed."""
+
+    def measured(self, act: Callable[[], T], *, moves_leaders: bool) -> T:
+        """Act, and maybe measure what that costs clients; `moves_leaders` says whether leaders of
+        the topic that is measured on move along."""
+        return act()
+
+    def plan(self, shown: PlanShown) -> None:
+        """The result of a dry run."""
+
+    def moved(self, done: LeadersMoved, before: Snapshot, after: Snapshot, plan: Plan) -> None:
+        """Leaders were moved; `plan` says what was left alone."""
+
+    def reassigned(self, done: Reassigned, after: Snapshot, plan: Plan) -> None:
+        """Replicas were, and leaders are still to be elected."""
+
+    def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
+        """The result of a dry run of a cancellation."""
+
+    def cancelled(self, done: Cancelled, after: Snapshot, others: Sequence[str]) -> None:
+        """Reassignments were."""
+
+    def undone(self, done: Undone, after: Snapshot) -> None:
+        """A change was undone, as far as it could be."""
+
+    def stopped(
+        self, entry: Entry | None, why: str, undone: tuple[Undone, Snapshot] | None
+    ) -> None:
+        """A guarded change was, and maybe undone then."""

@@ -1,0 +1,155 @@
+"""What a change says and asks on a terminal, and its results as reports."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from kipctl.changes.outcome import Undone
+from kipctl.changes.ui import ChangeUi, PlanShown
+from kipctl.cli.active_guard import ActiveGuard
+from kipctl.cli.environment import Environment
+from kipctl.cluster.moves.cancel import Cancellation, Cancelled
+from kipctl.cluster.moves.journal_entry import Entry
+from kipctl.cluster.moves.plan import Plan
+from kipctl.cluster.moves.plan_result import LeadersMoved, Reassigned
+from kipctl.cluster.moves.plan_summary import PlanSummary, document
+from kipctl.cluster.snapshot import Snapshot
+from kipctl.report.formats import OutputFormat
+from kipctl.report.leader_tables import limit_rows, moved_report
+from kipctl.report.plan_tables import copied_lines, in_short
+from kipctl.report.reassign_tables import (
+    REASSIGN,
+    cancelled_report,
+    ongoing_report,
+    plan_report,
+    question_table,
+    reassigned_report,
+    stopped_report,
+    with_skipped,
+)
+from kipctl.report.tables import Report
+
+if TYPE_CHECKING:
+    from kipctl.transport.request import Cluster
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class TerminalUi(ChangeUi):
+    """Of the command line `command`; `measures` what a change costs a producer."""
+
+    environment: Environment
+    cluster: "Cluster"
+    guard: ActiveGuard
+    command: str
+    output: OutputFormat
+    yes: bool = False
+    dry_run: bool = False
+    measures: bool = False
+    _measured: Mapping[str, object] | None = field(default=None, init=False)
+    """The document of what it cost."""
+
+    def report(self, report: Report) -> None:
+        """Print it, with what the guard saw; in a dry run, what it sees now."""
+        if self.dry_run:
+            self.guard.look_only()
+        report = replace(report, command=self.command)
+        self.environment.report(limit_rows(self.guard.with_guard_table(report)), self.output)
+
+    def say(self, sentence: str) -> None:
+        self.environment.message(sentence)
+
+    def confirm(self, question: str) -> None:
+        self.environment.confirm(question, self.yes)
+
+    def progress(self, title: str) -> AbstractContextManager[Callable[[str], None]]:
+        return self.environment.progress(title)
+
+    def question(self, plan: Plan, summary: PlanSummary, throttle: int | None) -> None:
+        """In a few lines; where somebody is asked, also the plan."""
+        shown = document(summary, throttle)
+        for line in (in_short(shown), *map(str, summary.skip_reasons[:3]), *copied_lines(shown)):
+            self.say(line)
+        if plan.moves and not self.yes and self.environment.stdin.isatty():
+            self.environment.show(Report(REASSIGN, {}, (question_table(plan, shown),)))
+
+    def measured(self, act: Callable[[], T], *, moves_leaders: bool) -> T:
+        if not self.measures:
+            return act()
+        from kipctl.runs.execute import Listeners
+        from kipctl.runs.produce import measure_during
+
+        listeners = Listeners(self.environment.message)
+        done, load = measure_during(act, self.cluster, listeners, moves_leaders=moves_leaders)
+        self._measured = load.document
+        return done
+
+    def plan(self, shown: PlanShown) -> None:
+        self.report(
+            plan_report(
+                shown.plan,
+                shown.summary,
+                elects=shown.elects,
+                throttle=shown.throttle,
+                busy=shown.busy,
+                about=shown.about,
+                closing=shown.closing,
+            )
+        )
+
+    def moved(self, done: LeadersMoved, before: Snapshot, after: Snapshot, plan: Plan) -> None:
+        self._done(moved_report(REASSIGN, done, before, after), plan)
+
+    def reassigned(self, done: Reassigned, after: Snapshot, plan: Plan) -> None:
+        self._done(reassigned_report(done, after), plan)
+
+    def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
+        report = ongoing_report(
+            chosen.stop, "To be cancelled", "to be cancelled", closing=tuple(others)
+        )
+        left = ongoing_report(chosen.left_alone, "Left alone")
+        shown = {**report.document, "left_alone": left.document["ongoing"]}
+        tables = report.tables + (left.tables if chosen.left_alone else ())
+        self.report(replace(report, document=shown, tables=tables))
+
+    def cancelled(self, done: Cancelled, after: Snapshot, others: Sequence[str]) -> None:
+        report = cancelled_report(done, after)
+        self.report(replace(report, closing=(*report.closing, *others)))
+
+    def undone(self, done: Undone, after: Snapshot) -> None:
+        self.report(_undone_report(done, after))
+
+    def stopped(
+        self, entry: Entry | None, why: str, undone: tuple[Undone, Snapshot] | None
+    ) -> None:
+        report = stopped_report(entry, why)
+        if undone is not None:
+            back = _undone_report(*undone)
+            both = {**back.document, **report.document, "state": "undone", "rolled_back": True}
+            report = replace(back, document=both)
+        self.report(report)
+
+    def _done(self, report: Report, plan: Plan) -> None:
+        report = with_skipped(report, plan)
+        if self._measured is not None:
+            from kipctl.report.perf_tables import moves_answer, perf_tables
+
+            report = replace(
+                report,
+                document={**report.document, "measured": self._measured},
+                tables=report.tables + perf_tables(self._measured),
+                opening=(*report.opening[:1], *moves_answer(self._measured), *report.opening[1:]),
+            )
+        self.report(report)
+
+
+def _undone_report(done: Undone, after: Snapshot) -> Report:
+    if done.moved is not None:
+        report = moved_report(REASSIGN, done.moved, done.known, after)
+    elif done.cancelled is not None:
+        report = cancelled_report(done.cancelled, after)
+    else:
+        return Report(REASSIGN, {}, ())
+    return with_skipped(report, done.again.way.plan)
