@@ -71,13 +71,15 @@ class Kerberos:
 
         Without asking a KDC; "" if it is not known.
         """
+        return re.split("[/@]", self.principal or self._of_ticket())[0]
+
+    def _of_ticket(self) -> str:
         import gssapi
 
         try:
-            name = self.principal or str(self._credentials().name)
+            return str(self._credentials().name)
         except gssapi.exceptions.GSSError:
             return ""
-        return re.split("[/@]", name)[0]
 
     @property
     def if_refused(self) -> str:

@@ -151,7 +151,6 @@ def test_other_logins_are_left_alone(properties: Properties) -> None:
 )
 def test_who_a_principal_is_to_kafka(principal: str, subject: str) -> None:
     """Its rule DEFAULT (`KerberosShortNamer`): the first part of the name."""
-    pytest.importorskip("gssapi")
     login = Secured(None, Sasl(GSSAPI, kerberos=Kerberos("kafka", principal)))
     assert login.principal == f"User:{subject}"
 
