@@ -57,7 +57,6 @@ class Known(NamedTuple):
 KNOWN = (
     Known("apache-kafka-java", (0,), (3, 7), HintUse.NONE, "KAFKA-15868"),
     Known("apache-kafka-java", (3, 7), None, HintUse.FOLLOWS, "KAFKA-15868"),
-    Known("kipctl", (0,), None, HintUse.FOLLOWS, "docs/producing.md"),
     Known("kgo", (0,), (1, 17), HintUse.NONE, "franz-go's changelog"),
     Known(
         "kgo",

@@ -43,8 +43,8 @@ def test_what_cannot_be_is_told_in_three_lines(
     arguments: list[str], status: int, said: str
 ) -> None:
     out, err = io.StringIO(), io.StringIO()
-    environment = Environment(io.StringIO(), out, err, {})
-    assert run(["tap", "--bootstrap-server", "127.0.0.1:1", *arguments], environment) == status
+    environment = Environment(io.StringIO(), out, err, {"KIPCTL_BOOTSTRAP_SERVER": "127.0.0.1:1"})
+    assert run(["tap", *arguments], environment) == status
     assert said in err.getvalue()
     assert len(err.getvalue().splitlines()) <= 3
     assert out.getvalue() == ""
