@@ -10,7 +10,10 @@ from kipctl.urls import without_logins
 HIDDEN = "[hidden]"
 _NAMES = r"passw|secret|sasl\.jaas\.config|token|ssl\.key|credential|api-?key|authorization|cookie"
 _SECRET = re.compile(_NAMES, re.IGNORECASE)
-_NAMED = re.compile(rf"((?:{_NAMES})[\w.-]{{0,64}}(?:=|:\s+)).+", re.IGNORECASE | re.DOTALL)
+_GIVEN = r"""(?:\s{0,8}=\s{0,8}|\s{0,8}:\s{1,8}|\\{0,4}["']\s{0,8}[:=]\s{0,8})"""
+"""Between a name, in quotes or not, and what it has; bounded, so that a long text is gone through
+once."""
+_NAMED = re.compile(rf"((?:{_NAMES})[\w.-]{{0,64}}{_GIVEN}).+", re.IGNORECASE | re.DOTALL)
 _SCHEME = re.compile(r"\b(bearer|basic)\s+\S+", re.IGNORECASE)
 
 

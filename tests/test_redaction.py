@@ -26,7 +26,11 @@ def test_of_a_url_the_login_is_hidden(text: str, shown: str) -> None:
     assert without_logins(shown) == shown
 
 
-@pytest.mark.parametrize("piece", [":", "a", "://", "://a", "token", "password.", "//:@ "])
+PIECES = [":", "a", "://", "://a", "token", "password.", "//:@ "]
+PIECES += ['token"', "token\\", "token" + " " * 99]
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_a_long_text_of_a_broker_is_gone_through_once(piece: str) -> None:
     """In steps that grow with its length: the square of a million ends in no time-out."""
     text = "http://" + piece * (1_000_000 // len(piece))
@@ -45,6 +49,16 @@ def test_a_long_text_of_a_broker_is_gone_through_once(piece: str) -> None:
         (f'sasl.jaas.config=x required username="a" password="{S}";', "sasl.jaas.config=[hidden]"),
         (f"--x=ssl.key.password={S}", "--x=ssl.key.password=[hidden]"),
         (f"http://a:b/{S}@host", "http://***@host"),
+        (f'{{"SecretAccessKey": "{S}"}}', '{"SecretAccessKey": [hidden]'),
+        (f'{{"SecretAccessKey":"{S}"}}', '{"SecretAccessKey":[hidden]'),
+        (f'"{{\\"SessionToken\\" : \\"{S}\\"}}"', '"{\\"SessionToken\\" : [hidden]'),
+        (f"{{'password': '{S}'}}", "{'password': [hidden]"),
+        (f"aws_secret_access_key = {S}", "aws_secret_access_key = [hidden]"),
+        (f"aws_secret_access_key\t=\n{S}", "aws_secret_access_key\t=\n[hidden]"),
+        (f"'my.token' = '{S}'", "'my.token' = [hidden]"),
+        (f"password : {S}", "password : [hidden]"),
+        ("--token-file f, a token: none", "--token-file f, a token: [hidden]"),
+        ('a "token" of it', 'a "token" of it'),
         ("Content-Type: text/plain", "Content-Type: text/plain"),
         ("systemctl restart kafka@{broker}", "systemctl restart kafka@{broker}"),
     ],

@@ -8,8 +8,9 @@ where it runs: in the environment, in profiles, of the machine.
 import base64
 import os
 import re
+import shlex
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import parse_qs, urlsplit
 
 from kipctl.at_once import LateError, at_once
@@ -27,6 +28,8 @@ LOGIN_HANDLER = f"{CLASSES}IAMOAuthBearerLoginCallbackHandler"
 _SIGNER = "aws_msk_iam_sasl_signer"
 _HOST = re.compile(r".+\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?:\d+")
 """docs.aws.amazon.com/msk: how bootstrap brokers are named."""
+_PROFILES = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
+"""As botocore reads them, the first first."""
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/\S+")
 _SECRETS = ("awsRoleAccessKeyId", "awsRoleSecretAccessKey", "awsRoleSessionToken")
@@ -127,7 +130,7 @@ def key_id(token: str) -> str:
 def _signed(source: "MskToken") -> "Token":
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
     from botocore import exceptions
-    from botocore.credentials import CredentialProvider
+    from botocore.credentials import CredentialProvider, ProcessProvider
 
     from kipctl.security.tokens import Token
 
@@ -144,9 +147,8 @@ def _signed(source: "MskToken") -> "Token":
     except KipctlError:
         raise
     except exceptions.ProfileNotFound:
-        name = source.profile or os.environ.get("AWS_PROFILE", "")
         raise UsageError(
-            f"AWS's configuration has no profile {name!r}.",
+            f"AWS's configuration has no profile {_profile(source)!r}.",
             "See which there are: aws configure list-profiles",
         ) from None
     except exceptions.ClientError as refused:
@@ -159,26 +161,64 @@ def _signed(source: "MskToken") -> "Token":
             f"AWS gives no credentials {source.of_whom}: {_said(failed)}.",
             "Check the network to its endpoints.",
         ) from None
-    except Exception as failed:  # each kind of credentials fails in its own way, undeclared
+    except exceptions.CredentialRetrievalError as failed:  # it quotes what was answered
+        by = failed.kwargs["provider"]
+        if by != ProcessProvider.METHOD:
+            raise _none(source, f"{by} gives none") from None
         raise UsageError(
-            f"There are no AWS credentials {source.of_whom}: {_said(failed)}.",
-            "See whether it works there: aws sts get-caller-identity",
+            f"There are no AWS credentials {source.of_whom}: its credential_process failed, and"
+            " what that says may have secrets.",
+            "Run it yourself; it is said by: aws configure get credential_process --profile"
+            f" {shlex.quote(_profile(source))}",
         ) from None
+    except (exceptions.BotoCoreError, OSError) as failed:
+        raise _none(source, _said(failed)) from None
+    except Exception as failed:  # undeclared, as of an answer that cannot be read, which it quotes
+        raise _none(source, type(failed).__name__) from None
     return Token(text, min(filter(None, (expires_ms / 1000, ends_s))))
+
+
+def _none(source: "MskToken", why: str) -> UsageError:
+    return UsageError(
+        f"There are no AWS credentials {source.of_whom}: {why}.",
+        "See whether it works there: aws sts get-caller-identity",
+    )
+
+
+def _profile(source: "MskToken") -> str:
+    """Whose name AWS's library reads in its configuration."""
+    named = (source.profile, *map(os.environ.get, _PROFILES), "default")
+    return next(filter(None, named))
 
 
 def _credentials(source: "MskToken") -> tuple[Any, float | None]:
     """Credentials as they are now, and until when they are good in seconds (None: for ever)."""
     from botocore.config import Config
-    from botocore.credentials import ReadOnlyCredentials
+    from botocore.credentials import (
+        AssumeRoleProvider,
+        ReadOnlyCredentials,
+        create_credential_resolver,
+    )
     from botocore.session import Session
 
+    def ask(prompt: str) -> NoReturn:
+        raise UsageError(
+            f"The AWS profile {_profile(source)!r} wants the code of an MFA device, which kipctl"
+            " does not ask for.",
+            "Log in first, and leave awsProfileName out:"
+            ' eval "$(aws configure export-credentials --profile'
+            f' {shlex.quote(_profile(source))} --format env)"',
+        )
+
     session = Session(profile=source.profile or None)
+    sts_region = source.sts_region or source.region
+    found = create_credential_resolver(session, region_name=sts_region if source.role_arn else None)
+    # Else it reads the terminal, beside kipctl's own questions; its public ways set no other.
+    found.get_provider(AssumeRoleProvider.METHOD)._prompter = ask
+    session.register_component("credential_provider", found)
     if source.role_arn:
         quickly = Config(connect_timeout=3, read_timeout=5, retries={"total_max_attempts": 2})
-        sts = session.create_client(
-            "sts", region_name=source.sts_region or source.region, config=quickly
-        )
+        sts = session.create_client("sts", region_name=sts_region, config=quickly)
         external = {"ExternalId": source.external_id} if source.external_id else {}
         given = sts.assume_role(
             RoleArn=source.role_arn, RoleSessionName=source.session_name, **external

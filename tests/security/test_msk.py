@@ -307,6 +307,18 @@ OF_PROFILES = """
 credential_process = /nowhere/at-all
 [profile talks]
 credential_process = sh -c "echo {token:hush}"
+[profile tells]
+credential_process = sh -c "echo '{\\"SecretAccessKey\\": \\"hush\\"}' >&2; exit 1"
+[profile newer]
+credential_process = echo '{"Version": "hush"}'
+[profile mfa]
+role_arn = arn:aws:iam::123456789012:role/of-profile
+mfa_serial = arn:aws:iam::123456789012:mfa/me
+source_profile = key
+region = eu-west-1
+[profile key]
+aws_access_key_id = AKIDEXAMPLE
+aws_secret_access_key = hush
 [profile half]
 sso_session = none
 sso_account_id = 1
@@ -323,6 +335,8 @@ sso_role_name = r
         (replace(PLAINLY, profile="gone"), {}, "no profile 'gone'", "list-profiles"),
         (replace(PLAINLY, profile="broken"), {}, "of profile 'broken': ", "aws sts"),
         (replace(PLAINLY, profile="talks"), {}, "of profile 'talks': ", "aws sts"),
+        (replace(PLAINLY, profile="tells"), {}, "credential_process failed", "--profile tells"),
+        (replace(PLAINLY, profile="newer"), {}, "credential_process failed", "--profile newer"),
         (replace(PLAINLY, profile="half"), {}, "of profile 'half': ", "aws sts"),
         (replace(PLAINLY, role_arn=ROLE), NOWHERE, f"of role {ROLE}", "aws sts"),
     ],
@@ -342,6 +356,39 @@ def test_credentials_that_are_not_to_be_had_are_wrong_usage(
     assert type(failed) is UsageError
     assert what in failed.what
     assert next_step in failed.next_step
+
+
+@pytest.mark.parametrize(
+    ("source", "variables"),
+    [
+        (replace(PLAINLY, profile="mfa"), {}),
+        (PLAINLY, {**NOWHERE, "AWS_PROFILE": "mfa"}),
+        (replace(PLAINLY, role_arn=ROLE), {**NOWHERE, "AWS_PROFILE": "mfa"}),
+    ],
+)
+def test_nobody_is_asked_for_the_code_of_an_mfa_device(
+    source: MskToken,
+    variables: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sts: Endpoint,
+) -> None:
+    """A thread that reads the terminal would take what is typed at kipctl's own questions."""
+    (tmp_path / "aws-config").write_text(OF_PROFILES)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text) if text else monkeypatch.delenv(name)
+    failed = failure(source)
+    assert type(failed) is UsageError
+    assert "The AWS profile 'mfa' wants the code of an MFA device" in failed.what
+    assert "aws configure export-credentials --profile mfa" in failed.next_step
+    assert sts.asked == []
+
+
+def test_an_answer_that_cannot_be_read_is_not_shown(sts: Endpoint) -> None:
+    """AWS's library quotes it."""
+    sts.answers = [Answer(200, b"<a><SecretAccessKey>hush</SecretAccessKey>")]
+    failed = failure(replace(PLAINLY, role_arn=ROLE))
+    assert failed.what.endswith(f"no AWS credentials of role {ROLE}: ResponseParserError.")
 
 
 def test_a_role_that_may_not_be_assumed_is_a_refusal_in_awss_words(sts: Endpoint) -> None:
