@@ -5,10 +5,12 @@ is refused: so what is kept is no larger than what came.
 """
 
 import os
+import re
 import ssl
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 
 import httpcore
 import httpx
@@ -20,6 +22,10 @@ from kipctl.protocol.address import is_loopback
 PROXY, NO_PROXY = "KIPCTL_HTTP_PROXY", "KIPCTL_NO_PROXY"
 """Variables. Those that other programs share, HTTP_PROXY and the like, are not read: who sets them
 for a browser has not said that a client's secret may pass there."""
+_EXEMPT = re.compile(
+    r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?:\*?\.)?(?P<name>[\w-]+(?:\.[\w-]+)*\.?))"
+    r"(?::(?P<port>[0-9]{1,5}))?"
+)
 LARGEST_BODY = 16 << 20
 """Bytes; an exporter that exports every bean of a broker with thousands of partitions has less."""
 
@@ -48,8 +54,8 @@ def exchange(
     """GET the URL, or POST a form, as the user of `login`, else of the URL; all in `timeout_s`.
 
     `context` is for https; without one the system's authorities are trusted. Raises TimedOutError,
-    UnreachableError, and UsageError for what is no URL, each with the bare reason, as
-    `Connection refused`.
+    UnreachableError, and UsageError for what is no URL, or no host in KIPCTL_NO_PROXY, each with
+    the bare reason, as `Connection refused`.
     """
     try:
         request = httpx.Request(
@@ -76,12 +82,14 @@ def exchange(
     return answer
 
 
-def _proxy_for(host: str) -> httpcore.Proxy | None:
-    """None for this machine's own hosts and those of KIPCTL_NO_PROXY. Raises UnreachableError."""
+def _proxy_for(host: str, port: int) -> httpcore.Proxy | None:
+    """None for this machine's own hosts and those of KIPCTL_NO_PROXY.
+
+    Raises UnreachableError, and UsageError for what is understood to be none of these.
+    """
     given = os.environ.get(PROXY, "")
-    exempt = [one.strip().lower().lstrip(".") for one in os.environ.get(NO_PROXY, "").split(",")]
-    is_exempt = any(one and f".{host}".endswith(f".{one}") for one in exempt)
-    if not given or is_loopback(host) or is_exempt:
+    exempt = [one.strip().lower() for one in os.environ.get(NO_PROXY, "").split(",")]
+    if not given or is_loopback(host) or any(_has(one, host, port) for one in exempt if one):
         return None
     try:
         url = httpx.URL(given)
@@ -93,9 +101,29 @@ def _proxy_for(host: str) -> httpcore.Proxy | None:
     return httpcore.Proxy(place, (url.username, url.password) if url.userinfo else None)
 
 
+def _has(exempt: str, host: str, port: int) -> bool:
+    """Whether one entry of KIPCTL_NO_PROXY has the host. Raises UsageError for what is none."""
+    if exempt == "*":
+        return True
+    if found := _EXEMPT.fullmatch(exempt):
+        name = (found["address"] or found["name"]).removesuffix(".")
+        is_of_port = not found["port"] or int(found["port"]) == port
+        return is_of_port and f".{host.lower().removesuffix('.')}".endswith(f".{name}")
+    try:
+        network = ip_network(exempt, strict=False)
+    except ValueError:
+        raise UsageError(
+            f"{NO_PROXY} has {exempt[:80]!a}, which is no host, domain or network"
+        ) from None
+    try:
+        return ip_address(host) in network
+    except ValueError:
+        return False
+
+
 def _answer(request: httpx.Request, until: float, context: ssl.SSLContext | None) -> HttpAnswer:
     url = request.url
-    proxy = _proxy_for(url.host)
+    proxy = _proxy_for(url.host, url.port or (443 if url.scheme == "https" else 80))
     way = f" (through {PROXY})" if proxy else ""
     try:
         if url.scheme == "https":
@@ -123,12 +151,17 @@ def _answer(request: httpx.Request, until: float, context: ssl.SSLContext | None
     except httpcore.TimeoutException:
         raise TimedOutError("no answer in time") from None
     except httpcore.ProxyError as refused:
-        raise UnreachableError(f"the proxy of {PROXY} answers {refused}") from None
+        raise UnreachableError(f"the proxy of {PROXY} answers {_short(refused)}") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:
-        what = str(error).rstrip(".") or type(error).__name__
+        what = _short(error, 400).rstrip(".") or type(error).__name__
         raise UnreachableError(what + way) from None
     except UnicodeError:  # of the look-up of a name that cannot be
         raise UsageError("no URL") from None
+
+
+def _short(error: Exception, most: int = 80) -> str:
+    """Its words in one line; they may be the other side's, who may have put anything there."""
+    return " ".join(str(error).split())[:most]
 
 
 class _Backend(httpcore.NetworkBackend):

@@ -1,6 +1,8 @@
 """How a place in a network is written."""
 
+import re
 from ipaddress import ip_address
+from socket import inet_aton
 from typing import NamedTuple
 
 
@@ -10,11 +12,19 @@ def host_port(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can connect to that address."""
+    """Whether only this machine can connect to that address.
+
+    It is read as connecting reads it, as 127.1 is an address too; no name is looked up.
+    """
+    if host.lower().removesuffix(".") == "localhost":
+        return True
     try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+        # The C library's own reader takes anything behind a blank.
+        short = re.fullmatch(r"[\w.]+", host, re.ASCII)
+        address = ip_address(inet_aton(host) if short else host)
+    except (OSError, ValueError):
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 class Address(NamedTuple):

@@ -6,12 +6,13 @@ import socket
 import threading
 import tracemalloc
 
+import httpx
 import pytest
 from http_peers import OK, TRICKLES, Peer, peer, request, saying
 from secure_peers import AUTHORITY, TLS, server_context
 
 from kipctl.errors import KipctlError, TimedOutError, UnreachableError, UsageError
-from kipctl.http_exchange import LARGEST_BODY, HttpAnswer, exchange
+from kipctl.http_exchange import LARGEST_BODY, HttpAnswer, _proxy_for, exchange
 from kipctl.urls import without_login
 
 PATIENT_S = 120.0
@@ -110,7 +111,17 @@ def test_a_proxy_makes_a_tunnel_for_https_and_sees_nothing_of_it(
 
 
 @pytest.mark.parametrize(
-    "exempt", ["", "localhost, kafka.invalid", ".Kafka.INVALID,", "b.kafka.invalid"]
+    "exempt",
+    [
+        "",
+        "localhost, kafka.invalid",
+        ".Kafka.INVALID,",
+        "b.kafka.invalid",
+        "*.kafka.invalid",
+        "kafka.invalid.",
+        ".kafka.invalid:80",
+        "10.0.0.0/8, b.kafka.invalid.:80",
+    ],
 )
 def test_a_proxy_is_not_asked_for_this_machine_and_exempt_hosts(
     exempt: str, monkeypatch: pytest.MonkeyPatch
@@ -124,6 +135,39 @@ def test_a_proxy_is_not_asked_for_this_machine_and_exempt_hosts(
         assert proxy.heard == []
         exchange("http://notb.kafka.invalid.example/", PATIENT_S)
         assert len(proxy.heard) == 1
+
+
+@pytest.mark.parametrize(
+    ("exempt", "url"),
+    [
+        ("*", "http://kafka.example/"),
+        ("a.example,*", "http://10.1.2.3/"),
+        ("10.1.2.3", "http://10.1.2.3:9404/"),
+        ("10.1.2.3:9404", "http://10.1.2.3:9404/"),
+        ("10.0.0.0/8", "http://10.1.2.3:9404/"),
+        ("10.1.2.3/8", "http://10.9.9.9/"),
+        ("fd00::/8", "http://[fd00::1]:9404/"),
+        ("fd00::1", "http://[fd00::1]/"),
+        ("[fd00::1]:443", "https://[fd00::1]/"),
+        ("kafka.example", "http://KAFKA.example./"),
+    ],
+)
+def test_what_exempts_a_host(exempt: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    through(monkeypatch, "http://127.0.0.1:1", exempt)
+    place = httpx.URL(url)
+    port = place.port or {"http": 80, "https": 443}[place.scheme]
+    assert _proxy_for(place.host, port) is None
+    monkeypatch.setenv("KIPCTL_NO_PROXY", "other.example, 11.0.0.0/8, fe00::/8, example:1, 10.1:2")
+    assert _proxy_for(place.host, port)
+
+
+@pytest.mark.parametrize(
+    "exempt", ["10.0.0.0/33", "*corp", "a.*.corp", "http://corp", "a b", "a:port", "[::1", "."]
+)
+def test_what_exempts_nobody_is_wrong_usage(exempt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    through(monkeypatch, "http://127.0.0.1:1", f"a.example, {exempt}")
+    with pytest.raises(UsageError, match=r"KIPCTL_NO_PROXY has .*no host, domain or"):
+        exchange("http://kafka.example/", PATIENT_S)
 
 
 @pytest.mark.parametrize(
@@ -141,6 +185,25 @@ def test_a_proxy_that_does_not_pass_it_on_is_named(
         with pytest.raises(UnreachableError, match=words) as failed:
             exchange(url, PATIENT_S)
     assert "hush" not in failed.value.what
+
+
+@pytest.mark.parametrize(
+    ("answer", "url"),
+    [
+        (b"HTTP/1.1 502 " + b"no " * 20_000 + b"\r\n\r\n", "https://a.example/"),
+        (b"no " * 20_000 + b"\r\n\r\n", "https://a.example/"),
+        (b"no " * 20_000 + b"\r\n\r\n", "http://a.example/"),
+    ],
+)
+def test_what_a_proxy_says_is_told_in_a_line(
+    answer: bytes, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with peer(saying(answer)) as proxy:
+        through(monkeypatch, proxy.url)
+        with pytest.raises(UnreachableError) as failed:
+            exchange(url, PATIENT_S)
+    assert len(failed.value.what) < 500
+    assert failed.value.what.isprintable()
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,10 @@ def test_ports_that_cannot_be_told_are_wrong_usage(listen, advertise):
 
 
 def test_what_only_this_machine_reaches():
-    inside = ["127.0.0.1", "127.3.2.1", "::1", "localhost"]
-    outside = ["0.0.0.0", "10.0.0.1", "broker.example"]
+    inside = ["127.0.0.1", "127.3.2.1", "::1", "localhost", "LOCALHOST."]
+    inside += ["127.1", "2130706433", "::ffff:127.0.0.1"]
+    outside = ["0.0.0.0", "10.0.0.1", "::ffff:10.0.0.1", "128.1", "", "\udcff", "a..b", "\0"]
+    outside += ["127.0.0.1 broker.invalid", "localhost.invalid", "127.1.invalid"]
     assert [host for host in (*inside, *outside) if is_loopback(host)] == inside
 
 
