@@ -265,7 +265,7 @@ class Environment:
             target.protected_ids,
         )
         file = target.file or str(properties_file or "")
-        for sentence in weaknesses(self._access.security, given, file):
+        for sentence in weaknesses(self._access.security, given, file, servers):
             self.message(sentence)
         return self._access
 

@@ -415,5 +415,6 @@ def _msk(properties: dict[str, str], taken: list[str]) -> None:
         properties["sasl.mechanism"] = _OAUTHBEARER
         properties["sasl.jaas.config"] = jaas_text(_MODULES[_OAUTHBEARER], options)
         taken.append(
-            f"{mechanism} as {_OAUTHBEARER} with a token of AWS's signer, which MSK takes as well"
+            f"{mechanism} as {_OAUTHBEARER} with a token of AWS's signer, which MSK takes as well,"
+            f" in the whole region ({mechanism} signs for one broker)"
         )

@@ -84,13 +84,23 @@ def java_library(variables: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     return tuple(entries) if is_there else ()
 
 
+def strangers(servers: str) -> list[str]:
+    """Of `host:port,host:port` those that have no name of MSK's."""
+    named = (server.strip() for server in servers.split(","))
+    return [server for server in named if server and not _HOST.fullmatch(server.lower())]
+
+
 def _region(servers: str, variables: Mapping[str, str]) -> str:
     """By the brokers' names; where they have others, as behind a tunnel, by the environment."""
-    for server in servers.split(","):
-        if found := _HOST.fullmatch(server.strip().lower()):
-            return str(found[1])
-    for name in _REGIONS:
-        if region := variables.get(name):
+    named = (_HOST.fullmatch(server.strip().lower()) for server in servers.split(","))
+    regions = [*dict.fromkeys(str(found[1]) for found in named if found)]
+    if len(regions) > 1:
+        raise UsageError(
+            f"The brokers' names are of {' and '.join(regions)}: IAM's token is for one region.",
+            "Name the brokers of one cluster.",
+        )
+    for region in (*regions, *map(variables.get, _REGIONS)):
+        if region:
             return region
     raise UsageError(
         f"Of which AWS region {servers or 'the cluster'} is cannot be told: no broker's name ends"

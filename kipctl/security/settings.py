@@ -317,6 +317,12 @@ def _token_source(
     properties: Mapping[str, str], options: Mapping[str, str], servers: str
 ) -> TokenSource:
     if properties.get("sasl.login.callback.handler.class", "").startswith(msk.CLASSES):
+        if not properties["security.protocol"].upper().endswith("SSL"):
+            raise UsageError(
+                "IAM's token would go unencrypted: whoever hears it on its way can log in with it"
+                " to any cluster of MSK's in the region.",
+                "Give security.protocol=SASL_SSL: brokers of MSK take IAM over TLS alone.",
+            )
         return msk.msk_token(options, servers)
     url = properties.get("sasl.oauthbearer.token.endpoint.url", "")
     if not url:

@@ -4,9 +4,11 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from kipctl.security import msk
+from kipctl.security.kerberos import GSSAPI
 from kipctl.security.sasl import OAUTHBEARER, PLAIN
 from kipctl.security.settings import Security
-from kipctl.security.tokens import ClientCredentials, FileToken
+from kipctl.security.tokens import ClientCredentials, FileToken, MskToken
 
 _SECRETS = ("password", "secret", "sasl.jaas.config", "ssl.keystore.key")
 _NAME_UNCHECKED = (
@@ -15,8 +17,11 @@ _NAME_UNCHECKED = (
 )
 
 
-def weaknesses(security: Security, properties: Mapping[str, str], file: str = "") -> list[str]:
-    """Sentences on what `security` was made of: properties, of which `file` may say some."""
+def weaknesses(
+    security: Security, properties: Mapping[str, str], file: str = "", servers: str = ""
+) -> list[str]:
+    """Sentences on what `security` was made of: properties, of which `file` may say some, and on
+    what goes to `servers` (`host:port,host:port`)."""
     tls, sasl = security.tls, security.sasl
     token, kerberos = (sasl.token, sasl.kerberos) if sasl else (None, None)
     found = []
@@ -25,6 +30,18 @@ def weaknesses(security: Security, properties: Mapping[str, str], file: str = ""
         found.append(
             f"SASL_PLAINTEXT with {sasl.mechanism} sends the {what} unencrypted: whoever hears it"
             " on its way can log in with it."
+        )
+    if kerberos and tls is None:
+        found.append(
+            f"SASL_PLAINTEXT with {GSSAPI} protects the login alone: whoever is on the way can read"
+            " and change all that follows, and where a broker is named by its address DNS says"
+            " who it has to be."
+        )
+    if isinstance(token, MskToken) and (others := msk.strangers(servers)):
+        found.append(
+            f"IAM's token for {token.region} goes to {' and '.join(others)}, by name not"
+            " MSK's: whoever answers there can log in with it to any cluster of MSK's in that"
+            " region."
         )
     if tls and not tls.checks_name:
         found.append(_NAME_UNCHECKED.format("a broker"))

@@ -297,6 +297,15 @@ def test_what_the_way_to_a_cluster_gives_away_is_said_once(clusters: dict[str, s
     assert told(where).count("SASL_PLAINTEXT with PLAIN sends the password unencrypted") == 1
 
 
+def test_to_whom_a_token_of_iams_goes_is_said_where_the_name_does_not_tell(
+    clusters: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    where = reaching(clusters, {}, {})
+    where.access("h:1", {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"})
+    assert told(where).count("IAM's token for eu-west-1 goes to h:1, by name not MSK's") == 1
+
+
 def reaching(
     clusters: dict[str, str], variables: dict[str, str], connecting: dict[str, str]
 ) -> Environment:

@@ -34,7 +34,7 @@ from kipctl.transport.request import BrokerConnection
 MODULE = "software.amazon.msk.auth.iam.IAMLoginModule required"
 ROLE = "arn:aws:iam::123456789012:role/msk_client_role"
 AWS_MSK_IAM = {
-    "security.protocol": "SASL_PLAINTEXT",
+    "security.protocol": "SASL_SSL",
     "sasl.mechanism": "AWS_MSK_IAM",
     "sasl.jaas.config": f"{MODULE};",
     "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
@@ -42,7 +42,7 @@ AWS_MSK_IAM = {
 HANDLER = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
 JAVAS = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 OAUTHBEARER = {
-    "security.protocol": "SASL_PLAINTEXT",
+    "security.protocol": "SASL_SSL",
     "sasl.mechanism": "OAUTHBEARER",
     "sasl.jaas.config": f"{JAVAS};",
     "sasl.login.callback.handler.class": HANDLER,
@@ -91,7 +91,7 @@ def with_options(options: str) -> dict[str, str]:
         ({f"spring.kafka.properties.{n}": t for n, t in AWS_MSK_IAM.items()}, PLAINLY),
         (
             {
-                "spring.kafka.security.protocol": "SASL_PLAINTEXT",
+                "spring.kafka.security.protocol": "SASL_SSL",
                 "spring.kafka.properties.sasl.mechanism": "AWS_MSK_IAM",
                 "spring.kafka.jaas.login-module": MODULE.partition(" ")[0],
             },
@@ -122,10 +122,11 @@ def test_both_ways_to_say_it_are_a_token_over_oauthbearer(
 def test_what_it_is_taken_for_is_said_and_is_what_awss_own_java_client_reads() -> None:
     properties, taken = as_javas(with_options('awsProfileName="ops"'))
     assert taken == (
-        "AWS_MSK_IAM as OAUTHBEARER with a token of AWS's signer, which MSK takes as well",
+        "AWS_MSK_IAM as OAUTHBEARER with a token of AWS's signer, which MSK takes as well, in the"
+        " whole region (AWS_MSK_IAM signs for one broker)",
     )
     assert properties == {
-        "security.protocol": "SASL_PLAINTEXT",
+        "security.protocol": "SASL_SSL",
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f'{JAVAS} awsProfileName="ops";',
         "sasl.login.callback.handler.class": HANDLER,
@@ -137,6 +138,7 @@ def test_what_it_is_taken_for_is_said_and_is_what_awss_own_java_client_reads() -
     ("servers", "variables", "region"),
     [
         (SERVERS, {"AWS_REGION": "us-east-1"}, REGION),
+        (f"{SERVERS},{SERVERS.replace('b-1', 'b-2')}", {}, REGION),
         ("boot-x0.c1.kafka-serverless.us-west-2.amazonaws.com:9098", {}, "us-west-2"),
         ("h:1, B-2.a.b.c3.KAFKA.cn-north-1.amazonaws.com.cn:9098", {}, "cn-north-1"),
         ("127.0.0.1:9098", {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "x"}, "us-east-1"),
@@ -153,6 +155,15 @@ def test_the_region_is_that_of_the_brokers_names_or_the_environments(
     ("pasted", "servers", "said"),
     [
         (AWS_MSK_IAM, "10.0.0.1:9098", "Set AWS_REGION."),
+        (
+            AWS_MSK_IAM,
+            *(f"{SERVERS}, {SERVERS.replace(REGION, 'us-east-1')}", f"{REGION} and us-east-1"),
+        ),
+        (
+            AWS_MSK_IAM | {"security.protocol": "sasl_plaintext"},
+            *(SERVERS, "Give security.protocol=SASL_SSL"),
+        ),
+        (OAUTHBEARER | {"security.protocol": "SASL_PLAINTEXT"}, SERVERS, "log in with it to any"),
         (with_options('awsProfileName="<Credential Profile Name>"'), SERVERS, "not filled in"),
         (with_options(f'awsProfileName="ops" awsRoleArn="{ROLE}"'), SERVERS, "two identities"),
         (with_options('awsRoleArn="arn:aws:iam::<account>:role/x"'), SERVERS, "is no role"),
@@ -488,7 +499,7 @@ def test_a_login_that_is_refused_says_what_an_operator_of_msk_can_look_at(
     monkeypatch.setenv("AWS_REGION", REGION)
     answers = in_turn(LETS_BEGIN, SaslAuthenticateResponse(58, "[id]: Access denied"))
     with ScriptedBroker(answers) as broker:
-        access = access_of(broker.address, as_javas(OAUTHBEARER).properties)
+        access = access_of(broker.address, as_javas(OAUTHBEARER).properties).behind(broker.address)
         with (
             BrokerConnection("127.0.0.1", broker.port, "test", 20, access) as connection,
             pytest.raises(AuthenticationError, match=f"User '{KEY_ID}' is .*: Access denied") as no,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aws import SERVERS
+from aws import REGION, SERVERS
 
 from kipctl.security.kerberos import GSSAPI, Kerberos
 from kipctl.security.msk import LOGIN_HANDLER
@@ -58,6 +58,30 @@ def test_what_settings_give_away_is_said(properties: dict[str, str], said: list[
     found = weaknesses(security_of(properties), properties)
     assert len(found) == len(said)
     assert all(part in sentence for part, sentence in zip(said, found, strict=True))
+
+
+def test_by_kerberos_without_tls_nothing_is_protected_after_the_login() -> None:
+    login = Sasl(GSSAPI, kerberos=Kerberos("kafka", "a", None))
+    (said,) = weaknesses(Security(None, login), {})
+    assert said.startswith("SASL_PLAINTEXT with GSSAPI protects the login alone: ")
+    assert weaknesses(Security(Tls(), login), {}) == []
+
+
+def test_of_a_token_of_iams_it_is_said_which_hosts_of_nobodys_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    iam = of("SASL_SSL", "OAUTHBEARER", **IAM)
+
+    def said(servers: str) -> list[str]:
+        return weaknesses(security_of(iam, servers), iam, servers=servers)
+
+    assert said(SERVERS) == []
+    (alone,) = said("10.0.0.1:9098")
+    assert alone.startswith("IAM's token for eu-central-1 goes to 10.0.0.1:9098, ")
+    (beside,) = said(f"kafka.example:1, {SERVERS},[::1]:2")
+    assert beside.startswith(f"IAM's token for {REGION} goes to kafka.example:1 and [::1]:2, ")
+    assert weaknesses(security_of({}), {}, servers="10.0.0.1:9098") == []
 
 
 @pytest.fixture
