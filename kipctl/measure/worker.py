@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import Any
 
 from kipctl.errors import ExitStatus, KipctlError, PipelineError, error_of
+from kipctl.left_files import SHORT, read_left
 from kipctl.measure.export import record_batches
 from kipctl.measure.outcomes import salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult
@@ -31,6 +32,8 @@ START_DELAY_US = 5_000_000
 that wait at a barrier may go on, so the last to hear of it has four left."""
 _STOP_CHECK_US = 250_000
 """Between two looks at whether to stop."""
+_LARGEST_OUTCOME = 2 << 20
+"""Bytes; that of thousands of brokers, or of a list of 100,000 partitions, has less."""
 _FAILED = "failed"
 
 Gather = Callable[[str], list[str]]
@@ -80,13 +83,13 @@ class SharedFolder:
         """Make the worker's own folder.
 
         Raises PipelineError when this is not the folder that the starter has prepared, or when the
-        worker has been here before: a second attempt would send its records twice.
+        worker has been here before: a second attempt would send its records twice. Raises
+        DamagedError.
         """
         host = socket.gethostname()
         next_step = "Name a folder with --record that is the same on every machine of the cluster."
         try:
-            seen = (self.path / "token").read_text()
-            if seen == self.token:
+            if read_left(self.path / "token", SHORT) == self.token.encode():
                 self.directory(worker).mkdir()
                 return self.directory(worker)
         except FileExistsError:
@@ -105,7 +108,7 @@ class SharedFolder:
 
         Raises DamagedError.
         """
-        text = self.start_file.read_bytes()
+        text = read_left(self.start_file, SHORT)
         return decoded(text, int, str(self.start_file)) if text.endswith(b"\n") else None
 
     def stop(self, workers: Iterable[int]) -> None:
@@ -114,7 +117,10 @@ class SharedFolder:
             self.stop_file(worker).write_text("stop")
 
     def should_stop(self, worker: int) -> Callable[[], bool]:
-        """For a worker: whether it is asked to stop, or nobody is left who could ask."""
+        """For a worker: whether it is asked to stop, or nobody is left who could ask.
+
+        What is returned raises DamagedError.
+        """
         due_us = 0
 
         def is_asked_to_stop() -> bool:
@@ -124,7 +130,7 @@ class SharedFolder:
                 return False
             due_us = now + _STOP_CHECK_US
             try:
-                return bool(self.stop_file(worker).read_bytes())
+                return bool(read_left(self.stop_file(worker), SHORT))
             except OSError:
                 return True
 
@@ -138,9 +144,12 @@ class SharedFolder:
         return RunStart.read(self.directory(worker))
 
     def failure(self, worker: int) -> str:
-        """What the worker said when it failed; empty if it did not, or could not speak."""
+        """What the worker said when it failed; empty if it did not, or could not speak.
+
+        Raises DamagedError.
+        """
         try:
-            return (self.directory(worker) / "failure").read_text(errors="replace")
+            return read_left(self.directory(worker) / "failure", SHORT).decode(errors="replace")
         except FileNotFoundError:
             return ""
 
@@ -152,14 +161,14 @@ class SharedFolder:
         self.end_file(worker).write_text("end")
 
     def is_finished(self, worker: int) -> bool:
-        """Whether the worker has left its outcome."""
-        return bool(self.end_file(worker).read_bytes())
+        """Whether the worker has left its outcome. Raises DamagedError."""
+        return bool(read_left(self.end_file(worker), SHORT))
 
     def finished(self, worker: int, kind: type[AnyOutcome]) -> AnyOutcome | None:
         """The worker's outcome; None until it is done. Raises DamagedError."""
         left = self.directory(worker) / "outcome"
         try:
-            return decoded(left.read_bytes(), kind, str(left))
+            return decoded(read_left(left, _LARGEST_OUTCOME), kind, str(left))
         except FileNotFoundError:
             return None
 
@@ -253,7 +262,8 @@ def run_worker(order: WorkOrder, worker: int, gather: Gather) -> KipctlError | N
             gather(_FAILED)
             return failed
         if agreed:
-            write_whole(order.shared.directory(worker) / "failure", _one_line(failed).encode())
+            said = _one_line(failed).encode()[:SHORT]
+            write_whole(order.shared.directory(worker) / "failure", said)
         raise
     return None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from kipctl.left_files import read_left
 from kipctl.tap.process import OUTCOME_FILE, TapOutcome
 from kipctl.tap.recorder import COLUMNS, DATASETS
 from kipctl.trace import export
@@ -15,6 +16,9 @@ from kipctl.trace.rows import chunks
 from kipctl.trace.run_start import RunStart
 from kipctl.trace.store import Run
 from kipctl.typed_json import DamagedError, decoded
+
+_LARGEST = 64 << 20
+"""Bytes of an outcome, or of names: a tap has up to 10,000 clients, of about 2 KiB each."""
 
 
 def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> TapOutcome | None:
@@ -29,7 +33,7 @@ def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> T
         return None
     left = directory / OUTCOME_FILE
     try:
-        shown = decoded(left.read_bytes(), TapOutcome, str(left))
+        shown = decoded(read_left(left, _LARGEST), TapOutcome, str(left))
     except FileNotFoundError:
         pass
     except DamagedError as damaged:
@@ -44,7 +48,7 @@ def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> T
     return replace(
         known,
         now_us=max(known.now_us, last_us),
-        names=names_in(directory) or known.names,
+        names=names_in(directory, _LARGEST) or known.names,
         failure=failure,
     )
 

@@ -4,10 +4,13 @@ import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from kipctl.left_files import read_left
 from kipctl.trace.run_start import write_whole
 from kipctl.typed_json import decoded
 
 _FILE = "names.json"
+_OF_A_PROBE = 2 << 20
+"""Bytes; racks, and addresses of thousands of brokers, have less."""
 
 
 class NamesWriter:
@@ -36,13 +39,13 @@ class NamesWriter:
             write_whole(self._path, drained.encode())
 
 
-def names_in(directory: Path) -> dict[str, tuple[str, ...]]:
-    """The names that were written there, by column; none where no name came.
+def names_in(directory: Path, most: int = _OF_A_PROBE) -> dict[str, tuple[str, ...]]:
+    """The names that were written there, by column, in `most` bytes; none where no name came.
 
     Raises DamagedError.
     """
     left = directory / _FILE
     try:
-        return decoded(left.read_bytes(), dict[str, tuple[str, ...]], str(left))
+        return decoded(read_left(left, most), dict[str, tuple[str, ...]], str(left))
     except FileNotFoundError:
         return {}

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kipctl.left_files import open_left
 from kipctl.trace.row_writer import file_of
 
 IntRows = npt.NDArray[np.int64]
@@ -64,10 +65,14 @@ def read_all(new_rows: Callable[[], IntRows]) -> IntRows:
 
 
 def read_rows(path: Path, width: int, skip: int = 0, count: int = -1) -> IntRows:
-    """Rows `skip` to `skip + count` (-1: to the end) of a file, shape (rows, width)."""
+    """Rows `skip` to `skip + count` (-1: to the end) of a file, shape (rows, width).
+
+    Raises DamagedError where it is no regular file.
+    """
     values = count * width if count >= 0 else -1
     try:
-        flat = np.fromfile(path, dtype=np.int64, offset=skip * width * 8, count=values)
+        with open_left(path) as file:
+            flat = np.fromfile(file, dtype=np.int64, offset=skip * width * 8, count=values)
     except FileNotFoundError:  # not yet, or not any more
         return np.empty((0, width), dtype=np.int64)
     whole = len(flat) // width

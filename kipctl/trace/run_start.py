@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from kipctl.left_files import SHORT, read_left
 from kipctl.trace.clock import now_us
 from kipctl.typed_json import decoded, encoded
 
@@ -43,6 +44,6 @@ class RunStart:
         """What was left there; None when it did not start, yet or ever. Raises DamagedError."""
         left = directory / _BEGUN_FILE
         try:
-            return decoded(left.read_bytes(), cls, str(left))
+            return decoded(read_left(left, SHORT), cls, str(left))
         except FileNotFoundError:
             return None
