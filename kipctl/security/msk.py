@@ -176,9 +176,9 @@ def _signed(source: "MskToken") -> "Token":
         if by != ProcessProvider.METHOD:
             raise _none(source, f"{by} gives none") from None
         raise UsageError(
-            f"There are no AWS credentials {source.of_whom}: its credential_process failed, and"
-            " what that says may have secrets.",
-            "Run it yourself; it is said by: aws configure get credential_process --profile"
+            f"The credential_process that the AWS profile {_profile(source)!r} goes by failed; what"
+            " it wrote is not shown, as that may have secrets.",
+            "Run it yourself, as it is in: aws configure get credential_process --profile"
             f" {shlex.quote(_profile(source))}",
         ) from None
     except (exceptions.BotoCoreError, OSError) as failed:
