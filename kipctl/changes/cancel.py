@@ -19,7 +19,7 @@ from kipctl.errors import RefusedError
 BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 
 
-def cancel(context: ChangeContext, path: Path | None, everything: bool) -> None:
+def cancel(context: ChangeContext, path: Path | None = None, everything: bool = False) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
     named = None if path is None else read_reassignment(path).assignment
     journal = context.journal()
@@ -82,7 +82,8 @@ def _stop_who_moves(
         return False
     context.ui.say(
         f"A kipctl runs, and begins nothing more: {who}. What it has moved before stays where it"
-        " is: kipctl undo, or go on with --resume."
+        " is: undo it (kipctl undo), or go on with it (kipctl changes resume, of a roll kipctl"
+        " roll --resume)."
     )
     return True
 

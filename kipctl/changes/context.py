@@ -1,6 +1,7 @@
 """What a change is carried out with, and the steps that all changes share."""
 
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,7 +49,6 @@ AutomaticUndo = Callable[
 ]
 """Undoes a change whose guard gave up, and adds what became of that to the error; None where it was
 not undone."""
-UNDO = "Undo: kipctl undo"
 _LAST_LOOK_S = 10.0
 """How long the last look, for the report, is tried again."""
 
@@ -58,14 +58,15 @@ class ChangeContext:
     """A cluster, who is told and asked, what may hold a change up, and how it is to go.
 
     `force` insists where a check would refuse; `additional` goes on beside the reassignments of
-    others. With `yes` nobody is there to be asked. All of it may take `timeout_s` seconds (None:
+    others. All of it may take `timeout_s` seconds (None:
     each batch its own time).
     """
 
     cluster: Cluster
     ui: ChangeUi = field(default_factory=ChangeUi)
     guard: Guarding = field(default_factory=Guarding)
-    pace: Pace = field(default_factory=Pace)
+    pace: Pace = field(default_factory=lambda: Pace(1000, 10.0))
+    """As commands have it: so many partitions a batch, and so many seconds between two."""
     origin: Origin = field(default_factory=lambda: Origin.here(()))
     variables: Mapping[str, str] = field(default_factory=lambda: os.environ)
     """They say where the journal is."""
@@ -75,7 +76,6 @@ class ChangeContext:
     file: Path | None = None
     """Of an entry."""
     dry_run: bool = False
-    yes: bool = False
     force: bool = False
     additional: bool = False
     change_factor: bool = False
@@ -102,6 +102,10 @@ class ChangeContext:
     def journal(self, cluster_id: str = "") -> Journal:
         """The journal of the cluster, which is asked for its id where that is not given."""
         return journal(cluster_id or self.cluster.metadata(()).cluster_id or "", self.variables)
+
+    def named(self, entry: Entry) -> str:
+        """How an entry is named to `kipctl changes`: by its file, if it was given so, or its id."""
+        return f"--journal {shlex.quote(str(self.file))}" if self.file else entry.id
 
     def say_damaged(self, damaged: Damaged) -> None:
         """Say that an entry is skipped, as its file is damaged."""
@@ -173,7 +177,7 @@ class ChangeContext:
                 state += f" {counted(len(open_ones) - 1, 'older one')} did not end."
             if not changed_by:
                 state += (
-                    f" Go on with it: kipctl changes resume {newest.id}, or undo it: kipctl undo"
+                    f" Go on with it: kipctl changes resume {newest.id} or undo it: kipctl undo"
                     f" {newest.id}"
                 )
             self.ui.say(state)

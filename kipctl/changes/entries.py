@@ -1,4 +1,4 @@
-"""The entries of the journal that `kipctl reassign` goes on with, or undoes."""
+"""The entries of the journal that undo, resume and cancel are about."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

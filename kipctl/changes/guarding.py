@@ -1,4 +1,4 @@
-"""What may hold a change up, and have it undone; `kipctl.cli.guard` has the one of `--guard`."""
+"""What may hold a change up, and have it undone: `--guard` is `kipctl.cli.active_guard`."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

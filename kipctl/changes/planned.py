@@ -1,11 +1,12 @@
-"""`kipctl reassign` by a plan: a rotation, a file, and ways to plan (`cluster/moves/planners`)."""
+"""Changes by a plan: a rotation, a file of Kafka's JSON, a planner (`cluster/moves/planners`)."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from kipctl.changes.context import UNDO, ChangeContext
+from kipctl.changes.context import ChangeContext
 from kipctl.changes.ui import PlanShown
 from kipctl.changes.way_back import automatic_undo
+from kipctl.cluster.moves.journal_entry import Entry
 from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
 from kipctl.cluster.moves.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
 from kipctl.cluster.moves.plan import Plan, plan_to, require_moves
@@ -41,8 +42,8 @@ class PlannedChange:
     """With `{}` for the partitions."""
     title: str
     """The same, of what is done."""
-    seen: "Survey"
-    planner: "Planner"
+    seen: Survey
+    planner: Planner
     elects: bool = True
     may_meet_throttles: bool = True
     made: tuple[str, ...] = ()
@@ -123,6 +124,7 @@ def carry_out(context: ChangeContext, change: PlannedChange) -> None:
     question = change.question.replace("{}", counted(len(seen.plan.moves), "partition"))
     context.ui.confirm(f"{question}{replication_factor_warning(seen.plan)}")
     not_restored: list[NotRestored] = []
+    entries: list[Entry] = []
 
     def act() -> "LeadersMoved | Reassigned":
         plan, batch = context.replan(change.planner).plan, context.pace.batch
@@ -134,6 +136,7 @@ def carry_out(context: ChangeContext, change: PlannedChange) -> None:
             context.recorded(journal, plan, not_restored, elects=change.elects) as entry,
             context.ui.progress(title) as progress,
         ):
+            entries.append(entry)
             how = context.carrying_out(entry, progress, batch)
             if change.elects:
                 return rotate_leaders(cluster, plan, **how)
@@ -150,5 +153,6 @@ def carry_out(context: ChangeContext, change: PlannedChange) -> None:
         after = context.final_snapshot([*seen.plan.topics, *change.made])
         context.ui.moved(done, before, after, seen.plan)
         failures, count, has_changed = done.failures, done.done, done.has_changed
-    require_all_done(failures, count, UNDO, has_changed=has_changed)
+    undo = f"Undo: kipctl undo {entries[0].id}"
+    require_all_done(failures, count, undo, has_changed=has_changed)
     require_put_back(not_restored)

@@ -1,9 +1,10 @@
 """`kipctl changes resume`: what is left of a change that was cut off is carried out."""
 
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 
-from kipctl.changes.context import UNDO, ChangeContext
+from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, put_throttles_back
 from kipctl.changes.ui import PlanShown
 from kipctl.changes.way_back import automatic_undo
@@ -62,7 +63,11 @@ def _resume(context: ChangeContext, journal: Journal, entry: Entry) -> None:
                     "leaders_to_elect": len(left.in_place),
                     "under_way": len(left.under_way.moves),
                 },
-                (f"What is left of {described(entry)}.", "Nothing was changed."),
+                (
+                    f"What is left of {described(entry)}.",
+                    *_beside_the_plan(left),
+                    "Nothing was changed.",
+                ),
             )
         )
         return
@@ -70,7 +75,8 @@ def _resume(context: ChangeContext, journal: Journal, entry: Entry) -> None:
         require_no_reassignments(others, additional=context.additional)
         pace = replace(context.pace, throttle=how.throttle)
         replace(context, pace=pace).show(left.plan, summary)
-        _report_remaining(context, left)
+        for sentence in _beside_the_plan(left):
+            context.ui.say(sentence)
         context.ui.say(f"What is left of {described(entry)}.")
         context.ui.confirm(f"Go on with {counted(left.count, 'partition')}?")
         _carry_out(context, journal, entry, how, left)
@@ -83,7 +89,7 @@ def _resume(context: ChangeContext, journal: Journal, entry: Entry) -> None:
     if not left.is_whole:
         raise RefusedError(
             f"Nothing of entry {entry.id} can be gone on with now.",
-            "Resume it later, or undo it: kipctl undo",
+            f"Resume it later, or undo it: kipctl undo {context.named(entry)}",
         )
     context.ui.say(f"Nothing was left to do: entry {entry.id} is {entry.reload().state}.")
 
@@ -116,6 +122,7 @@ def _carry_out(
             timeout_s=context.timeout_s,
             additional=context.additional,
             is_to_pause=journal.is_to_pause,
+            named=context.named(entry),
             guard=context.guard.begin(entry, progress),
         )
     not_restored = put_throttles_back(context, journal, entry)
@@ -128,7 +135,8 @@ def _carry_out(
     else:
         context.ui.reassigned(moved.reassigned, after, again.plan)
         done = len(moved.reassigned.plan.moves)
-    require_all_done(moved.failures, done, UNDO, has_changed=moved.has_changed)
+    undo = f"Undo: kipctl undo {context.named(entry)}"
+    require_all_done(moved.failures, done, undo, has_changed=moved.has_changed)
     require_put_back(not_restored)
 
 
@@ -174,11 +182,11 @@ def _require_resumable(
     if entry.how is None:
         raise RefusedError(
             f"Entry {entry.id} does not say how its change was carried out.",
-            "Undo it: kipctl undo " + entry.id,
+            f"Undo it: kipctl undo {context.named(entry)}",
         )
     if begun := cut_off_rollback(context, journal, entry):
         raise RefusedError(
-            f"The rollback of entry {entry.id} was begun: entry {begun.id}.",
+            f"Entry {entry.id} is being undone, by entry {begun.id}.",
             f"End that first: kipctl changes resume {begun.id}",
         )
     return entry.how
@@ -190,14 +198,12 @@ def _report_over(context: ChangeContext, entry: Entry) -> None:
     context.ui.say(f"Entry {entry.id} is done: nothing is left of it.")
 
 
-def _report_remaining(context: ChangeContext, left: Remaining) -> None:
-    say = context.ui.say
+def _beside_the_plan(left: Remaining) -> Iterator[str]:
+    """What is waited for, elected or left as it is, beside what is submitted."""
     if left.under_way.moves:
-        say(
-            "Still being reassigned, and waited for:"
-            f" {counted(len(left.under_way.moves), 'partition')}."
-        )
+        count = counted(len(left.under_way.moves), "partition")
+        yield f"Still being reassigned, and waited for: {count}."
     if left.in_place:
-        say(f"Only an election is needed for {counted(len(left.in_place), 'partition')}.")
+        yield f"Only an election is needed for {counted(len(left.in_place), 'partition')}."
     for setting, value in list(left.set_by_others.items())[:3]:
-        say(f"Somebody else has set {setting} to {value}: it stays so.")
+        yield f"Somebody else has set {setting} to {value}: it stays so."

@@ -40,6 +40,12 @@ class ChangeUi:
     A program that is asked may raise RefusedError in `confirm`: then nothing is changed.
     """
 
+    @property
+    def asks(self) -> bool:
+        """Whether somebody answers `confirm`: else only a change that is named, or has just been
+        made, is undone."""
+        return False
+
     def say(self, sentence: str) -> None:
         """Something to know beside the result."""
 

@@ -1,7 +1,7 @@
 """`kipctl undo`: back to what was before a change, finished or cut off."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from kipctl.changes.context import ChangeContext
@@ -41,7 +41,7 @@ def undo(context: ChangeContext) -> None:
     if not context.dry_run:
         say(_entry_sentence(entry))
     if begun := cut_off_rollback(context, journal, entry):
-        say(f"Its rollback was cut off, and is gone on with: entry {begun.id}.")
+        say(f"An undo of it was cut off, and is continued: entry {begun.id}.")
         resume_entry(context, journal, begun)
         return
     seen = survey_way_back(context, entry)
@@ -60,23 +60,29 @@ def undo(context: ChangeContext) -> None:
                 throttle=context.throttle,
                 busy=(*seen.own, *seen.others),
                 about=about,
-                closing=(_entry_sentence(entry), "Nothing was changed."),
+                closing=(_entry_sentence(entry), *_beside_the_plan(seen), "Nothing was changed."),
             )
         )
         return
     if not seen.count:
-        _nothing_to_roll_back(context, journal, entry, way)
+        _nothing_to_undo(context, journal, entry, way)
         return
     require_no_reassignments(seen.others, additional=context.additional)
     context.require_possible(way.plan, summary)
     context.show(way.plan, summary)
-    if way.in_place:
-        say(f"Only an election is needed for {counted(len(way.in_place), 'partition')}.")
-    if seen.own:
-        say(f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}.")
+    for sentence in _beside_the_plan(seen):
+        say(sentence)
     factor = replication_factor_warning(way.plan)
-    context.ui.confirm(f"Roll back {counted(seen.count, 'partition')}?{factor}")
+    context.ui.confirm(f"Undo it for {counted(seen.count, 'partition')}?{factor}")
     _carry_out(context, journal, entry, seen)
+
+
+def _beside_the_plan(seen: WayBack) -> Iterator[str]:
+    """What is done beside moving replicas."""
+    if seen.way.in_place:
+        yield f"Only an election is needed for {counted(len(seen.way.in_place), 'partition')}."
+    if seen.own:
+        yield f"Still being reassigned, and cancelled: {counted(len(seen.own), 'partition')}."
 
 
 def _carry_out(context: ChangeContext, journal: Journal, entry: Entry, seen: WayBack) -> None:
@@ -141,17 +147,19 @@ def _require_undone(
 def _entry(context: ChangeContext, journal: Journal, named: Entry | None) -> Entry:
     """The entry named, or the newest that may be undone.
 
-    Raises RefusedError without, and where --yes would undo what may not be meant.
+    Raises RefusedError without, and where nobody is asked whether it is meant.
     """
+    if named is None and (begun := _undo_that_is_newest(journal)):
+        return begun
     if named is None:
         entry, newer = journal.last_change(context.say_damaged)
-        if entry is not None and context.yes and not context.dry_run:
+        if entry is not None and not (context.ui.asks or context.dry_run):
             _require_named_entry(context, entry, newer)
     else:
         entry = named
     if entry is None:
         raise RefusedError(
-            "There is nothing to roll back: no change of this cluster that could be undone is in"
+            "There is nothing to undo: no change of this cluster that could be undone is in"
             f" {journal.folder}.",
             "See what was done: kipctl changes list. To an assignment of your own: kipctl reassign"
             " --plan FILE",
@@ -160,6 +168,16 @@ def _entry(context: ChangeContext, journal: Journal, named: Entry | None) -> Ent
     if not (entry.may_be_undone or insists):
         raise RefusedError(f"Entry {entry.id} is {entry.state}: there is nothing to undo.", OTHERS)
     return entry
+
+
+def _undo_that_is_newest(journal: Journal) -> Entry | None:
+    """The change whose undo is the newest entry, and has not ended: that is continued."""
+    newest = next(journal.entries(), None)
+    if newest is None or not (newest.undoes and newest.is_open):
+        return None
+    with suppress(UsageError):  # its change may be in the journal of another machine
+        return journal.find(newest.undoes)
+    return None
 
 
 def _require_named_entry(context: ChangeContext, entry: Entry, newer: str) -> None:
@@ -180,8 +198,8 @@ def _require_named_entry(context: ChangeContext, entry: Entry, newer: str) -> No
     )
 
 
-def _nothing_to_roll_back(
-    context: ChangeContext, journal: Journal, entry: Entry, way: "RollbackPlan"
+def _nothing_to_undo(
+    context: ChangeContext, journal: Journal, entry: Entry, way: RollbackPlan
 ) -> None:
     if not way.left:
         with journal.locked(context.origin):
@@ -191,7 +209,7 @@ def _nothing_to_roll_back(
         require_put_back(not_restored)
         return
     raise RefusedError(
-        f"Nothing of entry {entry.id} can be rolled back. {describe_left(way)}",
+        f"Nothing of entry {entry.id} can be undone. {describe_left(way)}",
         "Choose another (kipctl changes list), insist with --force, or stop what is being"
         " reassigned: kipctl changes cancel",
     )

@@ -1,6 +1,5 @@
 """How a change is undone: what is on its way is cancelled, the rest is moved back."""
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -56,7 +55,7 @@ def go_back(
     way = again.way
     known = again.snapshot.only((*way.in_place, *way.plan.target))
     if way.plan.moves or way.in_place:
-        title = f"Rolling back {counted(len(way.plan.moves), 'partition')}"
+        title = f"Undoing {counted(len(way.plan.moves), 'partition')}"
         whole = _with_elections(way, known)
         with (
             context.recorded(journal, whole, not_restored, undoes=entry.id) as record,
@@ -65,7 +64,8 @@ def go_back(
             if entry.is_open:
                 entry.mark_or_note(EntryState.DONE)  # its remaining moves are not to be made
             how = context.carrying_out(record, progress)
-            moved = rolled_back(context.cluster, way.plan, way.in_place, **how)
+            again_by = undo_command(context, entry)
+            moved = rolled_back(context.cluster, way.plan, way.in_place, go_on=again_by, **how)
     is_undone = not way.left and not again.own and not (moved and moved.failures)
     if is_undone and entry.state is not EntryState.UNDONE:
         entry.mark_or_note(EntryState.UNDONE)
@@ -81,7 +81,7 @@ def automatic_undo(
     afterwards; None where it was not all undone.
     """
     if entry.undoes:
-        stopped.what += " A way back is not rolled back itself."
+        stopped.what += " An undo is not undone itself."
         return None
     context = replace(context, guard=Guarding())
     again = f"Try again: {undo_command(context, entry)}"
@@ -97,11 +97,11 @@ def automatic_undo(
         if left := gone.again.way.left:
             raise PartlyDoneError(f"{left[0].id}: {left[0].reason}.")
     except KipctlError as failed:
-        stopped.what += f" It was not all rolled back: {failed.what}"
+        stopped.what += f" It was not all undone: {failed.what}"
         stopped.next_step = again
         return None
     count = moved.done if moved else 0
-    stopped.what += f" Then it was rolled back: {counted(count, 'partition')} brought back."
+    stopped.what += f" Then it was undone: {counted(count, 'partition')} brought back."
     stopped.next_step = "See: kipctl changes list"
     return gone, context.final_snapshot(gone.topics)
 
@@ -128,8 +128,7 @@ def _cancel(context: ChangeContext, entry: Entry, own: Sequence[Reassignment]) -
 
 def undo_command(context: ChangeContext, entry: Entry) -> str:
     """What rolls back this entry, and no other one."""
-    which = f"--journal {shlex.quote(str(context.file))}" if context.file else entry.id
-    return f"kipctl undo {which}"
+    return f"kipctl undo {context.named(entry)}"
 
 
 def survey_way_back(context: ChangeContext, entry: Entry) -> WayBack:

@@ -253,6 +253,8 @@ _OTHER_COMMANDS: Mapping[str, str] = {
     "rollback": "undo",
     "history": "changes list",
     "abort": "changes cancel",
+    "entry": "undo ENTRY",
+    "journal": "undo --journal FILE",
 }
 """What people and other tools call a command of kipctl's, or make an option of another one."""
 
@@ -264,16 +266,19 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         if words := _WRONG_VALUES.get(found["type"]):
             wrong.message = words.format(input=found["input"], **found.get("ctx", {}))
     context: typer.Context | None = getattr(wrong, "ctx", None)
-    # Without any arguments the help page has just been printed, and there is no message.
-    if message := " ".join(wrong.format_message().split()):
+    if type(wrong).__name__ == "NoArgsIsHelpError":  # its message is the page
+        typer.echo(wrong.format_message())
+    elif message := " ".join(wrong.format_message().split()):
         if option := getattr(wrong, "option_name", ""):
             word = option.removeprefix("--")
             other = f"--{_OTHER_WORDS.get(word, '')}"
             known = [name for one in context.command.params for name in one.opts] if context else []
             if other in known:
                 meant = f" Did you mean {other!r}?"
-            elif word in _OTHER_COMMANDS or word in getattr(command("changes"), "commands", ()):
-                meant = f" Did you mean {_meant_elsewhere(word)}?"
+            elif word in _OTHER_COMMANDS:
+                meant = f" Did you mean 'kipctl {_OTHER_COMMANDS[word]}'?"
+            elif word in getattr(command("changes"), "commands", ()):
+                meant = f" Did you mean 'kipctl {'' if word == 'undo' else 'changes '}{word}'?"
             else:
                 meant = did_you_mean(option, getattr(wrong, "possibilities", None) or ())
             message = f"There is no option {option}.{meant}"

@@ -75,6 +75,7 @@ def changing(
     guard: GuardSettings | None = None,
     pace: "Pace | None" = None,
     output: OutputFormat = OutputFormat.AUTO,
+    yes: bool = False,
     measures: bool = False,
     **given: Any,
 ) -> Iterator[tuple["ChangeContext", "TerminalUi"]]:
@@ -100,7 +101,7 @@ def changing(
             watched,
             f"changes {command}" if command == "undo" else command,
             output,
-            given.get("yes", False),
+            yes,
             given.get("dry_run", False),
             measures,
         )

@@ -58,6 +58,10 @@ class TerminalUi(ChangeUi):
         report = replace(report, command=self.command)
         self.environment.report(limit_rows(self.guard.with_guard_table(report)), self.output)
 
+    @property
+    def asks(self) -> bool:
+        return not self.yes
+
     def say(self, sentence: str) -> None:
         self.environment.message(sentence)
 

@@ -7,6 +7,7 @@ from itertools import islice
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import current
 from kipctl.cli.change_ui import TerminalUi
+from kipctl.cluster.moves.safety_checks import list_or_reason
 from kipctl.cluster.moves.throttle import require_put_back
 from kipctl.cluster.moves.throttled_change import clear_throttles, entries_with_throttles, is_needed
 from kipctl.cluster.snapshot import refresh_snapshot
@@ -43,7 +44,10 @@ def show_entry(context: ChangeContext, ui: TerminalUi) -> None:
         raise RefusedError(f"No change of this cluster is in {journal.folder}.")
     topics = {partition_id.topic for partition_id in entry.before}
     snapshot = refresh_snapshot(context.cluster, topics)
-    ui.report(entry_report(entry, snapshot, datetime.now(UTC), journal.locked_by()))
+    busy, why = list_or_reason(context.cluster, may_not_list=True)
+    context.say_if_not_listed(why)
+    ids = {one.id for one in busy}
+    ui.report(entry_report(entry, snapshot, ids, datetime.now(UTC), journal.locked_by()))
 
 
 def pause(context: ChangeContext) -> None:

@@ -323,13 +323,14 @@ class Environment:
 
     def access_if_named(self, option: str | None) -> "Access | None":
         """The same, but None where nothing names a cluster: then a lab is made."""
-        named = option or self.connecting.get("cluster")
-        if not named and any(self.connecting.values()):
+        given = (option, *self.connecting.values())
+        is_named = option is not None or self.connecting.get("cluster") is not None
+        if not is_named and any(one is not None and one != () and one != [] for one in given):
             raise UsageError(
                 "Without a cluster to connect to a lab is made.",
                 "Give --bootstrap-server or --cluster, or leave out what says how to connect.",
             )
-        return self.access(option) if named else None
+        return self.access(option) if is_named else None
 
     def forget_cluster(self) -> None:
         """A command begins: the one before meant a cluster of its own."""

@@ -1,4 +1,4 @@
-"""`--guard` of the commands that move leaders in batches: what it says, at work, in the report."""
+"""`--guard` of the commands that move leaders in batches: its options, read and checked."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated

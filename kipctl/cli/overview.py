@@ -119,7 +119,7 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
     if seen.entry:
         found += [
             ("kipctl changes resume --dry-run", "see what is left of that change"),
-            ("kipctl undo", "undo that change; it asks first"),
+            ("kipctl changes list", "see it, and what undoes it"),
         ]
     if of and seen.changed_by:
         found += [

@@ -47,7 +47,7 @@ NEEDED: dict[str, tuple[Right, ...]] = {
         Right("DescribeConfigs", TOPIC),
         Right("DescribeConfigs", CLUSTER),
     ),
-    "reassign, elect": _MOVES_LEADERS,
+    "reassign, undo, elect": _MOVES_LEADERS,
     "roll": (*_MOVES_LEADERS, Right("Describe", TOPIC), Right("DescribeConfigs", TOPIC)),
     "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
     "perf produce --topic": (Right("Write", TOPIC),),

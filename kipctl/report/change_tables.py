@@ -1,7 +1,7 @@
 """What `kipctl changes` prints of the journal: all entries, and one."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from kipctl.report.tables import Column, Report, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.cluster.moves.journal_entry import Entry
-    from kipctl.cluster.snapshot import Snapshot
+    from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 CHANGES = "changes"
 
@@ -64,10 +64,11 @@ def history_report(
             if changed_by:
                 closing.append("Stop it after its batch: kipctl changes pause")
             else:
-                closing += [
-                    "Go on with it: kipctl changes resume",
-                    "Or undo it: kipctl undo",
-                ]
+                closing.append(f"Go on with it: kipctl changes resume {newest.id}")
+                if not newest.undoes:
+                    closing.append(f"Or undo it: kipctl undo {newest.id}")
+        if left := next((e for e in entries[1:] if e.may_be_resumed), None):
+            closing.append(f"Another one has not ended: kipctl changes show {left.id}")
     if not changed_by and any(e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl undo ID")
     documents = [{**shown, **_about(e)} for shown, e in zip(objects, entries, strict=True)]
@@ -80,14 +81,22 @@ def history_report(
     )
 
 
-def entry_report(entry: "Entry", snapshot: "Snapshot", now: datetime, changed_by: str) -> Report:
-    """One change: each of its partitions before, as planned, and as the `snapshot` has it."""
+def entry_report(
+    entry: "Entry",
+    snapshot: "Snapshot",
+    busy: Collection["PartitionId"],
+    now: datetime,
+    changed_by: str,
+) -> Report:
+    """One change: each of its partitions before, as planned, and as the `snapshot` has it; `busy`
+    are those that are being reassigned."""
     by_id = snapshot.by_id
     rows = []
     for partition_id, before in entry.before.items():
         after, seen = entry.after.get(partition_id), by_id.get(partition_id)
         replicas, leader = (seen.replicas, seen.leader) if seen else (None, None)
-        state = _placed(replicas, before, after)
+        under_way = partition_id in busy
+        state = "under way" if under_way else _placed(replicas, before, after)
         rows.append((*partition_id, before, after, replicas, leader, state))
     table, partitions = listing(
         "Partitions",
@@ -105,7 +114,7 @@ def entry_report(entry: "Entry", snapshot: "Snapshot", now: datetime, changed_by
     states = Counter(str(row[-1]) for row in rows)
     made = f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
     closing = [f"Saved in {entry.saved}, in Kafka's own JSON too."]
-    if entry.throttle is not None:
+    if entry.throttle is not None and not states["under way"]:
         closing.append("Its throttle is still set. Put it back: kipctl changes clear-throttles")
     if entry.may_be_resumed and not changed_by:
         closing.append(f"Go on with it: kipctl changes resume {entry.id}")

@@ -265,7 +265,7 @@ def check_end(
     outcome, happened = executed.outcome, len(executed.performed)
     undo = ""
     if happened and plan.moves_leaders and topic != OWN_TOPIC:
-        undo = "Leaders were moved. Undo: kipctl undo"
+        undo = "Leaders were moved. What undoes it is said above, and by: kipctl changes list"
     if outcome.failure:
         recorded = f" What is known is in {run.folder}." if run else ""
         error = PipelineError if plan.on_spark else PartlyDoneError

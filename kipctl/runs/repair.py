@@ -38,9 +38,9 @@ T = TypeVar("T")
 
 _DISTURBED = {
     ActionKind.RESTART: "A broker may be stopped. See: kipctl lab status",
-    ActionKind.ROTATE: "Leaders may have been moved. Undo: kipctl undo",
-    ActionKind.ELECT: "Leaders may have been moved. Undo: kipctl undo",
-    ActionKind.REASSIGN: "Partitions may have been reassigned. Undo: kipctl undo",
+    ActionKind.ROTATE: "Leaders may have been moved. See what to undo: kipctl changes list",
+    ActionKind.ELECT: "Leaders may have been moved. See what to undo: kipctl changes list",
+    ActionKind.REASSIGN: "Partitions may have moved. See what to undo: kipctl changes list",
 }
 _FAILURE = "kipctl was killed while it recorded this; it is what was settled by then."
 

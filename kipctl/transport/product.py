@@ -72,25 +72,20 @@ class Limit(NamedTuple):
     source: str
 
 
-_LEADERS = (
-    "inspect leaders",
-    "inspect metadata",
-    "wait",
-    "elect",
-    "reassign",
-)
+_REASSIGNS = ("reassign", "undo", "changes undo", "changes resume")
+_LEADERS = ("inspect leaders", "inspect metadata", "wait", "elect", *_REASSIGNS)
 _NO_LEADERS = "any agent serves any partition: leaders that are shown are not who has the data"
 LIMITS: Mapping[Product, tuple[Limit, ...]] = {
     Product.KFAKE: (
         Limit(
-            ("reassign",),
+            _REASSIGNS,
             "a reassignment is accepted and not carried out",
             "franz-go: pkg/kfake/45_alter_partition_assignments.go",
         ),
     ),
     Product.REDPANDA: (
         Limit(
-            ("reassign",),
+            _REASSIGNS,
             "moving replicas does not move the leader, and throttles are refused",
             "redpanda-data/redpanda#9043",
         ),
@@ -101,18 +96,18 @@ LIMITS: Mapping[Product, tuple[Limit, ...]] = {
             "hints may have a zone router's endpoint and not the leader's",
             "AutoMQ/automq#3546",
         ),
-        Limit(("reassign",), "its own balancer may move partitions back", "AutoMQ/automq#867"),
+        Limit(_REASSIGNS, "its own balancer may move partitions back", "AutoMQ/automq#867"),
     ),
     Product.MSK_SERVERLESS: (
         Limit(
-            ("reassign", "elect", "roll"),
+            (*_REASSIGNS, "elect", "roll"),
             "it has no AlterPartitionReassignments, and places replicas itself",
             "segmentio/topicctl#69",
         ),
     ),
     Product.CONFLUENT_CLOUD: (
         Limit(
-            ("reassign", "elect", "roll", "request-log"),
+            (*_REASSIGNS, "elect", "roll", "request-log"),
             "nobody but Confluent may ALTER the cluster",
             "redpanda-data/kminion#313",
         ),

@@ -60,7 +60,7 @@ MEASURE = "perf produce --during rotate"
         (
             Overview("a:1", "", WELL, "", entry=CUT),
             [LOOK, f"A change {CUT}."],
-            [DRY, "undo", "inspect brokers"],
+            [DRY, "changes list", "inspect brokers"],
         ),
         # What another kipctl is at is followed, and not resumed.
         (

@@ -88,6 +88,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     **each("--json-file --kafka-home", "{none}", "{run}", "{broken}"),
     **each("--plan --verify --journal", "{none}", "{run}", "{broken}"),
     **each("--command-config --consumer.config --producer.config", "{none}", "{run}"),
+    "--command-config": ("{none}", "{run}", ""),
     **each(
         *("--command-property --producer-props", "acks", "=1", "no.such.setting=1"),
         "request.timeout.ms=soon",
@@ -116,7 +117,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--by": ("nobody", "run,nobody", ""),
     "--cap": ("Produce", "Nothing=1", "Produce=-1", "Produce=x", ""),
     "--client": ("kafka-python", ""),
-    "--cluster": ("never",),
+    "--cluster": ("never", ""),
     "--config": ("num.io.threads", "=4", "node.id=7"),
     "--consumer-property": ("acks", "no.such.setting=1", "fetch.max.wait.ms=soon"),
     "--controllers": (*_COUNT, "10"),

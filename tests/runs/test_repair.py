@@ -314,7 +314,7 @@ OWN_TOPIC = "kipctl-perf-kafka-ops-1-4711-0a1b2c"
     ("topic", "during", "left", "actions"),
     [
         ("orders", None, [], "none"),
-        ("orders", "rotate", ["kipctl undo"], "rotate, how often is not known"),
+        ("orders", "rotate", ["kipctl changes list"], "rotate, how often is not known"),
         ("orders", "restart:1", ["lab status"], "restart:1, how often is not known"),
         (OWN_TOPIC, "elect", [OWN_TOPIC], "elect, how often is not known"),
         (OWN_TOPIC, "restart:1", [OWN_TOPIC, "lab status"], "restart:1, how often is not known"),

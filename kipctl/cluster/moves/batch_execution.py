@@ -60,8 +60,6 @@ from kipctl.errors import (
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
-UNDO = "Undo: kipctl undo"
-GO_ON = "Go on: kipctl changes resume."
 BATCH_TIMEOUT_S = 300.0
 """For each batch, where no time is given for the whole; while it copies data, for a standstill of
 that."""
@@ -89,7 +87,10 @@ class Execution:
     pause_asked: Callable[[], bool] | None = None
     """Where that is not to be seen beside the entry's file."""
     elects: bool = False
-    undo: str = UNDO
+    named: str = ""
+    """How its entry is named to `kipctl changes`, if not by its id."""
+    go_on: str = ""
+    """The command that goes on with it, if it is not `kipctl changes resume`; none undoes it."""
     accepted: list[Move] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     elections: list[ElectionOutcome] = field(default_factory=list)
@@ -112,12 +113,24 @@ class Execution:
 
     @property
     def next_step(self) -> str:
-        return self.undo if self.entry else SEE_LEADERS
+        if self.entry is None:
+            return SEE_LEADERS
+        return f"Go on with it: {self.go_on}" if self.go_on else f"Undo: kipctl undo {self._named}"
 
     @property
     def _go_on_or_undo(self) -> str:
         """The next step where nothing is wrong with what is left."""
-        return f"{GO_ON} {UNDO}" if self.entry and self.undo == UNDO else self.next_step
+        if self.go_on or not self.entry:
+            return self.next_step
+        return f"{self._resume} or undo: kipctl undo {self._named}"
+
+    @property
+    def _resume(self) -> str:
+        return f"Go on: {self.go_on or f'kipctl changes resume {self._named}'}"
+
+    @property
+    def _named(self) -> str:
+        return self.named or (self.entry.id if self.entry else "")
 
     def deadline(self) -> float:
         """For what begins now (time.monotonic): the deadline of the whole, if there is one."""
@@ -251,7 +264,7 @@ class Execution:
     def _demand_no_pause(self, done: str) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause."""
         if self._is_to_pause:
-            raise PartlyDoneError(f"Paused: {done} are done.", GO_ON)
+            raise PartlyDoneError(f"Paused: {done} are done.", self._resume)
 
     def _submit_and_wait(self, batch: Plan, done: str) -> bool:
         """False when nothing of the batch was accepted; `done` says how much was before it."""

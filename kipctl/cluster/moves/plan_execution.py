@@ -4,22 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
 
 from kipctl.cluster.metadata_convergence import OnEvent
-from kipctl.cluster.moves.batch_execution import UNDO, Execution
+from kipctl.cluster.moves.batch_execution import Execution
 from kipctl.cluster.moves.guard_interface import ChangeGuard
 from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions
 from kipctl.cluster.moves.pacing import Pace
 from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_result import (
-    LeadersMoved,
-    Reassigned,
-)
-from kipctl.cluster.moves.reassign import (
-    Progress,
-)
+from kipctl.cluster.moves.plan_result import LeadersMoved, Reassigned
+from kipctl.cluster.moves.reassign import Progress
 from kipctl.cluster.moves.resume import Remaining
-from kipctl.cluster.snapshot import (
-    PartitionId,
-)
+from kipctl.cluster.snapshot import PartitionId
 from kipctl.transport.request import Cluster
 
 
@@ -84,15 +77,16 @@ def roll_back(
     in_place: Mapping[PartitionId, int],
     *,
     entry: Entry | None = None,
+    go_on: str = "kipctl undo",
     **settings: Unpack[ExecutionSettings],
 ) -> LeadersMoved:
     """Carry out a way back (`kipctl.cluster.moves.rollback`), and elect the leaders of before.
 
     `in_place` are the leaders to elect where the replicas are back already. What was refused does
-    not hold up the others. It raises what `rotate_leaders` does.
+    not hold up the others. `go_on` is the command that goes on with it. It raises what
+    `rotate_leaders` does.
     """
-    undo = "Go on with it: kipctl undo"
-    change = Execution(cluster, plan, entry, elects=True, undo=undo, **settings)
+    change = Execution(cluster, plan, entry, elects=True, go_on=go_on, **settings)
     reassigned = change.execute() if plan.moves else None
     if in_place:
         with change.explain_errors():
@@ -108,13 +102,14 @@ def resume(
     how: ExecutionOptions,
     *,
     is_to_pause: Callable[[], bool] | None = None,
+    named: str = "",
     **settings: Unpack[ExecutionSettings],
 ) -> LeadersMoved:
     """Do the rest of a change that was cut off, in the way it was begun (`how`).
 
     First what is under way is waited for, and leaders are elected where only that is left.
-    `is_to_pause` is that of the journal whose lock is held, where the entry is not in it. It raises
-    what `rotate_leaders` does.
+    `is_to_pause` is that of the journal whose lock is held, where the entry is not in it; `named`
+    is how `kipctl undo` takes it, if not by its id. It raises what `rotate_leaders` does.
     """
     settings["pace"] = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
     is_begun = entry.state is not EntryState.PREPARED
@@ -124,7 +119,7 @@ def resume(
         entry,
         pause_asked=is_to_pause,
         elects=how.elects,
-        undo="Go on with it: kipctl changes resume. " + UNDO,
+        named=named,
         is_sent=is_begun,
         is_changed=is_begun,
         is_whole=left.is_whole,

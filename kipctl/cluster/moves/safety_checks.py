@@ -85,8 +85,8 @@ def require_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) 
         more = f" and {others} are" if len(busy) > 1 else " is"
         raise RefusedError(
             f"{busy[0].id}{more} being reassigned already.",
-            "Wait (kipctl reassign --list), stop it (kipctl changes cancel), or repeat with"
-            " --additional: what is being reassigned is then left alone.",
+            "Wait (kipctl reassign --list), stop it (kipctl changes cancel, of others with --all),"
+            " or repeat with --additional: what is being reassigned is then left alone.",
         )
 
 

@@ -178,8 +178,8 @@ def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
     settings = [one.setting for e in found if e.throttle for one in e.throttle.changes]
     names = sorted({int(one.name) for one in settings if one.kind == BROKER} - set(alive))
     away = ", ".join(map(str, names))
-    gone = f" Broker {away} is away: if for good, add --force." if names else ""
-    return f"Throttles of earlier changes are still set. Put them back: {CLEAR}.{gone}"
+    gone = f" Broker {away} is away: if for good, with --force." if names else ""
+    return f"Throttles of earlier changes are still set.{gone} Put them back: {CLEAR}"
 
 
 def clear_throttles(

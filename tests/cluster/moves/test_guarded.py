@@ -149,7 +149,8 @@ def test_given_up_between_batches_it_is_gone_on_with_by_resume(fake: Suffering) 
     fake.suffer_after(2)
     ran = fake.kipctl(ROTATE, IMPATIENT, status=5)
     assert "Of 3 partitions 1 have their new replicas" in ran.err
-    assert ran.err.endswith("Go on: kipctl changes resume. Undo: kipctl undo\n")
+    named = fake.entries()[0].id
+    assert ran.err.endswith(f"Go on: kipctl changes resume {named} or undo: kipctl undo {named}\n")
     assert fake.of_topic() == [((2, 1), 2), ((1, 2), 1), ((1, 2), 1)]
     assert fake.meanwhile == 0
     assert fake.states() == ["submitted"]
@@ -168,7 +169,7 @@ def test_given_up_between_batches_it_is_gone_on_with_by_resume(fake: Suffering) 
 def test_given_up_it_is_rolled_back_if_that_was_asked(fake: Suffering) -> None:
     fake.suffer_after(4)
     ran = fake.kipctl(ROTATE, IMPATIENT, "--guard-action rollback", status=5)
-    assert "Then it was rolled back: 2 partitions brought back." in ran.err
+    assert "Then it was undone: 2 partitions brought back." in ran.err
     assert set(fake.replicas().values()) == {(1, 2)}
     assert set(fake.leaders().values()) == {1}
     assert fake.states() == ["done", "undone"]
@@ -183,7 +184,7 @@ def test_a_rollback_that_fails_is_told_and_can_be_repeated(fake: Suffering) -> N
     fake.suffer_after(4)
     fake.changes = [lambda: None, lambda: None, lambda: fake.refused.update(fake.partitions)]
     ran = fake.kipctl(ROTATE, IMPATIENT, "--guard-action rollback", status=5)
-    assert "It was not all rolled back: " in ran.err
+    assert "It was not all undone: " in ran.err
     assert "Try again: kipctl undo" in ran.err
     fake.refused.clear()
     fake.kipctl("undo", PACED)
@@ -208,7 +209,7 @@ def test_given_up_while_a_batch_is_copied(fake: Suffering) -> None:
     fake.heal()
     fake.suffers_after = fake.changing + 1
     ran = fake.kipctl(drain, "--guard-action rollback", status=5)
-    assert "Then it was rolled back" in ran.err
+    assert "Then it was undone" in ran.err
     assert set(fake.replicas().values()) == {(1, 2)}
     assert not any(held.target for held in fake.partitions.values())
     assert not any(fake.configs.values())

@@ -68,5 +68,5 @@ def test_a_program_is_told_and_asked(
         rotate(asks)
     assert ui.questions == ["Rotate the leaders of 2 partitions?"]
     assert not list(asks.journal().entries())
-    with pytest.raises(RefusedError, match="nothing to roll back"):
+    with pytest.raises(RefusedError, match="nothing to undo"):
         undo(asks)

@@ -1,6 +1,7 @@
 """`kipctl reassign` on a real cluster: leaders move, come back, and nothing else changes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -182,10 +183,11 @@ def test_ctrl_c_says_what_was_done_and_how_to_undo_it(
         _, err = process.communicate()
     assert process.returncode == 130
     said = err.splitlines()[-2:]
+    named = re.search(r"kipctl undo (\S+)", said[-1])[1]
     assert said == [
         "kipctl: Interrupted. Of 4 partitions 4 have their new replicas, 0 their old ones and 0"
         " are under way; 0 are led by their new preferred leader, 4 are not.",
-        "Go on: kipctl changes resume. Undo: kipctl undo",
+        f"Go on: kipctl changes resume {named} or undo: kipctl undo {named}",
     ]
     wait_until_everywhere(
         cluster, topic, lambda shown: [one.replicas for one in shown.partitions] == ROTATED

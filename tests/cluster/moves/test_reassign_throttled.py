@@ -165,7 +165,7 @@ class TestABrokerThatIsGone:
         for _ in range(2):  # the second time it is behind an entry that is newer
             ran = fake.kipctl("reassign --rotate --topic t --yes")
             assert "Throttles of earlier changes are still set." in ran.err
-            assert "Broker 3 is away: if for good, add --force." in ran.err
+            assert "Broker 3 is away: if for good, with --force." in ran.err
             assert "Entry " not in ran.err
         ran = fake.kipctl("changes clear-throttles --yes", status=5)
         assert self.FORCED in ran.err

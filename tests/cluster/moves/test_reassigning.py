@@ -59,7 +59,7 @@ def test_a_rollback_brings_all_back_and_the_next_one_finds_nothing(fake: Reassig
     assert rollback.undoes == first.id
     assert "kipctl undo 2" in ran.out  # the rollback itself can be undone, by its id
     ran = fake.kipctl(ROLLBACK, status=4)
-    assert "nothing to roll back" in ran.err
+    assert "nothing to undo" in ran.err
     fake.kipctl(ROLLBACK, rollback.id)
     assert set(fake.leaders().values()) == {2}
 
@@ -376,7 +376,8 @@ def test_ctrl_c_after_a_batch_may_be_gone_on_with_or_undone(
     with interrupted(looks):
         ran = fake.kipctl(ROTATE, f"--batch {batch} --between 0s", status=130)
     assert f"kipctl: Interrupted. Of 10 partitions {progress}" in ran.err
-    assert ran.err.endswith("Go on: kipctl changes resume. Undo: kipctl undo\n")
+    named = fake.entries()[0].id
+    assert ran.err.endswith(f"Go on: kipctl changes resume {named} or undo: kipctl undo {named}\n")
     fake.kipctl(then)
     assert set(fake.leaders().values()) == {leader}
 
@@ -709,7 +710,7 @@ class TestJournalOfCommands:
     def test_the_question_says_whose_change_of_when_it_undoes(self, fake: Reassigning) -> None:
         fake.kipctl(ROTATE)
         ran = fake.kipctl("undo", status=2)
-        assert "Roll back 10 partitions?" in ran.err
+        assert "Undo it for 10 partitions?" in ran.err
         assert "Repeat with --yes" in ran.err
         assert "kipctl reassign --rotate --topic t --yes, by " in ran.err
         assert "(less than a minute ago, entry " in ran.err

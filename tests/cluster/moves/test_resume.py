@@ -387,7 +387,7 @@ def test_a_rollback_that_is_gone_on_with_has_undone_what_it_was_to_undo_or_leave
     rollback = fake.kept.save(dict.fromkeys(T[1:], (1, 2, 4)), back, BOB, undoes=was.id, how=HOW)
     rollback.mark(EntryState.SUBMITTED)
     ran = fake.kipctl(ROLLBACK)
-    assert "Its rollback was cut off, and is gone on with" in ran.err
+    assert "An undo of it was cut off, and is continued" in ran.err
     assert {fake.replicas()[one] for one in T[1:]} == {(1, 2, 3)}
     assert read_entry(was.path).state is state
 
@@ -397,7 +397,7 @@ def test_nothing_new_is_begun_without_telling_of_what_was_cut_off(fake: Reassign
     ran = fake.kipctl("reassign --rotate --topic t --yes")
     assert f"Entry {was.id} goes on at elsewhere, or was stopped." in ran.err
     # Named: without its id the newest change would be undone, which may have ended well.
-    assert f"kipctl changes resume {was.id}, or undo it: kipctl undo {was.id}" in ran.err
+    assert f"kipctl changes resume {was.id} or undo it: kipctl undo {was.id}" in ran.err
 
 
 @pytest.fixture
@@ -519,4 +519,4 @@ def test_what_was_stopped_while_data_was_copied_is_known_and_can_all_be_taken_ba
     assert not any(held.target for held in fake.partitions.values())
     fake.kipctl("changes clear-throttles --yes")
     assert not any(fake.configs.values())
-    assert "There is nothing to roll back" in fake.kipctl(ROLLBACK, status=4).err
+    assert "There is nothing to undo" in fake.kipctl(ROLLBACK, status=4).err
