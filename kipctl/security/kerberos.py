@@ -52,6 +52,10 @@ _REASONS: dict[int, tuple[type[KipctlError], str]] = {
 """By error: how it ends, and what to do. The library's own sentence says what is wrong."""
 
 
+_ticket_names: dict["Kerberos", str] = {}
+"""Whose ticket the last login began with, where that is for the cache to say."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kerberos:
     """A service's name, and who asks for tickets for it.
@@ -69,17 +73,10 @@ class Kerberos:
     def subject(self) -> str:
         """Who it is to Kafka, by the rule DEFAULT of `sasl.kerberos.principal.to.local.rules`.
 
-        Without asking a KDC; "" if it is not known.
+        Of a ticket, once a login has begun with it; "" before. Messages ask for it, which wait for
+        nobody: the library would ask a KDC, where there is a client keytab (KRB5_CLIENT_KTNAME).
         """
-        return re.split("[/@]", self.principal or self._of_ticket())[0]
-
-    def _of_ticket(self) -> str:
-        import gssapi
-
-        try:
-            return str(self._credentials().name)
-        except gssapi.exceptions.GSSError:
-            return ""
+        return re.split("[/@]", self.principal or _ticket_names.get(self, ""))[0]
 
     @property
     def if_refused(self) -> str:
@@ -92,7 +89,7 @@ class Kerberos:
     def begin(self, host: str) -> tuple["SecurityContext", bytes]:
         """A context with the service of a broker of this host, and what to tell that first.
 
-        Takes 10 s at most. Raises KipctlError.
+        Takes 10 s at most. Raises KipctlError. From then on `subject` is known.
         """
         (begun,) = at_once(self._begin, [host], _KDC_TIMEOUT_S)
         if isinstance(begun, LateError):
@@ -111,17 +108,26 @@ class Kerberos:
         try:
             if self.keytab:
                 self._check_keytab()
+            credentials = self._credentials()
             context = gssapi.SecurityContext(
                 name=gssapi.Name(service, NameType.hostbased_service),
-                creds=self._credentials(),
+                creds=credentials,
                 mech=gssapi.MechType.kerberos,
                 usage="initiate",
                 # The broker is to prove itself too; RFC 4752 wants integrity for what comes then.
                 flags=(RequirementFlag.mutual_authentication, RequirementFlag.integrity),
             )
-            return SecurityContext(context, service), context.step() or b""
+            first = context.step() or b""
+            if not self.principal:
+                _ticket_names[self] = str(credentials.name)
         except gssapi.exceptions.GSSError as error:
             raise _failure(error) from None
+        except UnicodeError:
+            raise UsageError(
+                f"Kerberos has no ticket for {service!a}: a name has to be a text.",
+                "Check the broker's host, and sasl.jaas.config.",
+            ) from None
+        return SecurityContext(context, service), first
 
     def _credentials(self) -> "gssapi.Credentials":
         store = None

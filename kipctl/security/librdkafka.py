@@ -1,5 +1,6 @@
 """The settings that librdkafka connects with, from those of Java's clients."""
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,9 @@ from kipctl.security.kerberos import GSSAPI, Kerberos
 from kipctl.security.sasl import OAUTHBEARER, Sasl
 from kipctl.security.settings import Security
 from kipctl.security.tls import DEFAULT_VERSIONS, Tls
+
+_SAFE = re.compile(r"(?!-)[\w./@-]+", re.ASCII)
+"""What a shell takes as one word that says nothing but itself, and `kinit` not as an option."""
 
 
 def librdkafka_properties(security: Security) -> dict[str, Any]:
@@ -77,6 +81,12 @@ def _of_kerberos(kerberos: Kerberos) -> dict[str, str]:
         "sasl.kerberos.principal": kerberos.principal,
         "sasl.kerberos.keytab": str(kerberos.keytab or ""),
     }
+    for name, text in given.items():
+        if text and not _SAFE.fullmatch(text):
+            raise UsageError(
+                f"librdkafka would give {name}={text[:80]!a} to a shell, which starts kinit.",
+                "Use a name of letters, digits, and _ . / @ - only, or try Java's clients.",
+            )
     # Without a keytab the ticket is somebody else's to renew.
     kinit = {} if kerberos.keytab else {"sasl.kerberos.kinit.cmd": ""}
     return {name: text for name, text in given.items() if text} | kinit

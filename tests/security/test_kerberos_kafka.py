@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import gssapi
@@ -20,7 +21,7 @@ from scripted_broker import Asked, ScriptedBroker
 from kipctl import java_properties, process
 from kipctl.clients.java import JavaClient
 from kipctl.clients.load import ConsumerLoad, ProducerLoad
-from kipctl.errors import KipctlError, RefusedError, UnreachableError
+from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
@@ -158,6 +159,36 @@ def test_a_login_waits_for_no_kdc_beyond_its_deadline(secured_lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("silent_kdc")
+def test_who_logs_in_is_told_without_waiting_for_a_kdc(
+    secured_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a default client keytab the library gets tickets for whoever asks it for a name."""
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", f"FILE:{keytab(secured_lab, 'alice')}")
+    began = time.monotonic()
+    assert Sasl(GSSAPI, kerberos=Kerberos("kafka")).subject == "of the ticket"
+    assert time.monotonic() - began < 5
+
+
+def test_a_client_keytab_says_who_logs_in(
+    secured_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", f"FILE:{keytab(secured_lab, 'alice')}")
+    by_default = Sasl(GSSAPI, kerberos=Kerberos("kafka"))
+    by_default.exchange(HOST)
+    assert by_default.subject == "alice"
+
+
+@pytest.mark.parametrize("wrong", ["host", "service", "principal", "keytab"])
+def test_a_name_that_is_no_text_is_a_declared_error(wrong: str, secured_lab: Lab) -> None:
+    kerberos = Kerberos("kafka", "alice", keytab(secured_lab, "alice"))
+    if wrong != "host":
+        bad = Path("/\ud800") if wrong == "keytab" else "\ud800"
+        kerberos = replace(kerberos, **{wrong: bad})
+    with pytest.raises(UsageError, match="a name has to be a text"):
+        Sasl(GSSAPI, kerberos=kerberos).exchange("\ud800" if wrong == "host" else HOST)
+
+
+@pytest.mark.usefixtures("silent_kdc")
 def test_an_event_loop_serves_others_while_a_kdc_is_silent(secured_lab: Lab) -> None:
     def lets_begin(asked: Asked) -> Response | None:
         is_first = isinstance(asked.request, SaslHandshakeRequest)
@@ -229,9 +260,9 @@ def test_a_ticket_of_kinit_lets_its_principal_in(
     properties = java_properties.read(secured_lab.client_files["reader-gssapi"])
     properties["sasl.jaas.config"] = jaas_text(KRB5_MODULE, options)
     access = access_of(secured_lab.bootstrap_server, properties)
-    assert access.security.principal == "User:reader"
     with Cluster(access) as cluster:
         assert cluster.metadata(()).cluster_id == secured_lab.cluster_id
+    assert access.security.principal == "User:reader"
 
 
 # --- who is not ---

@@ -1,5 +1,6 @@
 """Kerberos in properties, in a lab, and where it is missing: decided without it."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -155,6 +156,16 @@ def test_who_a_principal_is_to_kafka(principal: str, subject: str) -> None:
     assert login.principal == f"User:{subject}"
 
 
+@pytest.mark.parametrize("keytab", [None, Path("/etc/a.keytab")])
+def test_who_logs_in_is_told_without_asking_the_library(
+    keytab: Path | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which would ask a KDC, that may be silent, while a message waits."""
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    login = Sasl(GSSAPI, kerberos=Kerberos("kafka", keytab=keytab, cache=Path("/run/cc")))
+    assert login.subject == "of the ticket"
+
+
 def test_a_librdkafka_without_gssapi_says_so_before_anything_begins() -> None:
     login = Secured(None, Sasl(GSSAPI, kerberos=BY_KEYTAB))
     with pytest.raises(UsageError, match=r"This librdkafka \(.+\) has no GSSAPI"):
@@ -187,6 +198,19 @@ def test_what_a_librdkafka_with_gssapi_is_told(
     cache = Kerberos("kafka", "", None, Path("/run/cc"))
     with pytest.raises(UsageError, match="KRB5CCNAME=/run/cc"):
         librdkafka_properties(Secured(None, Sasl(GSSAPI, kerberos=cache)))
+
+
+@pytest.mark.parametrize("text", ["a b", "$(id)", "a;b", 'a"b', "a\nb", "-c", "`a`", "a\\", "é"])
+@pytest.mark.parametrize("of", ["principal", "keytab"])
+def test_librdkafka_is_told_nothing_that_means_something_to_a_shell(
+    of: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its `sasl.kerberos.kinit.cmd` it puts both into a line for `sh -c`."""
+    monkeypatch.setattr("confluent_kafka.Producer", dict)
+    given = replace(BY_KEYTAB, **{of: Path(text) if of == "keytab" else text})
+    with pytest.raises(UsageError, match=rf"sasl\.kerberos\.{of}=.* to a shell") as refused:
+        librdkafka_properties(Secured(None, Sasl(GSSAPI, kerberos=given)))
+    assert refused.value.what.isprintable()
 
 
 def test_its_names_are_librdkafkas() -> None:
