@@ -11,6 +11,7 @@ import pwd
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -37,24 +38,20 @@ def lock_path(cluster_id: str) -> Path:
 def exclusive_lock(path: Path) -> Iterator[None]:
     """Hold the lock. Raises RefusedError, which names the holder, when somebody else has it, and
     when it cannot be had for another reason."""
-    try:
+    while True:
         handle = _open(path)
-    except OSError as failed:
-        raise RefusedError(
-            f"{path}{_owned_by(path)}, which keeps users of this machine from changing one cluster"
-            f" at a time, cannot be opened: {failed.strerror}.",
-            "There has to be an empty file that all may read, or none and room for one. Else let"
-            " KIPCTL_LOCK_FOLDER name another folder, for all users the same.",
-        ) from None
-    try:
-        if not wait_until(lambda: try_lock(handle), TIMEOUT_S):
-            raise RefusedError(
-                f"Another kipctl is changing this cluster: {_holder(handle)}.",
-                "Wait until it has ended. See what is being reassigned: kipctl reassign --list",
-            )
-        yield
-    finally:
-        os.close(handle)
+        try:
+            if not wait_until(partial(try_lock, handle), TIMEOUT_S):
+                raise RefusedError(
+                    f"Another kipctl is changing this cluster: {_holder(handle)}.",
+                    "Wait until it has ended. See what is being reassigned: kipctl reassign --list",
+                )
+            if _is_at(path, handle):
+                yield
+                return
+            # Somebody has removed the file meanwhile: who comes next locks another one.
+        finally:
+            os.close(handle)
 
 
 def held_by(path: Path, name_holder: Callable[[int], str] | None = None) -> str:
@@ -86,11 +83,26 @@ def _is_for_all(folder: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    with suppress(FileExistsError):
-        handle = os.open(path, _LOOK | os.O_CREAT | os.O_EXCL, 0o644)
-        os.fchmod(handle, 0o644)  # whatever the umask: others have to open it
-        return handle
-    return os.open(path, _LOOK)
+    try:
+        with suppress(FileExistsError):
+            handle = os.open(path, _LOOK | os.O_CREAT | os.O_EXCL, 0o644)
+            os.fchmod(handle, 0o644)  # whatever the umask: others have to open it
+            return handle
+        return os.open(path, _LOOK)
+    except OSError as failed:
+        raise RefusedError(
+            f"{path}{_owned_by(path)}, which keeps users of this machine from changing one cluster"
+            f" at a time, cannot be opened: {failed.strerror}.",
+            "There has to be an empty file that all may read, or none and room for one. Else let"
+            " KIPCTL_LOCK_FOLDER name another folder, for all users the same.",
+        ) from None
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether the open file is the one that is there now."""
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(handle), path.lstat())
+    return False
 
 
 def _holder(handle: int) -> str:

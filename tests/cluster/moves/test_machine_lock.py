@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -127,6 +127,35 @@ def test_what_else_somebody_has_put_there_is_a_lock_as_well(shared: Path, plante
         exclusive_lock(path),
     ):
         pytest.fail("two hold it")
+
+
+@pytest.mark.parametrize("comes_first", [False, True])
+def test_a_file_that_was_removed_before_it_was_locked_is_no_lock(
+    comes_first: bool, shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by who clears folders of what is old; another kipctl may have made it anew by then."""
+    path, lock, others = lock_path("cluster"), machine_lock.try_lock, ExitStack()
+
+    def removed_before(handle: int) -> bool:
+        monkeypatch.setattr(machine_lock, "try_lock", lock)
+        path.unlink()
+        if comes_first:
+            others.enter_context(exclusive_lock(path))
+        return lock(handle)
+
+    monkeypatch.setattr(machine_lock, "try_lock", removed_before)
+    with others:
+        if comes_first:
+            with pytest.raises(RefusedError, match=f"process {os.getpid()}"), exclusive_lock(path):
+                pytest.fail("two hold it")
+        else:
+            with exclusive_lock(path):
+                assert f"process {os.getpid()}" in held_by(path)
+                with pytest.raises(RefusedError), exclusive_lock(path):
+                    pytest.fail("two hold it")
+    with exclusive_lock(path):
+        pass
+    assert [*shared.iterdir()] == [path]
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o777, 0o1775, 0o1777])
