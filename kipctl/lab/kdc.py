@@ -107,12 +107,17 @@ class Kdc:
         with locked(self._folder):
             if self.is_running:
                 return
+            if self._answers():
+                raise RefusedError(
+                    f"Another program listens at {HOST}:{self.port}, where the lab's KDC is to.",
+                    "End it, or make another lab.",
+                )
             command = (*self._environment_command, self._program(_KDC), "-n", "-r", REALM)
             launch = process.Launch(command, self._folder, self._output)
             process.write_record(self._record, launch.process)
         launch.go()
         process.wait_until(lambda: self._answers() or not self.is_running, _START_TIMEOUT_S)
-        if not self._answers():
+        if not (self._answers() and self.is_running):
             said = self._output.read_text(errors="replace").strip()
             raise RefusedError(
                 f"The lab's KDC does not answer at {HOST}:{self.port}: {said[-300:]}",
