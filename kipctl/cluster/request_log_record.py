@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.errors import PartlyDoneError, RefusedError
 from kipctl.process import Process, current_process, is_alive
@@ -126,9 +128,9 @@ def read_records(
     for path in _folder(variables).glob("*.json"):
         try:
             known = plain_json(path.read_text(encoding="utf-8"))
-            pid, started = known.pop("owner")
+            owner = Process(*msgspec.convert(known.pop("owner"), tuple[int, str]))
             known["brokers"] = tuple(known["brokers"])
-            record = SwitchedOn(**known, owner=Process(pid, started), path=path)
+            record = SwitchedOn(**known, owner=owner, path=path)
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             continue
         if record.cluster_id in cluster_ids:

@@ -7,6 +7,8 @@ from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 
+import msgspec
+
 from kipctl import java_properties, process
 from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.lab import ports
@@ -67,7 +69,9 @@ class Lab:
             self.security = Security(record.get("security", Security.PLAINTEXT))
             self.acl: bool = record.get("acl", False)
             owner = record.get("owner")
-            self.owner = None if owner is None else process.Process(*owner)
+            self.owner = (
+                None if owner is None else process.Process(*msgspec.convert(owner, tuple[int, str]))
+            )
             """The process whose run it was made for; None of a lab that is there to be used."""
             exporter = record.get("exporter")
             self._exporter = None if exporter is None else Path(exporter)

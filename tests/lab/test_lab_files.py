@@ -1,5 +1,6 @@
 """What is asked of a lab becomes the files of its nodes: decided without Kafka."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from kipctl.lab.properties import (
     suits_c1,
 )
 from kipctl.lab.security import Security
+from kipctl.process import Process
 
 FOLDER = Path("/lab/broker-1")
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -234,6 +236,24 @@ def test_a_request_log_that_is_asked_for_is_on_and_has_more_room(
         assert set_to["appender.request.MaxFileSize"] == size
         assert set_to["appender.request.MaxBackupIndex"] == str(old_files)
         assert set_to["appender.server.MaxFileSize"] == "10MB"
+
+
+@pytest.mark.parametrize("owner", [["\ud800", "5"], ["1", "5"], [1, 5], [1], {"pid": 1}, 1])
+def test_an_owner_that_is_no_process_is_no_labs(tmp_path: Path, owner: object) -> None:
+    record = {
+        "kafka_version": "4.3.1",
+        "jars": {"paths": ["/a.jar"], "folder": "/f"},
+        "seed": {"formatted": "/s", "archive": "/a"},
+        "cluster_id": "c",
+        "java": {"path": "/java", "version": 17},
+        "nodes": [],
+    }
+    file = tmp_path / "lab.json"
+    file.write_text(json.dumps(record | {"owner": [1, "5"]}))
+    assert Lab(tmp_path).owner == Process(1, "5")
+    file.write_text(json.dumps(record | {"owner": owner}))
+    with pytest.raises(ValueError, match=r"Expected `\w+`|surrogates"):
+        Lab(tmp_path)
 
 
 @pytest.mark.parametrize(
