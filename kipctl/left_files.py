@@ -18,13 +18,13 @@ _NO_FILE = (errno.ELOOP, errno.ENXIO)
 """What opening a link, and a socket, ends in."""
 
 
-def open_left(path: Path) -> BinaryIO:
-    """Open a regular file that is there under this very name.
+def open_left(path: Path, how: int = os.O_RDONLY) -> BinaryIO:
+    """Open a regular file that is there under this very name; `how` is as in open(2).
 
     Raises DamagedError where it is something else, and OSError.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(path, how | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as failed:
         if failed.errno not in _NO_FILE:
             raise

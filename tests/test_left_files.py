@@ -15,6 +15,7 @@ from kipctl.probe.produce.run import ProduceSpec
 from kipctl.tap.export import left_in
 from kipctl.tap.process import OUTCOME_FILE
 from kipctl.trace.columns import COLUMNS, raw_path
+from kipctl.trace.folder_lock import in_use, is_in_use
 from kipctl.trace.names import names_in
 from kipctl.trace.rows import RowReader, chunks
 from kipctl.trace.run_start import RunStart
@@ -94,6 +95,11 @@ def order(tmp_path: Path) -> WorkOrder:
     return WorkOrder.of([ProduceSpec(Access("h:1"), "t", 1)], shared, None)
 
 
+def used(order: WorkOrder) -> None:
+    with in_use(order.shared.directory(0), alone=True):
+        pass
+
+
 WIDTH = len(COLUMNS["batches"])
 READERS: dict[str, tuple[str, Callable[[WorkOrder], object]]] = {
     "token": ("token", lambda order: order.shared.join(1)),
@@ -111,12 +117,29 @@ READERS: dict[str, tuple[str, Callable[[WorkOrder], object]]] = {
         f"0/{raw_path(Path(), 'batches')}",
         lambda order: RowReader(raw_path(order.shared.directory(0), "batches"), WIDTH).new_rows(),
     ),
+    "lock": ("0/lock", used),
     "a tap's names": ("0/names.json", lambda order: left_in(order.shared.directory(0), "")),
     "a tap's rows": (
         f"0/{raw_path(Path(), 'rpcs')}",
         lambda order: left_in(order.shared.directory(0), ""),
     ),
 }
+
+
+@pytest.mark.parametrize("what", PUT)
+def test_a_folder_whose_lock_is_none_is_used_by_nobody(what: str, tmp_path: Path) -> None:
+    PUT[what](tmp_path / "lock")
+    found: list[bool] = []
+    assert end_of(lambda: found.append(is_in_use(tmp_path))) is None
+    assert found == [False]
+
+
+def test_a_lock_is_made_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir()
+    (tmp_path / "0" / "lock").symlink_to(tmp_path / "made")
+    with pytest.raises(DamagedError), in_use(tmp_path / "0"):
+        pytest.fail("it was opened")
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize("reader", READERS)

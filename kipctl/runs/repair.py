@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kipctl.errors import UsageError
+from kipctl.left_files import read_left
 from kipctl.measure.consumer_summary import measured_consume, summarize_consume
 from kipctl.measure.delivery import summarize_end_to_end
 from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
@@ -42,6 +43,8 @@ _DISTURBED = {
     ActionKind.ELECT: "Leaders may have been moved. See what to undo: kipctl changes list",
     ActionKind.REASSIGN: "Partitions may have moved. See what to undo: kipctl changes list",
 }
+_LARGEST = 256 << 20
+"""Bytes; the snapshot of a cluster of 200,000 partitions has less than half of it."""
 _FAILURE = "kipctl was killed while it recorded this; it is what was settled by then."
 
 
@@ -109,7 +112,7 @@ class _ConsumerSettings(_LoadSettings):
 
 def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
     """A run that was recorded already is evaluated alone."""
-    content = (rows / RUN_FILE).read_bytes()
+    content = read_left(rows / RUN_FILE, _LARGEST)
 
     def decoded_as(kind: type[T]) -> T:
         return decoded(content, kind, str(rows / RUN_FILE))

@@ -18,7 +18,7 @@ from kipctl.trace.store import Run
 from kipctl.typed_json import DamagedError, decoded
 
 _LARGEST = 64 << 20
-"""Bytes of an outcome, or of names: a tap has up to 10,000 clients, of about 2 KiB each."""
+"""Bytes of an outcome, or of names: a tap has up to 10,000 clients, of 1 to 3 KiB each."""
 
 
 def left_in(directory: Path, failure: str, shown: TapOutcome | None = None) -> TapOutcome | None:

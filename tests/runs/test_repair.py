@@ -240,6 +240,14 @@ def test_what_somebody_wrote_over_is_an_error_and_stays(
     assert left.exists()
 
 
+def test_what_is_no_file_is_an_error_as_well(tmp_path: Path) -> None:
+    left = left_by_a_killed_recorder(tmp_path)
+    left.rename(tmp_path / "elsewhere")
+    left.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DamagedError, match=f"{left} is damaged.*no regular file"):
+        repair(tmp_path)
+
+
 @pytest.mark.parametrize("row", [{"records": 1 << 50}, {"partition": 1 << 40}])
 def test_rows_that_no_client_has_written_are_an_error_too(
     tmp_path: Path, row: dict[str, int]
