@@ -5,10 +5,21 @@ from ipaddress import ip_address
 from socket import inet_aton
 from typing import NamedTuple
 
+NO_HOST = "that is no name of a host"
+
 
 def host_port(host: str, port: int) -> str:
     """`host:port`; an IPv6 address is put in brackets, as Kafka's own tools write and read it."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def can_be_host(text: str) -> bool:
+    """Whether it can be looked up: Python's resolver raises UnicodeError for what cannot."""
+    try:
+        text.encode("idna")
+    except UnicodeError:
+        return False
+    return bool(text) and "\0" not in text
 
 
 def is_loopback(host: str) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import RefusedError, UsageError
-from kipctl.protocol.address import Address, is_loopback
+from kipctl.protocol.address import Address, can_be_host, is_loopback
 from kipctl.security import msk
 from kipctl.security.librdkafka import librdkafka_properties
 from kipctl.security.settings import Security, is_about_security, security_of
@@ -177,7 +177,7 @@ def parse_address(part: str, text: str = "", least_port: int = 1, several: bool 
     if bracketed:
         host = host[1:-1]
     is_port = port.isascii() and port.isdigit() and least_port <= int(port) < 65536
-    is_host = bool(host) and (bracketed or not set(host) & set(":/[]"))
+    is_host = can_be_host(host) and (bracketed or not set(host) & set(":/[]"))
     if not (colon and is_port and is_host):
         raise UsageError(
             f"{part!r} is no address."

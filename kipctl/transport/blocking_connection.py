@@ -9,7 +9,7 @@ from contextlib import suppress
 from random import random
 from typing import Any, NamedTuple
 
-from kipctl.protocol.address import Address
+from kipctl.protocol.address import NO_HOST, Address, can_be_host
 from kipctl.protocol.api import LARGEST_FRAME
 from kipctl.protocol.primitives import INT32, MalformedFrame
 from kipctl.security.tls import failure
@@ -49,8 +49,11 @@ class BlockingConnection:
         self.ends = float("inf")
         began = time.monotonic()
         timeout_s = min(self._left(), CONNECT_TIMEOUT_S)
+        place = access.mapped(broker)
+        if not can_be_host(place.host):  # as brokers have announced it
+            raise OSError(NO_HOST)
         try:
-            self._socket = socket.create_connection(access.mapped(broker), timeout_s)
+            self._socket = socket.create_connection(place, timeout_s)
         except TimeoutError:
             raise OSError("no answer to the attempt to connect") from None
         try:

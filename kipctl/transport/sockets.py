@@ -14,7 +14,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Protocol
 
-from kipctl.protocol.address import Address, host_port
+from kipctl.protocol.address import NO_HOST, Address, can_be_host, host_port
 from kipctl.transport.access import Access
 from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
 from kipctl.transport.secured_connection import SecuredConnection
@@ -201,6 +201,8 @@ class _Lookups:
 
 
 def _look_up(host: str, port: int) -> _Addresses:
+    if not can_be_host(host):  # as brokers have announced it
+        raise socket.gaierror(socket.EAI_NONAME, NO_HOST)
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
