@@ -267,7 +267,7 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
             wrong.message = words.format(input=found["input"], **found.get("ctx", {}))
     context: typer.Context | None = getattr(wrong, "ctx", None)
     if type(wrong).__name__ == "NoArgsIsHelpError":  # its message is the page
-        typer.echo(wrong.format_message())
+        environment.stdout.write(re.sub(r"\x1b\[\d*m", "", wrong.format_message()) + "\n")
     elif message := " ".join(wrong.format_message().split()):
         if option := getattr(wrong, "option_name", ""):
             word = option.removeprefix("--")
