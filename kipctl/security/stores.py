@@ -149,6 +149,10 @@ def _pkcs12(
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
+    if "\0" in password:  # OpenSSL's bindings panic
+        raise UsageError(
+            f"{property_name} holds a NUL character, which no password of a store has."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it is DER not in all places

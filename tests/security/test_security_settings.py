@@ -37,6 +37,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kipctl.errors import UsageError
 from kipctl.security.jaas import jaas_options
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import (
@@ -46,6 +47,7 @@ from kipctl.security.settings import (
     security_of,
     with_tls,
 )
+from kipctl.security.stores import identity
 from kipctl.security.tls import Tls
 from kipctl.security.tokens import ClientCredentials, FileToken, UnsignedToken
 from kipctl.transport.access import Access, access_of
@@ -594,3 +596,10 @@ def test_with_tls_a_login_stays(
     login = {"sasl.mechanism": "PLAIN"}
     expected = login | {"security.protocol": protocol} | truststore
     assert with_tls(properties | login, authorities) == expected
+
+
+def test_a_password_with_a_nul_is_told(tmp_path: Path) -> None:
+    """OpenSSL's bindings panic: found by `tests/fuzz`, seed 3409."""
+    (tmp_path / "store.p12").write_bytes(b"0\x80")
+    with pytest.raises(UsageError, match=r"ssl\.keystore\.password holds a NUL character"):
+        identity(tmp_path / "store.p12", "store\0-hunter2")
