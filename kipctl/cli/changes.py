@@ -1,5 +1,6 @@
 """`kipctl changes`: what kipctl has changed, the way back, and what goes on or was cut off."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -22,22 +23,36 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-EntryArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[ENTRY]",
-        help="An id of `kipctl changes list`, or its beginning. Default: the last that fits.",
-        show_default=False,
-    ),
-]
-JournalOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--journal",
-        metavar="FILE",
-        help="An entry's file, as of another machine's journal.",
-    ),
-]
+
+@dataclass(frozen=True)
+class EntryOptions:
+    """Which change is meant."""
+
+    entry: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ENTRY]",
+            help="An id of `kipctl changes list`, or its beginning. Default: the last that fits.",
+            show_default=False,
+        ),
+    ] = None
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "--journal",
+            metavar="FILE",
+            help="An entry's file, as of another machine's journal.",
+        ),
+    ] = None
+
+    def read(self) -> tuple[str | None, Path | None]:
+        """The beginning of its id, and its file. Raises UsageError."""
+        _require_named(self.entry)
+        if self.entry and self.journal:
+            raise UsageError("ENTRY and --journal exclude one another.")
+        return self.entry, self.journal
+
+
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
 ]
@@ -57,31 +72,27 @@ def list_changes(
 
 
 @app.command()
+@grouped
 def show(
     context: typer.Context,
-    entry: EntryArgument = None,
-    journal: JournalOption = None,
+    which: EntryOptions,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show one change: its partitions before, as planned, and now, and what is left of it."""
-    _require_one_entry(entry, journal)
     from kipctl.cli.changes_shown import show_entry
 
-    with changing(context, bootstrap_server, output=output, entry=entry, file=journal) as (
-        change,
-        ui,
-    ):
+    entry, file = which.read()
+    with changing(context, bootstrap_server, output=output, entry=entry, file=file) as (change, ui):
         show_entry(change, ui)
 
 
 @grouped
 def undo(
     context: typer.Context,
+    which: EntryOptions,
     pace: PaceOptions,
     guard: GuardOptions,
-    entry: EntryArgument = None,
-    journal: JournalOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     force: Annotated[
@@ -102,16 +113,16 @@ def undo(
     What the change still moves is cancelled, what it has moved is moved back, and its throttles are
     put back. An undo that was cut off is gone on with.
     """
-    _require_one_entry(entry, journal)
     from kipctl.changes.undo import undo as undo_change
 
+    entry, file = which.read()
     with changing(
         context,
         bootstrap_server,
         guard=read_guard(guard, moves_along=False),
         pace=pace.read(),
         entry=entry,
-        file=journal,
+        file=file,
         dry_run=dry_run,
         yes=yes,
         force=force,
@@ -129,9 +140,8 @@ app.command()(undo)
 @grouped
 def resume(
     context: typer.Context,
+    which: EntryOptions,
     guard: GuardOptions,
-    entry: EntryArgument = None,
-    journal: JournalOption = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     additional: AdditionalOption = False,
@@ -144,15 +154,15 @@ def resume(
 
     It goes on as it was begun: batches, pauses and throttle are those of its entry.
     """
-    _require_one_entry(entry, journal)
     from kipctl.changes.resume import resume as resume_change
 
+    entry, file = which.read()
     with changing(
         context,
         bootstrap_server,
         guard=read_guard(guard, guard_action, moves_along=False),
         entry=entry,
-        file=journal,
+        file=file,
         dry_run=dry_run,
         yes=yes,
         additional=additional,
@@ -200,7 +210,7 @@ def cancel(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Stop reassignments that are under way, and put the old order of replicas back."""
-    _require_one_entry(entry, None)
+    _require_named(entry)
     if sum((bool(topic), everything, bool(entry), plan is not None)) > 1:
         raise UsageError(
             "Choose in one way: ENTRY, --topic, --plan or --all.",
@@ -245,8 +255,6 @@ def clear_throttles(
         put_throttles_back(change, ui)
 
 
-def _require_one_entry(entry: str | None, journal: Path | None) -> None:
+def _require_named(entry: str | None) -> None:
     if entry == "":  # a shell's variable that is not set; the last change may not be meant
         raise UsageError("ENTRY is empty.", "List the entries: kipctl changes list")
-    if entry and journal:
-        raise UsageError("ENTRY and --journal exclude one another.")
