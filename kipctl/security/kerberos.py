@@ -238,21 +238,22 @@ class SecurityContext:
 
     def step(self, token: bytes) -> bytes:
         """Take the broker's token; what to tell it then, which may be nothing."""
-        return self._told(self._context.step, token) or b""
+        return self._refusing(self._context.step, token) or b""
 
     def unwrapped(self, message: bytes) -> bytes:
         """What the broker says, and has signed."""
-        return bytes(self._told(self._context.unwrap, message).message)
+        return bytes(self._refusing(self._context.unwrap, message).message)
 
     def wrapped(self, message: bytes) -> bytes:
         """The same for what is said to it."""
-        return bytes(self._told(self._context.wrap, message, False).message)
+        return bytes(self._refusing(self._context.wrap, message, False).message)
 
-    def _told(self, say: Any, *of: Any) -> Any:
+    def _refusing(self, call: Any, *arguments: Any) -> Any:
+        """What GSSAPI makes of a broker's token; RefusedError for one that proves nothing."""
         import gssapi
 
         try:
-            return say(*of)
+            return call(*arguments)
         except gssapi.exceptions.GSSError as error:
             raise RefusedError(
                 f"The broker does not prove that it is {self._service}: {_said(error)}.",

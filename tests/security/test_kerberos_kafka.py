@@ -333,7 +333,7 @@ def wrong(secured_lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
         fetch_ticket(secured_lab, "admin", folder / "ticket")
         patch.setenv("KRB5_CONFIG", str(folder / "short.conf"))
         fetch_ticket(secured_lab, "admin", folder / "expired")
-    time.sleep(1.5)
+    time.sleep(1.5)  # the ticket of a second ends by the clock alone: nothing tells
     # A cache says by how much the KDC's clock was ahead when the ticket was had (its header's tag
     # 1); here by an hour.
     found = (folder / "ticket").read_bytes()
