@@ -27,8 +27,8 @@ from pathlib import Path
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.throttle import (
+from kipctl.changes.journal.journal import journal
+from kipctl.changes.throttle import (
     BROKER,
     TOPIC,
     Change,

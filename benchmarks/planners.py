@@ -13,17 +13,17 @@ import sys
 import time
 from collections.abc import Callable
 
-from kipctl.cluster.moves.log_sizes import LogSizes
-from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_summary import summarize
-from kipctl.cluster.moves.planners.add_brokers import add
-from kipctl.cluster.moves.planners.drain import drain
-from kipctl.cluster.moves.planners.placement import PlanInputs
-from kipctl.cluster.moves.planners.preferred_leaders import balance_leaders, leaders_off
-from kipctl.cluster.moves.planners.rack_aware import rack_aware
-from kipctl.cluster.moves.planners.replace_broker import replace
-from kipctl.cluster.moves.planners.replication_factor import replication_factor
-from kipctl.cluster.moves.planners.rotate_leaders import rotate
+from kipctl.changes.plans.log_sizes import LogSizes
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan_summary import summarize
+from kipctl.changes.plans.planners.add_brokers import add
+from kipctl.changes.plans.planners.drain import drain
+from kipctl.changes.plans.planners.placement import PlanInputs
+from kipctl.changes.plans.planners.preferred_leaders import balance_leaders, leaders_off
+from kipctl.changes.plans.planners.rack_aware import rack_aware
+from kipctl.changes.plans.planners.replace_broker import replace
+from kipctl.changes.plans.planners.replication_factor import replication_factor
+from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Cell, Column, Report, Table

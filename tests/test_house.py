@@ -56,7 +56,7 @@ def test_each_place_that_the_pages_for_engineers_name_exists() -> None:
     for page in ("CONTRIBUTING.md", "docs/glossary.md", "docs/architecture.md"):
         text = (REPOSITORY / page).read_text()
         roots = [REPOSITORY, REPOSITORY / "kipctl", REPOSITORY / "kipctl" / "probe"]
-        roots += [REPOSITORY / "kipctl" / "cluster" / "moves", REPOSITORY / "tests"]
+        roots += [REPOSITORY / "kipctl" / "changes", REPOSITORY / "tests"]
         lost = [
             one for one in named.findall(text) if not any((root / one).exists() for root in roots)
         ]

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import described
-from kipctl.cluster.moves.cancel import Cancellation, choose, starting_entries
-from kipctl.cluster.moves.cancel import cancel as cancelled_by
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.kafka_json import read_reassignment
-from kipctl.cluster.moves.plan_result import require_all_done
-from kipctl.cluster.moves.reassign import LeftOut
+from kipctl.changes.execution.cancellation import Cancellation, choose, starting_entries
+from kipctl.changes.execution.cancellation import cancel as cancelled_by
+from kipctl.changes.execution.plan_result import require_all_done
+from kipctl.changes.execution.reassign import LeftOut
+from kipctl.changes.journal.journal import Journal
+from kipctl.changes.plans.kafka_json import read_reassignment
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId, select, take_snapshot
 from kipctl.counts import counted

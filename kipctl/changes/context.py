@@ -9,20 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kipctl.changes.guarding import Guarding
-from kipctl.changes.outcome import Undone
-from kipctl.changes.ui import ChangeUi
-from kipctl.cluster.acls import hidden_topics_warning
-from kipctl.cluster.moves.batch_execution import BATCH_TIMEOUT_S
-from kipctl.cluster.moves.copy_progress import format_duration
-from kipctl.cluster.moves.journal import Damaged, Journal, journal
-from kipctl.cluster.moves.journal_entry import Entry, ExecutionOptions, Origin
-from kipctl.cluster.moves.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
-from kipctl.cluster.moves.pacing import Pace
-from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_summary import PlanSummary, summarize, too_little_room
-from kipctl.cluster.moves.reassign import retry_until
-from kipctl.cluster.moves.safety_checks import (
+from kipctl.changes.execution.batch_execution import BATCH_TIMEOUT_S
+from kipctl.changes.execution.copy_progress import format_duration
+from kipctl.changes.execution.pacing import Pace
+from kipctl.changes.execution.reassign import retry_until
+from kipctl.changes.execution.safety_checks import (
     Planner,
     Survey,
     min_insync_replicas,
@@ -31,13 +22,22 @@ from kipctl.cluster.moves.safety_checks import (
     survey,
     topics_losing_replicas,
 )
-from kipctl.cluster.moves.throttle import NotRestored
-from kipctl.cluster.moves.throttled_change import (
+from kipctl.changes.execution.throttled_change import (
     entries_with_throttles,
     journaled,
     leftover_warning,
     throttles_set_by_others,
 )
+from kipctl.changes.guarding import Guarding
+from kipctl.changes.journal.entry import Entry, ExecutionOptions, Origin
+from kipctl.changes.journal.journal import Damaged, Journal, journal
+from kipctl.changes.outcome import Undone
+from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan_summary import PlanSummary, summarize, too_little_room
+from kipctl.changes.throttle import NotRestored
+from kipctl.changes.ui import ChangeUi
+from kipctl.cluster.acls import hidden_topics_warning
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import Snapshot, refresh_snapshot, select, take_snapshot
 from kipctl.counts import counted

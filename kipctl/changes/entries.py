@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kipctl.changes.context import ChangeContext
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Entry, read_entry
-from kipctl.cluster.moves.throttle import NotRestored
-from kipctl.cluster.moves.throttled_change import clear_throttles, entries_with_throttles
+from kipctl.changes.execution.throttled_change import clear_throttles, entries_with_throttles
+from kipctl.changes.journal.entry import Entry, read_entry
+from kipctl.changes.journal.journal import Journal
+from kipctl.changes.throttle import NotRestored
 from kipctl.errors import RefusedError
 
 OTHERS = "See the others: kipctl changes list"

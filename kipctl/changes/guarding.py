@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from kipctl.cluster.moves.guard_interface import NO_GUARD, ChangeGuard
-from kipctl.cluster.moves.journal_entry import Entry
-from kipctl.cluster.moves.plan import Plan
+from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard
+from kipctl.changes.journal.entry import Entry
+from kipctl.changes.plans.plan import Plan
 from kipctl.cluster.snapshot import Snapshot
 
 

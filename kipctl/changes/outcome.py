@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kipctl.cluster.moves.cancel import Cancelled
-from kipctl.cluster.moves.plan_result import LeadersMoved
-from kipctl.cluster.moves.rollback import RollbackPlan
-from kipctl.cluster.moves.throttle import NotRestored
+from kipctl.changes.execution.cancellation import Cancelled
+from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.rollback import RollbackPlan
+from kipctl.changes.throttle import NotRestored
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot
 

@@ -1,21 +1,12 @@
-"""Changes by a plan: a rotation, a file of Kafka's JSON, a planner (`cluster/moves/planners`)."""
+"""Changes by a plan: a rotation, a file of Kafka's JSON, a planner (`changes/plans/planners`)."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.ui import PlanShown
-from kipctl.changes.way_back import automatic_undo
-from kipctl.cluster.moves.journal_entry import Entry
-from kipctl.cluster.moves.kafka_json import check_against, read_reassignment
-from kipctl.cluster.moves.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
-from kipctl.cluster.moves.plan import Plan, plan_to, require_moves
-from kipctl.cluster.moves.plan_execution import reassign, rotate_leaders
-from kipctl.cluster.moves.plan_result import LeadersMoved, Reassigned, require_all_done
-from kipctl.cluster.moves.planners.options import PlannerOption
-from kipctl.cluster.moves.planners.placement import PlanInputs
-from kipctl.cluster.moves.planners.rotate_leaders import rotate as rotated
-from kipctl.cluster.moves.safety_checks import (
+from kipctl.changes.execution.plan_execution import reassign, rotate_leaders
+from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned, require_all_done
+from kipctl.changes.execution.safety_checks import (
     Planner,
     Survey,
     min_insync_replicas,
@@ -24,7 +15,16 @@ from kipctl.cluster.moves.safety_checks import (
     require_no_reassignments,
     require_same,
 )
-from kipctl.cluster.moves.throttle import NotRestored, require_put_back
+from kipctl.changes.journal.entry import Entry
+from kipctl.changes.plans.kafka_json import check_against, read_reassignment
+from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
+from kipctl.changes.plans.plan import Plan, plan_to, require_moves
+from kipctl.changes.plans.planners.options import PlannerOption
+from kipctl.changes.plans.planners.placement import PlanInputs
+from kipctl.changes.plans.planners.rotate_leaders import rotate as rotated
+from kipctl.changes.throttle import NotRestored, require_put_back
+from kipctl.changes.ui import PlanShown
+from kipctl.changes.way_back import automatic_undo
 from kipctl.cluster.snapshot import Snapshot, select, take_snapshot
 from kipctl.counts import counted
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, put_throttles_back
+from kipctl.changes.execution.cancellation import retire
+from kipctl.changes.execution.plan_execution import resume as carry_on
+from kipctl.changes.execution.plan_result import require_all_done
+from kipctl.changes.execution.reassign import retry_until, topic_ids
+from kipctl.changes.execution.remaining import Remaining, remaining_work
+from kipctl.changes.execution.safety_checks import list_or_reason, require_no_reassignments
+from kipctl.changes.execution.throttled_change import settings_now, throttle_for, throttled
+from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions
+from kipctl.changes.journal.journal import Journal
+from kipctl.changes.plans.plan_summary import skip_reasons
+from kipctl.changes.throttle import Throttle, require_put_back
 from kipctl.changes.ui import PlanShown
 from kipctl.changes.way_back import automatic_undo
-from kipctl.cluster.moves.cancel import retire
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions
-from kipctl.cluster.moves.plan_execution import resume as carry_on
-from kipctl.cluster.moves.plan_result import require_all_done
-from kipctl.cluster.moves.plan_summary import skip_reasons
-from kipctl.cluster.moves.reassign import retry_until, topic_ids
-from kipctl.cluster.moves.resume import Remaining, remaining_work
-from kipctl.cluster.moves.safety_checks import list_or_reason, require_no_reassignments
-from kipctl.cluster.moves.throttle import Throttle, require_put_back
-from kipctl.cluster.moves.throttled_change import settings_now, throttle_for, throttled
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.counts import counted

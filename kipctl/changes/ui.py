@@ -5,12 +5,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kipctl.changes.execution.cancellation import Cancellation, Cancelled
+from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.journal.entry import Entry
 from kipctl.changes.outcome import Undone
-from kipctl.cluster.moves.cancel import Cancellation, Cancelled
-from kipctl.cluster.moves.journal_entry import Entry
-from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_result import LeadersMoved, Reassigned
-from kipctl.cluster.moves.plan_summary import PlanSummary
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan_summary import PlanSummary
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot
 

@@ -6,8 +6,17 @@ from datetime import UTC, datetime, timedelta
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, put_throttles_back
+from kipctl.changes.execution.plan_result import require_all_done
+from kipctl.changes.execution.rollback import RollbackPlan
+from kipctl.changes.execution.safety_checks import (
+    replication_factor_warning,
+    require_no_reassignments,
+)
+from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.journal.journal import Journal
 from kipctl.changes.outcome import WayBack
 from kipctl.changes.resume import resume_entry
+from kipctl.changes.throttle import require_put_back
 from kipctl.changes.ui import PlanShown
 from kipctl.changes.way_back import (
     automatic_undo,
@@ -16,12 +25,6 @@ from kipctl.changes.way_back import (
     survey_way_back,
     undo_command,
 )
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Entry, EntryState
-from kipctl.cluster.moves.plan_result import require_all_done
-from kipctl.cluster.moves.rollback import RollbackPlan
-from kipctl.cluster.moves.safety_checks import replication_factor_warning, require_no_reassignments
-from kipctl.cluster.moves.throttle import require_put_back
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
 

@@ -5,19 +5,19 @@ from dataclasses import replace
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import put_throttles_back, throttled_for
+from kipctl.changes.execution.cancellation import Cancellation, Cancelled, cancel, started_by
+from kipctl.changes.execution.plan_execution import roll_back as rolled_back
+from kipctl.changes.execution.plan_result import require_all_done
+from kipctl.changes.execution.reassign import retry_until, topic_ids
+from kipctl.changes.execution.rollback import RollbackPlan, plan_rollback
+from kipctl.changes.execution.safety_checks import list_or_reason, require_same
 from kipctl.changes.guarding import Guarding
+from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.journal.journal import Journal
 from kipctl.changes.outcome import Undone, WayBack
-from kipctl.cluster.moves.cancel import Cancellation, Cancelled, cancel, started_by
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Entry, EntryState
-from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.plan_execution import roll_back as rolled_back
-from kipctl.cluster.moves.plan_result import require_all_done
-from kipctl.cluster.moves.plan_summary import skip_reasons
-from kipctl.cluster.moves.reassign import retry_until, topic_ids
-from kipctl.cluster.moves.rollback import RollbackPlan, plan_rollback
-from kipctl.cluster.moves.safety_checks import list_or_reason, require_same
-from kipctl.cluster.moves.throttle import require_put_back
+from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.plans.plan_summary import skip_reasons
+from kipctl.changes.throttle import require_put_back
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.counts import counted

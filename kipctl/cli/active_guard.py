@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kipctl.changes.guarding import Guarding
+from kipctl.changes.journal.entry import Entry
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import ROLLBACK, GuardSettings
-from kipctl.cluster.moves.journal_entry import Entry
-from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.guard.canary import canary

@@ -15,8 +15,8 @@ from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
     from kipctl.changes.context import ChangeContext
+    from kipctl.changes.execution.pacing import Pace
     from kipctl.cli.change_ui import TerminalUi
-    from kipctl.cluster.moves.pacing import Pace
 
 AdditionalOption = Annotated[
     bool,
@@ -61,7 +61,7 @@ class PaceOptions:
 
     def read(self) -> "Pace":
         """Raises UsageError."""
-        from kipctl.cluster.moves.pacing import Pace
+        from kipctl.changes.execution.pacing import Pace
 
         rate = None if self.throttle is None else parse_rate(self.throttle)
         return Pace(self.batch, self.between, rate, self.concurrent)
@@ -84,10 +84,10 @@ def changing(
     Raises KipctlError.
     """
     from kipctl.changes.context import ChangeContext
+    from kipctl.changes.execution.pacing import Pace
+    from kipctl.changes.journal.entry import Origin
     from kipctl.cli.active_guard import guarded
     from kipctl.cli.change_ui import TerminalUi
-    from kipctl.cluster.moves.journal_entry import Origin
-    from kipctl.cluster.moves.pacing import Pace
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.transport.request import Cluster
 

@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from kipctl.changes.execution.cancellation import Cancellation, Cancelled
+from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.journal.entry import Entry
 from kipctl.changes.outcome import Undone
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan_summary import PlanSummary, document
 from kipctl.changes.ui import ChangeUi, PlanShown
 from kipctl.cli.active_guard import ActiveGuard
 from kipctl.cli.environment import Environment
-from kipctl.cluster.moves.cancel import Cancellation, Cancelled
-from kipctl.cluster.moves.journal_entry import Entry
-from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_result import LeadersMoved, Reassigned
-from kipctl.cluster.moves.plan_summary import PlanSummary, document
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import limit_rows, moved_report

@@ -6,10 +6,14 @@ from itertools import islice
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import current
+from kipctl.changes.execution.safety_checks import list_or_reason
+from kipctl.changes.execution.throttled_change import (
+    clear_throttles,
+    entries_with_throttles,
+    is_needed,
+)
+from kipctl.changes.throttle import require_put_back
 from kipctl.cli.change_ui import TerminalUi
-from kipctl.cluster.moves.safety_checks import list_or_reason
-from kipctl.cluster.moves.throttle import require_put_back
-from kipctl.cluster.moves.throttled_change import clear_throttles, entries_with_throttles, is_needed
 from kipctl.cluster.snapshot import refresh_snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError

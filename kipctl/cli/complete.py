@@ -141,7 +141,7 @@ def _racks(cluster: "Cluster") -> Iterable[str]:
 
 
 def _entries(cluster: "Cluster") -> Iterable[str]:
-    from kipctl.cluster.moves.journal import journal
+    from kipctl.changes.journal.journal import journal
 
     return (entry.id for entry in journal(cluster.metadata(()).cluster_id or "").entries())
 

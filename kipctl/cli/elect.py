@@ -109,14 +109,14 @@ def preferred(
     that gives up leaves leaders where they are: an election has no way back.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cli.active_guard import guarded
-    from kipctl.cluster.moves.election_batches import DEFAULT_TIMEOUT_S, elect_preferred
-    from kipctl.cluster.moves.election_until_balanced import (
+    from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, elect_preferred
+    from kipctl.changes.execution.election_until_balanced import (
         UNTIL_TIMEOUT_S,
         elect_until_balanced,
         parse_until,
     )
-    from kipctl.cluster.moves.plan_result import LeadersMoved, require_all_done
+    from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
+    from kipctl.cli.active_guard import guarded
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -229,10 +229,10 @@ def unclean(
     lost after the question than it showed are left out.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.election_batches import elect_unclean
-    from kipctl.cluster.moves.plan_result import LeadersMoved, require_all_done
-    from kipctl.cluster.moves.reassign import LeftOut
-    from kipctl.cluster.moves.unclean_election import examine, why_riskier
+    from kipctl.changes.elections.batches import elect_unclean
+    from kipctl.changes.elections.unclean import examine, why_riskier
+    from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
+    from kipctl.changes.execution.reassign import LeftOut
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -310,9 +310,9 @@ def _chosen_partitions(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.cluster.moves.election_request import require_known
-    from kipctl.cluster.moves.election_until_balanced import preferred_on
-    from kipctl.cluster.moves.kafka_json import read_election
+    from kipctl.changes.elections.request import require_known
+    from kipctl.changes.execution.election_until_balanced import preferred_on
+    from kipctl.changes.plans.kafka_json import read_election
     from kipctl.cluster.snapshot import parse_partition, select
 
     if sum((bool(topics), bool(partitions), every, json_file is not None, bool(brokers))) != 1:

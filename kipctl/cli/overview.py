@@ -166,7 +166,7 @@ def show(environment: Environment) -> ExitStatus:
 
 
 def _look(environment: Environment) -> Overview:
-    from kipctl.cluster.moves.safety_checks import list_or_reason
+    from kipctl.changes.execution.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -190,7 +190,7 @@ def _look(environment: Environment) -> Overview:
 def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str, str]:
     """The newest change, and the roll, that this user's kipctl has begun here and not ended; and
     which kipctl is at it now, of which the change then is."""
-    from kipctl.cluster.moves.journal import journal
+    from kipctl.changes.journal.journal import journal
     from kipctl.roll.record import rolls
 
     try:

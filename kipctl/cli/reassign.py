@@ -170,8 +170,8 @@ def reassign(
             "--measure does not go with --dry-run, which changes nothing to measure.", _HELP_PAGE
         )
     from kipctl.changes import planned
+    from kipctl.changes.plans.planners.options import planner_for
     from kipctl.cli.reassign_looks import show_ongoing, show_rotations, verify_plan
-    from kipctl.cluster.moves.planners.options import planner_for
 
     planner = planner_for(mode, given[mode], force)
     guard_settings = read_guard(guard, guard_action, moves_along=rotate or planner is not None)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from kipctl.changes.context import ChangeContext
+from kipctl.changes.execution.reassign import require_as_planned, verify
+from kipctl.changes.journal.entry import read_target
+from kipctl.changes.plans.kafka_json import check_against
+from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.change_ui import TerminalUi
-from kipctl.cluster.moves.journal_entry import read_target
-from kipctl.cluster.moves.kafka_json import check_against
-from kipctl.cluster.moves.planners.rotate_leaders import rotate
-from kipctl.cluster.moves.reassign import require_as_planned, verify
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.report.reassign_tables import ongoing_report, rotations_report, verified_report
 

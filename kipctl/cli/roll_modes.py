@@ -15,8 +15,8 @@ from kipctl.report.roll_tables import node_tables, plan_answer, plan_closing, pl
 from kipctl.report.tables import Paragraph, Report, Tone, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal import Journal
-    from kipctl.cluster.moves.journal_entry import Origin
+    from kipctl.changes.journal.entry import Origin
+    from kipctl.changes.journal.journal import Journal
     from kipctl.guard.monitor import GuardMonitor
     from kipctl.roll.plan import Node, RollPlan
     from kipctl.roll.record import RollOptions, RollRecord, Rolls
@@ -45,7 +45,7 @@ class RollRequest:
 
     @property
     def origin(self) -> "Origin":
-        from kipctl.cluster.moves.journal_entry import Origin
+        from kipctl.changes.journal.entry import Origin
 
         return Origin.here(self.environment.arguments)
 
@@ -55,7 +55,7 @@ class RollRequest:
 
     @property
     def changes(self) -> "Journal":
-        from kipctl.cluster.moves.journal import journal
+        from kipctl.changes.journal.journal import journal
 
         return journal(self.cluster_id, self.environment.variables)
 
@@ -74,7 +74,7 @@ class RollRequest:
 
 def dry_run(request: RollRequest) -> None:
     """Show order, risks, what is not known, and what the guard sees now."""
-    from kipctl.cluster.moves.guard_interface import GivenUpError
+    from kipctl.changes.guard_interface import GivenUpError
 
     plan = request.plan()
     document: dict[str, Any] = plan.as_document()

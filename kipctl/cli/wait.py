@@ -49,8 +49,8 @@ def wait(
     time. Brokers that do not answer are asked again until then.
     """
     environment = context.ensure_object(Environment)
-    from kipctl.cluster.moves.journal import journal
-    from kipctl.cluster.moves.wait_conditions import await_conditions, parse_conditions
+    from kipctl.changes.journal.journal import journal
+    from kipctl.changes.wait_conditions import await_conditions, parse_conditions
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 

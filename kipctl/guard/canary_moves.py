@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kipctl.cluster.moves.election_batches import MAX_PER_REQUEST
-from kipctl.cluster.moves.plan import Move, Plan
+from kipctl.changes.elections.batches import MAX_PER_REQUEST
+from kipctl.changes.plans.plan import Move, Plan
 
 MOST_PARTITIONS = 60
 """Of a canary's topic, where a change has more batches than that."""

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kipctl.cluster.moves.guard_interface import ChangeGuard, GivenUpError
-from kipctl.cluster.moves.pacing import ReportInterval
-from kipctl.cluster.moves.reassign import Progress
-from kipctl.cluster.moves.safety_checks import min_insync_replicas
+from kipctl.changes.execution.pacing import ReportInterval
+from kipctl.changes.execution.reassign import Progress
+from kipctl.changes.execution.safety_checks import min_insync_replicas
+from kipctl.changes.guard_interface import ChangeGuard, GivenUpError
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.errors import RefusedError, TimedOutError, UnreachableError

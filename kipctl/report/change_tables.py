@@ -10,7 +10,7 @@ from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Column, Report, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.journal_entry import Entry
+    from kipctl.changes.journal.entry import Entry
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 CHANGES = "changes"

@@ -8,7 +8,7 @@ from kipctl.report.leader_tables import ids, listing
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.unclean_election import LeaderlessPartition
+    from kipctl.changes.elections.unclean import LeaderlessPartition
     from kipctl.cluster.snapshot import Snapshot
 
 

@@ -9,9 +9,9 @@ from kipctl.own_topic_names import is_own
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.copy_progress import CopyResult
-    from kipctl.cluster.moves.journal_entry import Entry
-    from kipctl.cluster.moves.plan_result import LeadersMoved
+    from kipctl.changes.execution.copy_progress import CopyResult
+    from kipctl.changes.execution.plan_result import LeadersMoved
+    from kipctl.changes.journal.entry import Entry
     from kipctl.cluster.snapshot import Snapshot
 
 A_FEW = 20
@@ -113,7 +113,7 @@ def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
     """What was copied, beside what was expected; nothing where nothing was."""
     if copied is None:
         return ()
-    from kipctl.cluster.moves.copy_progress import format_bytes, format_duration
+    from kipctl.changes.execution.copy_progress import format_bytes, format_duration
 
     return (
         f"Copied {format_bytes(copied.copied)} in {format_duration(copied.seconds)};"
@@ -143,7 +143,7 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
 
 
 def _sentence(moved: "LeadersMoved", brokers: int) -> str:
-    from kipctl.cluster.moves.election_request import Outcome
+    from kipctl.changes.elections.request import Outcome
 
     held = moved.election
     own = [one.outcome for one in held.outcomes if is_own(one.id.topic)]

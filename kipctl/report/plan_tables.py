@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kipctl.cluster.moves.plan_summary import too_little_room
+from kipctl.changes.plans.plan_summary import too_little_room
 from kipctl.counts import counted
 from kipctl.report.tables import Column, Table, identifier, table_of
 

@@ -17,12 +17,12 @@ from kipctl.report.plan_tables import (
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cluster.moves.cancel import Cancelled
-    from kipctl.cluster.moves.journal_entry import Entry
-    from kipctl.cluster.moves.plan import Move, Plan
-    from kipctl.cluster.moves.plan_result import Reassigned
-    from kipctl.cluster.moves.plan_summary import PlanSummary
-    from kipctl.cluster.moves.reassign import Verified
+    from kipctl.changes.execution.cancellation import Cancelled
+    from kipctl.changes.execution.plan_result import Reassigned
+    from kipctl.changes.execution.reassign import Verified
+    from kipctl.changes.journal.entry import Entry
+    from kipctl.changes.plans.plan import Move, Plan
+    from kipctl.changes.plans.plan_summary import PlanSummary
     from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
 
@@ -44,8 +44,8 @@ def plan_report(
 
     The document is Kafka's own reassignment JSON; everything else stands beside it.
     """
-    from kipctl.cluster.moves.kafka_json import reassignment_document
-    from kipctl.cluster.moves.plan_summary import document
+    from kipctl.changes.plans.kafka_json import reassignment_document
+    from kipctl.changes.plans.plan_summary import document
 
     shown = document(seen, throttle)
     note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
@@ -81,7 +81,7 @@ def plan_report(
 
 def rotations_report(plan: "Plan") -> Report:
     """Of a rotation of everything: how many leaders move of each topic, the most first."""
-    from kipctl.cluster.moves.plan_summary import skip_reasons
+    from kipctl.changes.plans.plan_summary import skip_reasons
 
     moved = Counter(move.id.topic for move in plan.moves)
     left = Counter(skipped.id.topic for skipped in plan.skipped)
@@ -145,7 +145,7 @@ def _data(move: "Move") -> str:
 
 def with_skipped(report: Report, plan: "Plan") -> Report:
     """The report of a change, with what its plan left alone."""
-    from kipctl.cluster.moves.plan_summary import skip_reasons
+    from kipctl.changes.plans.plan_summary import skip_reasons
 
     return replace(
         report,

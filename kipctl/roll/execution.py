@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
-from kipctl.cluster.moves.guard_interface import GivenUpError
-from kipctl.cluster.moves.reassign import Progress
+from kipctl.changes.execution.reassign import Progress
+from kipctl.changes.guard_interface import GivenUpError
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import (
     InterruptedRunError,

@@ -1,7 +1,7 @@
 """What a roll is planned from, asked of the cluster. Changes nothing."""
 
+from kipctl.changes.execution.safety_checks import min_insync_replicas
 from kipctl.cluster.acls import hidden_topics_warning, no_topics_warning
-from kipctl.cluster.moves.safety_checks import min_insync_replicas
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import KipctlError, RefusedError

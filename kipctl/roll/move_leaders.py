@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Entry, EntryState, Origin
-from kipctl.cluster.moves.pacing import Pace
-from kipctl.cluster.moves.plan import Plan
-from kipctl.cluster.moves.plan_execution import roll_back, rotate_leaders
-from kipctl.cluster.moves.plan_result import require_all_done
-from kipctl.cluster.moves.planners.preferred_leaders import leaders_off
-from kipctl.cluster.moves.reassign import Progress, topic_ids
-from kipctl.cluster.moves.rollback import ALREADY_BACK, DELETED, plan_rollback
-from kipctl.cluster.moves.safety_checks import survey
+from kipctl.changes.execution.pacing import Pace
+from kipctl.changes.execution.plan_execution import roll_back, rotate_leaders
+from kipctl.changes.execution.plan_result import require_all_done
+from kipctl.changes.execution.reassign import Progress, topic_ids
+from kipctl.changes.execution.rollback import ALREADY_BACK, DELETED, plan_rollback
+from kipctl.changes.execution.safety_checks import survey
+from kipctl.changes.journal.entry import Entry, EntryState, Origin
+from kipctl.changes.journal.journal import Journal
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.planners.preferred_leaders import leaders_off
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import PartlyDoneError

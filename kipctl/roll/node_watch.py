@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from kipctl.cluster.moves.wait_conditions import Condition, read_state, unmet
+from kipctl.changes.wait_conditions import Condition, read_state, unmet
 from kipctl.cluster.snapshot import Broker, Snapshot
 from kipctl.errors import KipctlError, RefusedError, TimedOutError, UnreachableError
 from kipctl.guard.exporters import Exporters

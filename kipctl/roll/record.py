@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from kipctl.cluster.moves.journal import folder_name
-from kipctl.cluster.moves.journal_entry import Origin, new_id
+from kipctl.changes.journal.entry import Origin, new_id
+from kipctl.changes.journal.journal import folder_name
 from kipctl.errors import UsageError
 from kipctl.process import Process
 from kipctl.redaction import program_alone

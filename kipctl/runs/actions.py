@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from kipctl.changes.elections.batches import elect_preferred
+from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
+from kipctl.changes.plans.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.metadata_convergence import ClusterEvent
-from kipctl.cluster.moves.election_batches import elect_preferred
-from kipctl.cluster.moves.plan_execution import reassign
-from kipctl.cluster.moves.plan_result import LeadersMoved
-from kipctl.cluster.moves.planners.rotate_leaders import replace_leaders, rotate
-from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.counts import counted

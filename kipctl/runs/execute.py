@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from kipctl.changes.execution.journaled_action import journaled_action
+from kipctl.changes.journal.journal import journal
 from kipctl.cluster.metadata_convergence import ClusterEvent
-from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.journaled_action import journaled_action
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import (

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from in_process import kipctl
 
-from kipctl.cluster.moves.election_request import require_known
-from kipctl.cluster.moves.election_until_balanced import preferred_on
-from kipctl.cluster.moves.planners.options import brokers_of
-from kipctl.cluster.moves.wait_conditions import Condition
+from kipctl.changes.elections.request import require_known
+from kipctl.changes.execution.election_until_balanced import preferred_on
+from kipctl.changes.plans.planners.options import brokers_of
+from kipctl.changes.wait_conditions import Condition
 from kipctl.cluster.snapshot import (
     Broker,
     Partition,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.cluster.moves.plan import plan_to
-from kipctl.cluster.moves.plan_execution import reassign
+from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.plans.plan import plan_to
 from kipctl.cluster.snapshot import PartitionId, Snapshot, from_metadata, is_missing, take_snapshot
 from kipctl.errors import TimedOutError, UnreachableError
 from kipctl.lab.cluster import Lab

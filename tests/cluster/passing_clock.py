@@ -32,7 +32,7 @@ class PassingClock:
 @contextmanager
 def passing_clock() -> Iterator[PassingClock]:
     """In the block it is the clock of this process. Threads wait for one another as ever."""
-    from kipctl.cluster.moves import batch_execution, plan_execution
+    from kipctl.changes.execution import batch_execution, plan_execution
 
     clock = PassingClock()
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from kipctl.cluster.moves.plan import Move, Plan
-from kipctl.cluster.moves.planners.placement import PlanInputs
+from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.plans.planners.placement import PlanInputs
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
 
 DEAD = 9

@@ -15,9 +15,9 @@ from uuid import UUID, uuid5
 from commands import Commands
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
-from kipctl.cluster.moves.journal import Journal, journal
-from kipctl.cluster.moves.journal_entry import Entry
-from kipctl.cluster.moves.kafka_json import reassignment_document
+from kipctl.changes.journal.entry import Entry
+from kipctl.changes.journal.journal import Journal, journal
+from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import (
     ConfigSource,

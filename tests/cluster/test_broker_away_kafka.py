@@ -20,12 +20,12 @@ from on_lab import (
 )
 from test_request_log_kafka import on_for_an_hour
 
+from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.execution.reassign import submit
+from kipctl.changes.journal.journal import journal
+from kipctl.changes.plans.kafka_json import reassignment_document
+from kipctl.changes.plans.plan import plan_to
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
-from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.kafka_json import reassignment_document
-from kipctl.cluster.moves.plan import plan_to
-from kipctl.cluster.moves.plan_execution import reassign
-from kipctl.cluster.moves.reassign import submit
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.request_log import levels_of
 from kipctl.cluster.request_log_record import record_switched_off

@@ -64,7 +64,8 @@ class Steps:
 
 def inject(steps: Steps) -> None:
     """Let each step be counted; this process does nothing else afterwards."""
-    from kipctl.cluster.moves import journal, journal_entry
+    from kipctl.changes.journal import entry as journal_entry
+    from kipctl.changes.journal import journal
     from kipctl.transport.blocking_connection import BlockingConnection
 
     def before(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., Any]:

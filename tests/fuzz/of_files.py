@@ -23,12 +23,12 @@ from test_tap_tables import client as of_client
 from test_tap_tables import document as of_clients
 
 from kipctl import java_properties
+from kipctl.changes.journal.entry import ExecutionOptions, Origin
+from kipctl.changes.plans.kafka_json import read_election, reassignment_document
+from kipctl.changes.throttle import Change as ThrottleChange
+from kipctl.changes.throttle import Setting, Throttle
 from kipctl.cli.roll_modes import record_document
 from kipctl.cli.target import target_of
-from kipctl.cluster.moves.journal_entry import ExecutionOptions, Origin
-from kipctl.cluster.moves.kafka_json import read_election, reassignment_document
-from kipctl.cluster.moves.throttle import Change as ThrottleChange
-from kipctl.cluster.moves.throttle import Setting, Throttle
 from kipctl.cluster.request_log_record import read_records
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import ExitStatus
@@ -318,7 +318,7 @@ def plans(folder: Path) -> Readers:
 
 def _entry(state: Path, throttle: Throttle | None) -> bytes:
     """What the journal has of a change that was cut off."""
-    from kipctl.cluster.moves.journal import journal
+    from kipctl.changes.journal.journal import journal
 
     entry = journal("fake", {"XDG_STATE_HOME": str(state)}).save(
         {p: REPLICAS[p] for p in TARGET},

@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 from http_peers import TRICKLES, peer
 
+from kipctl.changes.guard_interface import GivenUpError
 from kipctl.cluster.broker_metrics import samples_in
-from kipctl.cluster.moves.guard_interface import GivenUpError
 from kipctl.errors import UnreachableError
 from kipctl.guard.conditions import Guard, parse_guard
 from kipctl.guard.exporters import ExporterAnswer, Exporters, worst_value

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kipctl.cluster.moves.election_batches import ElectionOutcome
-from kipctl.cluster.moves.election_request import ElectionResult
-from kipctl.cluster.moves.plan_result import LeadersMoved
+from kipctl.changes.elections.batches import ElectionOutcome
+from kipctl.changes.elections.request import ElectionResult
+from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.own_topic_names import OWN_ONE, new_name
 from kipctl.protocol.error_codes import ErrorCode

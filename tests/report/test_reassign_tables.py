@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from kipctl.cluster.moves.journal_entry import Entry, EntryState, ExecutionOptions, Origin
+from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.report.change_tables import history_report
 from kipctl.report.layout import laid_out

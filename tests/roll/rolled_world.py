@@ -14,8 +14,8 @@ from typing import TextIO
 
 from plan_worlds import cluster_of
 
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import Origin
+from kipctl.changes.journal.entry import Origin
+from kipctl.changes.journal.journal import Journal
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import UnreachableError
 from kipctl.guard.conditions import Guard

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from reassigning import Reassigning, Replicas, reassigning
 
-from kipctl.cluster.moves.journal import Journal
-from kipctl.cluster.moves.journal_entry import EntryState, Origin
+from kipctl.changes.journal.entry import EntryState, Origin
+from kipctl.changes.journal.journal import Journal
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import PartlyDoneError
 from kipctl.roll.move_leaders import LeaderMover

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from plan_worlds import cluster_of
 
-from kipctl.cluster.moves import journal_entry
-from kipctl.cluster.moves.journal_entry import Origin
+from kipctl.changes.journal import entry as journal_entry
+from kipctl.changes.journal.entry import Origin
 from kipctl.errors import UsageError
 from kipctl.process import Process
 from kipctl.roll import record

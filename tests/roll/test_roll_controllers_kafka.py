@@ -9,8 +9,8 @@ from on_lab import leaders_of, replicas_of
 from roll_faults import UNASKED, started, starts
 from rolled_lab import REPLICAS, TOPIC, rolled, rolled_topic
 
-from kipctl.cluster.moves.journal import journal
-from kipctl.cluster.moves.journal_entry import EntryState
+from kipctl.changes.journal.entry import EntryState
+from kipctl.changes.journal.journal import journal
 from kipctl.lab.cluster import Lab
 from kipctl.process import wait_until
 from kipctl.roll.quorum import ask_quorum, quorum_problem

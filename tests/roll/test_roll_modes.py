@@ -17,10 +17,10 @@ from on_lab import Ran
 from reassigning import Held, Reassigning, reassigning
 from scripted_broker import Asked, ScriptedBroker
 
+from kipctl.changes.journal.entry import Origin
+from kipctl.changes.journal.machine_lock import exclusive_lock, lock_path
 from kipctl.cli.environment import Environment
 from kipctl.cli.roll import _FIELDS
-from kipctl.cluster.moves.journal_entry import Origin
-from kipctl.cluster.moves.machine_lock import exclusive_lock, lock_path
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
@@ -207,7 +207,7 @@ def full_disk(first: int) -> Iterator[list[int]]:
         write_whole(path, document)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("roll.record", "cluster.moves.journal", "cluster.moves.journal_entry"):
+        for module in ("roll.record", "changes.journal.journal", "changes.journal.entry"):
             patch.setattr(f"kipctl.{module}.write_whole", write)
         yield failed
 

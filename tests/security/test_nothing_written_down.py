@@ -11,7 +11,7 @@ from on_lab import Ran
 from on_secured import files_with
 from reassigning import Reassigning, reassigning
 
-from kipctl.cluster.moves.journal_entry import Origin
+from kipctl.changes.journal.entry import Origin
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.roll.record import rolls
 

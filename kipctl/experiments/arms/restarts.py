@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kipctl.changes.elections.batches import BATCH, MAX_PER_REQUEST, elect_preferred
+from kipctl.changes.execution.election_until_balanced import elect_until_balanced
 from kipctl.cleanup_failures import CleanupFailures
-from kipctl.cluster.moves.election_batches import BATCH, MAX_PER_REQUEST, elect_preferred
-from kipctl.cluster.moves.election_until_balanced import elect_until_balanced
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError

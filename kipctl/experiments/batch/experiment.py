@@ -5,10 +5,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from kipctl.changes.execution.pacing import Pace
+from kipctl.changes.execution.plan_execution import rotate_leaders
+from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cluster.metadata_convergence import ClusterEvent
-from kipctl.cluster.moves.pacing import Pace
-from kipctl.cluster.moves.plan_execution import rotate_leaders
-from kipctl.cluster.moves.planners.rotate_leaders import rotate
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import RefusedError, UsageError

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 from uuid import UUID
 
+from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
 from kipctl.cluster.broker_metrics import scrape
-from kipctl.cluster.moves.rotate_own_topics import rotate_own_topics
 from kipctl.errors import KipctlError, UsageError
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import producer_properties

@@ -7,8 +7,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from on_lab import Kipctl, MakeTopic
 
-from kipctl.cluster.moves.plan import plan_to
-from kipctl.cluster.moves.plan_execution import reassign
+from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.plans.plan import plan_to
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster

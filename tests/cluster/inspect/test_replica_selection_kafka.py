@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
 )
 from on_lab import Kipctl, MakeTopic, in_sync, wait_until_everywhere
 
-from kipctl.cluster.moves.plan import plan_to
-from kipctl.cluster.moves.plan_execution import reassign
+from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.plans.plan import plan_to
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.lab import node as lab_node
 from kipctl.lab import properties as lab_properties

@@ -1,0 +1,1 @@
+"""Elections of leaders, a batch at a time."""

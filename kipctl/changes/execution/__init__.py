@@ -1,0 +1,1 @@
+"""A plan carried out: submitted, waited for, throttled, gone on with, taken back."""

@@ -1,0 +1,451 @@
+"""A plan carried out batch by batch: submitted, waited for, its leaders elected."""
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kipctl.changes.elections.batches import (
+    DEFAULT_TIMEOUT_S,
+    ElectionOutcome,
+    elect_preferred,
+)
+from kipctl.changes.elections.request import SEE_LEADERS
+from kipctl.changes.execution.cancellation import cancel_unplanned
+from kipctl.changes.execution.copy_progress import CopyTracker
+from kipctl.changes.execution.pacing import ONE_BATCH, Pace, ReportInterval, next_moves
+from kipctl.changes.execution.plan_result import (
+    LeadersMoved,
+    Reassigned,
+    first_failure,
+    merged_elections,
+    progress_of,
+)
+from kipctl.changes.execution.reassign import (
+    FIRST_POLL_S,
+    LAST_POLL_S,
+    Failure,
+    LaterDeadline,
+    LeftOut,
+    Progress,
+    await_finished,
+    await_one,
+    fixed_deadline,
+    retry_until,
+    submit,
+)
+from kipctl.changes.execution.safety_checks import BUSY, changed_since, unplanned
+from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
+from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.plans.plan import Move, Plan
+from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind, OnEvent, ignore_event
+from kipctl.cluster.reassignments import list_reassignments
+from kipctl.cluster.snapshot import (
+    Assignment,
+    PartitionId,
+    Snapshot,
+    refresh_snapshot,
+)
+from kipctl.counts import counted
+from kipctl.errors import (
+    InterruptedRunError,
+    KipctlError,
+    PartlyDoneError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
+from kipctl.trace.clock import now_us
+from kipctl.transport.request import Cluster
+
+BATCH_TIMEOUT_S = 300.0
+"""For each batch, where no time is given for the whole; while it copies data, for a standstill of
+that."""
+NOTHING_ACCEPTED = "of the batch before it nothing was accepted"
+
+
+def ignore_progress(_: str) -> None:
+    """For those who do not follow the progress."""
+
+
+@dataclass(slots=True)
+class Execution:
+    """A plan that is carried out batch by batch, and how far it has come."""
+
+    cluster: Cluster
+    plan: Plan
+    entry: Entry | None
+    on_event: OnEvent = ignore_event
+    progress: Progress = ignore_progress
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
+    """For all batches together; None gives each one BATCH_TIMEOUT_S."""
+    pace: Pace = ONE_BATCH
+    additional: bool = True
+    guard: ChangeGuard = NO_GUARD
+    pause_asked: Callable[[], bool] | None = None
+    """Where that is not to be seen beside the entry's file."""
+    elects: bool = False
+    named: str = ""
+    """How its entry is named to `kipctl changes`, if not by its id."""
+    go_on: str = ""
+    """The command that goes on with it, if it is not `kipctl changes resume`; none undoes it."""
+    accepted: list[Move] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    elections: list[ElectionOutcome] = field(default_factory=list)
+    called_us: int = 0
+    answered_us: int = 0
+    finished_us: int = 0
+    is_sent: bool = False
+    """A request has gone out: what the cluster made of it may not be known."""
+    is_changed: bool = False
+    """The cluster has taken at least one partition."""
+    not_begun: int = 0
+    """Partitions of a batch that were not submitted, as somebody asked for a pause."""
+    is_whole: bool = True
+    """When it is done, nothing of its entry is left for later."""
+    copying: CopyTracker = field(init=False)
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.copying = CopyTracker(self.cluster, self.plan, self.pace.throttle, self.progress)
+
+    @property
+    def next_step(self) -> str:
+        if self.entry is None:
+            return SEE_LEADERS
+        return f"Go on with it: {self.go_on}" if self.go_on else f"Undo: kipctl undo {self._named}"
+
+    @property
+    def _go_on_or_undo(self) -> str:
+        """The next step where nothing is wrong with what is left."""
+        if self.go_on or not self.entry:
+            return self.next_step
+        return f"{self._resume} or undo: kipctl undo {self._named}"
+
+    @property
+    def _resume(self) -> str:
+        return f"Go on: {self.go_on or f'kipctl changes resume {self._named}'}"
+
+    @property
+    def _named(self) -> str:
+        return self.named or (self.entry.id if self.entry else "")
+
+    def deadline(self) -> float:
+        """For what begins now (time.monotonic): the deadline of the whole, if there is one."""
+        whole_s = self.timeout_s
+        return time.monotonic() + BATCH_TIMEOUT_S if whole_s is None else self.began + whole_s
+
+    @contextmanager
+    def _stall_deadline(self, copying: CopyTracker) -> Iterator[LaterDeadline]:
+        """Until when to wait: without a time for the whole, as long as data comes."""
+        if self.timeout_s is not None:
+            yield fixed_deadline
+            return
+        try:
+            yield lambda: copying.stalled_until(BATCH_TIMEOUT_S)
+        except TimedOutError as error:
+            if copying.plan.copies_data:
+                error.what += (
+                    f" For {BATCH_TIMEOUT_S:g} s none has arrived, and no bytes were seen to come."
+                )
+            raise
+
+    def _warn_if_sizes_unknown(self, copying: CopyTracker) -> None:
+        if self.timeout_s is None and copying.plan.copies_data and not copying.knows_sizes:
+            self.progress(
+                "Brokers do not report how far copying is: it is given up when no partition arrives"
+                f" for {BATCH_TIMEOUT_S:g} s; --timeout gives all of it so much time as you say"
+            )
+
+    def execute(self) -> Reassigned:
+        """Every batch, one after the other; `finish` it then. Raises what `reassign` does."""
+        with self.explain_errors():
+            self.copying.begin()
+            self._warn_if_sizes_unknown(self.copying)
+            batches = list(self.plan.batches(self.pace.batch))
+            for number, batch in enumerate(batches):
+                if number:
+                    self._pause(number, len(batches))
+                else:
+                    self._wait_for_guard()
+                if not self._submit_and_wait(batch, f"{number} of {len(batches)} batches"):
+                    left = (move.id for later in batches[number + 1 :] for move in later.moves)
+                    self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
+                    break
+            if not self.accepted:
+                raise RefusedError(f"No partition was accepted: {first_failure(self.failures)}")
+        return self.outcome()
+
+    def finish(self) -> None:
+        """Mark the entry as done, unless something of it is left for later."""
+        if self.is_whole:
+            self._mark(EntryState.DONE)
+
+    def outcome(self) -> Reassigned:
+        """What has been reassigned until now."""
+        seconds = (self.finished_us - self.called_us) / 1e6
+        return Reassigned(
+            Plan(tuple(self.accepted)),
+            tuple(self.failures),
+            self.called_us,
+            self.answered_us,
+            self.finished_us,
+            self.entry,
+            self.copying.outcome(seconds) if self.plan.copies_data else None,
+        )
+
+    def leaders_moved(self, reassigned: Reassigned | None) -> LeadersMoved:
+        """What has been reassigned, and elected, until now."""
+        held = self.elections or [ElectionOutcome((), self.called_us, self.answered_us)]
+        return LeadersMoved(reassigned, merged_elections(held), len(held))
+
+    def resume(self, under_way: Plan) -> None:
+        """Wait for what was submitted before, and elect its leaders."""
+        self.accepted += under_way.moves
+        self.is_changed = self.is_sent = True
+        copying = CopyTracker(self.cluster, under_way, self.pace.throttle, self.progress)
+        copying.begin(is_under_way=True)
+        self._warn_if_sizes_unknown(copying)
+        copying.submitted(under_way)
+        self._await_finished(under_way.target, copying)
+        self.finished_us = now_us()
+        if self.elects:
+            self.elect_in_place(under_way.preferred_leaders, self.deadline())
+
+    def elect_in_place(self, leaders: Mapping[PartitionId, int], deadline: float) -> None:
+        """Elect these where the replicas are in their places, as far as the partitions are there"""
+        topics = sorted({partition_id.topic for partition_id in leaders})
+        now = retry_until(lambda: refresh_snapshot(self.cluster, topics), deadline)
+        self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now, deadline)
+
+    def _pause(self, done: int, batches: int) -> None:
+        between_s, whole_s = self.pace.between_s, self.timeout_s
+        if whole_s is not None and time.monotonic() + between_s > self.deadline():
+            raise TimedOutError(
+                f"{done} of {batches} batches are done; the {whole_s:g} s allowed for the whole end"
+                " before the next one begins.",
+                "Repeat the command for the rest, with a longer --timeout.",
+            )
+        self.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
+        ends = time.monotonic() + between_s
+        while (left_s := ends - time.monotonic()) > 0:
+            self._demand_no_pause(f"{done} of {batches} batches")
+            self.guard.sleep(min(left_s, LAST_POLL_S))
+        self._wait_for_guard()
+
+    def _wait_for_guard(self, *, anew: bool = True) -> None:
+        """Wait while the guard holds the change up, until the time for the whole is over."""
+        until = self.deadline() if self.timeout_s is not None else math.inf
+        try:
+            self.guard.require_quiet(until=until, anew=anew)
+        except TimedOutError as error:
+            if not self.is_sent:
+                self._mark(EntryState.REFUSED)
+                error.what += " Nothing was changed."
+            raise
+
+    def _on_poll(self, copying: CopyTracker) -> Callable[[Collection[PartitionId]], None]:
+        """While these are being reassigned: how far they are, and whether the guard is crossed."""
+
+        def look(busy: Collection[PartitionId]) -> None:
+            copying.look(busy)
+            self.guard.look()
+
+        return look
+
+    @property
+    def _is_to_pause(self) -> bool:
+        if self.pause_asked is not None:
+            return self.pause_asked()
+        return self.entry is not None and self.entry.is_to_pause
+
+    def _demand_no_pause(self, done: str) -> None:
+        """Raise PartlyDoneError when somebody has asked for a pause."""
+        if self._is_to_pause:
+            raise PartlyDoneError(f"Paused: {done} are done.", self._resume)
+
+    def _submit_and_wait(self, batch: Plan, done: str) -> bool:
+        """False when nothing of the batch was accepted; `done` says how much was before it."""
+        now, batch = self._without_changed(batch, self.deadline())
+        self._demand_no_pause(done)
+        accepted = self._execute_batch(batch) if batch.moves else batch
+        if not accepted.moves:
+            return False
+        self.finished_us = now_us()
+        if self.elects:
+            self.elect(accepted.preferred_leaders, now, self.deadline())
+        if self.not_begun:
+            all_of_it = f"{len(accepted.moves)} of {len(batch.moves)} partitions of a batch"
+            self._demand_no_pause(f"{done}, and {all_of_it},")
+        return True
+
+    def _execute_batch(self, batch: Plan) -> Plan:
+        """The part of the batch that was accepted, when all of it is where it was to go.
+
+        Where somebody asks for a pause meanwhile, what is left of it is `not_begun`.
+        """
+        most = self.pace.concurrent
+        left, accepted, busy = batch, Plan(()), frozenset[PartitionId]()
+        reports = ReportInterval()
+        while left.moves:
+            under_way = [move for move in accepted.moves if move.id in busy]
+            chosen = left
+            if most is not None:
+                chosen = Plan(next_moves(left.moves, under_way, most))
+            rest = left.without(chosen.target)
+            if accepted.moves and chosen.moves:
+                self._wait_for_guard(anew=False)
+                _, chosen = self._without_changed(chosen, self.deadline(), busy)
+                if self._is_to_pause:
+                    self.not_begun = len(left.moves)
+                    break
+            left = rest
+            taken = self._submit(chosen, self.deadline()) if chosen.moves else chosen
+            accepted = Plan((*accepted.moves, *taken.moves))
+            self.accepted += taken.moves
+            self.copying.submitted(taken)
+            if left.moves:
+                submitted = busy | taken.target.keys()
+                look, deadline = self._on_poll(self.copying), self.deadline()
+                with self._stall_deadline(self.copying) as later:
+                    busy = await_one(self.cluster, submitted, deadline, look, later)
+                ended = {one: to for one, to in accepted.target.items() if one in submitted - busy}
+                # What is not listed any more has arrived, or somebody has cancelled it.
+                if ended:
+                    await_finished(self.cluster, ended, self.deadline(), self.progress)
+                if reports.is_due(time.monotonic()):
+                    done = len(accepted.moves) - len(busy)
+                    self.progress(f"{done} of {len(batch.moves)} partitions reassigned")
+        if accepted.moves:
+            self._await_finished(accepted.target, self.copying)
+        return accepted
+
+    def _await_finished(self, target: Assignment, copying: CopyTracker) -> None:
+        with self._stall_deadline(copying) as later:
+            look, deadline = self._on_poll(copying), self.deadline()
+            await_finished(self.cluster, target, deadline, self.progress, look, later)
+
+    def _without_changed(
+        self, batch: Plan, deadline: float, own: Collection[PartitionId] = ()
+    ) -> tuple[Snapshot, Plan]:
+        """The batch's topics as they are now, and the batch less what has changed since.
+
+        `own` are being reassigned by this change itself.
+        """
+        listed = retry_until(lambda: list_reassignments(self.cluster), deadline)
+        busy = [one for one in listed if one.id not in own]
+        if busy and not self.additional:
+            raise RefusedError(
+                f"{counted(len(busy), 'other partition is', 'other partitions are')} being"
+                f" reassigned by now, such as {busy[0].id}.",
+            )
+        now = retry_until(lambda: refresh_snapshot(self.cluster, batch.topics), deadline)
+        reasons = changed_since(batch, now, elects=self.elects)
+        in_batch = batch.target
+        reasons |= {one.id: BUSY for one in busy if one.id in in_batch}
+        self._leave_out(reasons)
+        return now, batch.without(reasons)
+
+    def _submit(self, batch: Plan, deadline: float) -> Plan:
+        """The part of the batch that was accepted, and does what the plan says."""
+        if self.entry and not self.accepted:
+            self.entry = self.entry.mark(EntryState.SUBMITTED)
+        self.is_sent = True
+        called_us = now_us()
+        self.called_us = self.called_us or called_us
+        self.on_event(ClusterEvent(EventKind.REASSIGNMENT_CALLED, called_us))
+        refused = submit(
+            self.cluster,
+            batch.target,
+            may_change_replication_factor=batch.changes_replication_factor,
+            deadline=deadline,
+        )
+        answered_us = now_us()
+        self.answered_us = self.answered_us or answered_us
+        self.on_event(ClusterEvent(EventKind.REASSIGNMENT_ANSWERED, answered_us))
+        self.failures += refused
+        self.copying.leave_out(refusal.id for refusal in refused)
+        accepted = batch.without(refusal.id for refusal in refused)
+        if not accepted.moves:
+            return accepted
+        self.is_changed = True
+        busy = retry_until(lambda: list_reassignments(self.cluster, accepted.target), deadline)
+        stopped = cancel_unplanned(self.cluster, unplanned(accepted, busy), deadline)
+        self.failures += stopped
+        unplanned_moves = [one.id for one in stopped]
+        self.copying.leave_out(unplanned_moves)
+        return accepted.without(unplanned_moves)
+
+    def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
+        """Elect these preferred leaders, and wait until the brokers know them."""
+        # What was copied took its time; an order of replicas is taken at once.
+        self._wait_for_guard(anew=self.plan.copies_data)
+        deadline = self.deadline()
+        self.progress(f"Electing the preferred leaders of {counted(len(expected), 'partition')}")
+        try:
+            self.elections.append(
+                elect_preferred(
+                    self.cluster,
+                    expected,
+                    now.only(expected),
+                    on_event=self.on_event,
+                    timeout_s=max(FIRST_POLL_S, deadline - time.monotonic()),
+                    guard=NeverPauses(self.guard),
+                )
+            )
+        except RefusedError as refused:  # Kafka 3.0 has no elections in KRaft
+            if not self.accepted:
+                raise
+            raise PartlyDoneError(
+                f"The replicas are in their new order, and led as before: {refused.what}",
+                self.next_step,
+            ) from None
+
+    @contextmanager
+    def explain_errors(self) -> Iterator[None]:
+        """Whatever stops a change midway says how far it came, and what to do next."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.is_sent:
+                self._mark(EntryState.REFUSED)
+                raise InterruptedRunError("Interrupted before anything was changed.") from None
+            raise InterruptedRunError(
+                f"Interrupted. {_progress_now(self.cluster, self.plan)}", self._go_on_or_undo
+            ) from None
+        except GivenUpError as error:
+            if not self.is_sent:
+                self._mark(EntryState.REFUSED)
+                raise RefusedError(f"{error.what} Nothing was changed.") from None
+            raise PartlyDoneError(
+                f"{error.what} {_progress_now(self.cluster, self.plan)}",
+                self._go_on_or_undo,
+            ) from None
+        except (RefusedError, UsageError) as error:
+            if not self.is_changed:
+                self._mark(EntryState.REFUSED)
+                raise
+            raise PartlyDoneError(
+                f"{error.what} {_progress_now(self.cluster, self.plan)}", self.next_step
+            ) from None
+        except (TimedOutError, UnreachableError, PartlyDoneError) as error:
+            if self.is_sent and self.next_step not in error.next_step:
+                error.next_step = f"{error.next_step} {self.next_step}".strip()
+            raise
+
+    def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
+        self.failures += (LeftOut(partition_id, why) for partition_id, why in reasons.items())
+        self.copying.leave_out(reasons)
+
+    def _mark(self, state: EntryState) -> None:
+        self.entry = self.entry and self.entry.mark_or_note(state)
+
+
+def _progress_now(cluster: Cluster, plan: Plan) -> str:
+    # Metadata alone, which brokers answer even when the controller hangs.
+    try:
+        return progress_of(plan, refresh_snapshot(cluster, plan.topics))
+    except KipctlError as error:
+        return f"How far it came is unknown: {error.what}"

@@ -1,0 +1,130 @@
+"""What is left to do of a change that was cut off. Pure rules."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from kipctl.changes.execution.cancellation import started_by
+from kipctl.changes.execution.rollback import (
+    CHANGED,
+    DELETED,
+    RECREATED,
+    is_recreated,
+    not_alive,
+    was_cancelled,
+)
+from kipctl.changes.execution.safety_checks import BUSY
+from kipctl.changes.journal.entry import Entry
+from kipctl.changes.plans.plan import Move, Plan, Skipped
+from kipctl.changes.throttle import Setting, Throttle
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+
+DONE = "it is as planned already"
+TARGET_NOT_KNOWN = "where kipctl was to bring it is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """`plan` has the moves to submit, and what is left alone and why; `under_way` those that were
+    submitted and are not there yet; `in_place` the leaders to elect where the replicas are there.
+
+    Where `is_whole` is False, something is left for later still. `to_set` is the part of the
+    entry's throttle that is not set now, `set_by_others` what others have set it to since.
+    """
+
+    plan: Plan
+    under_way: Plan = field(default_factory=lambda: Plan(()))
+    in_place: Mapping[PartitionId, int] = field(default_factory=dict)
+    is_whole: bool = True
+    to_set: Throttle = field(default_factory=lambda: Throttle(()))
+    set_by_others: Mapping[Setting, str | None] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """How many partitions there is something to do for."""
+        return len(self.plan.moves) + len(self.under_way.moves) + len(self.in_place)
+
+    @property
+    def to_set_for_copies(self) -> Throttle:
+        """What is to be set now: nothing when nothing is to be copied any more."""
+        return self.to_set if any(move.adding for move in self.moves) else Throttle(())
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """What is to be copied or reordered, or is being so."""
+        return (*self.under_way.moves, *self.plan.moves)
+
+
+def remaining_work(
+    entry: Entry,
+    now: Snapshot,
+    busy: Iterable[Reassignment] = (),
+    topic_ids: Mapping[str, str] | None = None,
+    settings: Mapping[Setting, str | None] | None = None,
+) -> Remaining:
+    """What is left of the entry's change. A pure function.
+
+    `busy` is what is being reassigned, asked for before `now`: what ended in between is then seen
+    as ended. `settings` are those of the entry's throttle as far as they are known. A partition
+    that is neither as before, nor as planned, nor on its way there is somebody else's by now.
+    """
+    if not entry.is_unfinished:
+        return Remaining(Plan(()))
+    to_set, others = _throttle(entry, settings or {})
+    if not entry.is_open:
+        return Remaining(Plan(()), to_set=to_set, set_by_others=others)
+    open_ones, alive = {one.id: one for one in busy}, frozenset(now.broker_ids)
+    elects = entry.how is not None and entry.how.elects
+    moves: list[Move] = []
+    under_way: list[Move] = []
+    in_place: dict[PartitionId, int] = {}
+    skipped: list[Skipped] = []
+    is_whole = True
+    for partition_id, before in sorted(entry.before.items()):
+        after, partition = entry.after.get(partition_id), now.by_id.get(partition_id)
+        one = open_ones.get(partition_id)
+        if after is None or partition is None:
+            skipped.append(
+                Skipped(partition_id, DELETED if partition is None else TARGET_NOT_KNOWN)
+            )
+        elif is_recreated(entry, topic_ids or {}, partition_id.topic):
+            skipped.append(Skipped(partition_id, RECREATED))
+        elif one is not None and started_by(entry, one) and one.target == after:
+            under_way.append(Move(partition_id, before, after, partition.leader))
+        elif one is not None:
+            is_whole = False
+            skipped.append(Skipped(partition_id, BUSY))
+        elif partition.replicas == after:
+            if elects and partition.leader != after[0]:
+                in_place[partition_id] = after[0]
+            else:
+                skipped.append(Skipped(partition_id, DONE))
+        elif partition.replicas != before and not was_cancelled(entry, partition):
+            skipped.append(Skipped(partition_id, CHANGED))
+        elif why := not_alive(partition, after, alive):
+            is_whole = False
+            skipped.append(Skipped(partition_id, why))
+        else:
+            moves.append(Move(partition_id, partition.replicas, after, partition.leader))
+    return Remaining(
+        Plan(tuple(moves), tuple(skipped)),
+        Plan(tuple(under_way)),
+        in_place,
+        is_whole,
+        to_set,
+        others,
+    )
+
+
+def _throttle(
+    entry: Entry, settings: Mapping[Setting, str | None]
+) -> tuple[Throttle, dict[Setting, str | None]]:
+    """What of the entry's throttle is not set now, and what others have set since."""
+    to_set, others = [], {}
+    for one in entry.throttle.changes if entry.throttle else ():
+        value = settings.get(one.setting, one.during)
+        if value == one.before:
+            to_set.append(one)
+        elif value != one.during:
+            others[one.setting] = value
+    return Throttle(tuple(to_set)), others

@@ -1,0 +1,226 @@
+"""A change that is written down, and throttled while it copies data.
+
+What a throttle replaces is in the change's own entry of the journal before it is set, so that any
+later kipctl can put it back, however this one ended, and on whatever machine the entry is.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from kipctl.changes.execution.reassign import topic_ids
+from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions, Origin
+from kipctl.changes.journal.journal import Journal
+from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.throttle import (
+    BROKER,
+    TOPIC,
+    NotRestored,
+    Setting,
+    Throttle,
+    prepare_throttle,
+    put_back,
+    read_settings,
+    set_throttle,
+    wanted_settings,
+)
+from kipctl.changes.throttle import CLEAR as CLEAR
+from kipctl.cleanup_failures import CleanupFailures
+from kipctl.cluster.reassignments import Reassignment, list_reassignments, topics_and_brokers
+from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, UsageError
+from kipctl.transport.request import Cluster
+
+Message = Callable[[str], None]
+
+
+@contextmanager
+def journaled(
+    cluster: Cluster,
+    journal: Journal,
+    plan: Plan,
+    origin: Origin,
+    how: ExecutionOptions,
+    message: Message,
+    not_restored: list[NotRestored],
+    *,
+    undoes: str = "",
+) -> Iterator[Entry]:
+    """Yield a new entry of this change, throttled as `how` says while inside.
+
+    Afterwards every setting is what it was; what could not be put back is in `not_restored`, for
+    `require_put_back` once what was done is reported. While something is still being copied, as
+    after Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes
+    it.
+    Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
+    PartlyDoneError when a throttle could be neither set nor put back, and InterruptedRunError.
+    """
+    try:
+        throttle = throttle_for(cluster, plan.moves, how)
+        entry = journal.save(
+            {move.id: move.before for move in plan.moves},
+            plan.target,
+            origin,
+            topic_ids(cluster, plan.topics),
+            undoes,
+            how,
+            throttle,
+        )
+    except KeyboardInterrupt:
+        raise InterruptedRunError("Interrupted before anything was changed.") from None
+    has_begun = False
+    try:
+        with throttled(cluster, entry, plan.moves, message, not_restored):
+            has_begun = True
+            yield entry
+    except BaseException:
+        if not has_begun:
+            entry.mark_or_note(EntryState.REFUSED)
+        raise
+
+
+def throttle_for(cluster: Cluster, moves: Sequence[Move], how: ExecutionOptions) -> Throttle | None:
+    """What these moves are to be throttled by; None where they copy nothing or may run freely."""
+    if how.throttle is None or not any(move.adding for move in moves):
+        return None
+    return prepare_throttle(cluster, moves, how.throttle)
+
+
+@contextmanager
+def throttled(
+    cluster: Cluster,
+    entry: Entry,
+    moves: Sequence[Move],
+    message: Message,
+    not_restored: list[NotRestored],
+    to_set: Throttle | None = None,
+) -> Iterator[None]:
+    """While inside, the throttle of the entry is set; afterwards all is as it was before it.
+
+    What could not be put back is in `not_restored` then, and stays in the entry. `to_set` is the
+    part of it that is not set yet; by default all. Raises as `journaled`.
+    """
+    throttle = entry.throttle
+    if throttle is None:
+        yield
+        return
+    try:
+        set_throttle(cluster, throttle if to_set is None else to_set)
+    except BaseException:
+        if not put_back(cluster, throttle):
+            _forget(entry)
+        raise
+    ended = False
+    try:
+        yield
+        ended = True
+    finally:
+        if ended or not _is_copying(cluster, moves):
+            left_over = put_back(cluster, throttle)
+            not_restored += left_over
+            if left_over:
+                message(f"The throttle is not all put back. Try again: {CLEAR}")
+            else:
+                _forget(entry)
+        else:
+            message(f"Data is still copied, so the throttle stays. When it is done: {CLEAR}")
+
+
+def _forget(entry: Entry) -> None:
+    """Take the throttle off the entry. Where that cannot be written it is said after the result."""
+    try:
+        entry.reload().with_throttle(None)
+    except UsageError as failed:
+        what = f"That the throttle is put back is not in entry {entry.id}: {failed.what}"
+        CleanupFailures.note(PartlyDoneError(what, f"To put it back again does no harm: {CLEAR}"))
+
+
+def settings_now(
+    cluster: Cluster, throttle: Throttle, alive: Iterable[int]
+) -> dict[Setting, str | None]:
+    """How the settings of a throttle stand; those of brokers that are not alive are not known.
+
+    Raises RefusedError, UnreachableError and TimedOutError.
+    """
+    brokers = {str(broker) for broker in alive}
+    return read_settings(
+        cluster,
+        (
+            one.setting
+            for one in throttle.changes
+            if one.setting.kind != BROKER or one.setting.name in brokers
+        ),
+    )
+
+
+def throttles_set_by_others(
+    cluster: Cluster, moves: Sequence[Move], own: Iterable[Entry]
+) -> dict[Setting, str]:
+    """The throttles on brokers and topics of these moves that no entry of `own` tells of.
+
+    Where data is copied they are what can be seen of another tool, or of a kipctl on another
+    machine, that throttles now or was cut off. Empty where nothing is copied or shown.
+    """
+    wanted = wanted_settings(moves, 1, cluster.nodes)
+    known = {(one.setting, one.during) for e in own if e.throttle for one in e.throttle.changes}
+    try:
+        found = read_settings(cluster, wanted)
+    except KipctlError:
+        return {}
+    return {s: value for s, value in found.items() if value and (s, value) not in known}
+
+
+def entries_with_throttles(journal: Journal) -> list[Entry]:
+    """The entries whose throttles are not put back, the newest first."""
+    return [entry for entry in journal.unfinished() if entry.throttle is not None]
+
+
+def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
+    """The sentence about throttles that earlier changes have left, and what ends them."""
+    settings = [one.setting for e in found if e.throttle for one in e.throttle.changes]
+    names = sorted({int(one.name) for one in settings if one.kind == BROKER} - set(alive))
+    away = ", ".join(map(str, names))
+    gone = f" Broker {away} is away: if for good, with --force." if names else ""
+    return f"Throttles of earlier changes are still set.{gone} Put them back: {CLEAR}"
+
+
+def clear_throttles(
+    cluster: Cluster, found: Sequence[Entry], *, forget: bool = False
+) -> list[NotRestored]:
+    """Put their throttles back, the newest first; what cannot be stays in them unless `forget`."""
+    not_restored: list[NotRestored] = []
+    for one in found:
+        these = put_back(cluster, one.throttle) if one.throttle else ()
+        if forget or not these:
+            _forget(one)
+        not_restored += these
+    return not_restored
+
+
+def is_needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
+    """Whether something that is being reassigned now is throttled by one of them."""
+    busy = list_reassignments(cluster)
+    return any(applies_to(entry, busy) for entry in found)
+
+
+def applies_to(entry: Entry, busy: Collection[Reassignment]) -> bool:
+    """Whether the entry's throttle holds for something of this. A pure function.
+
+    What was set already is not in it: with a topic's replicas throttled for good it has rates
+    alone, without which the topic is copied as fast as brokers can.
+    """
+    if entry.throttle is None:
+        return False
+    names = {(one.setting.kind, one.setting.name) for one in entry.throttle.changes}
+    topics, brokers = topics_and_brokers(busy)
+    return (
+        any(one.id in entry.before for one in busy)
+        or any((TOPIC, topic) in names for topic in topics)
+        or any((BROKER, str(broker)) in names for broker in brokers)
+    )
+
+
+def _is_copying(cluster: Cluster, moves: Sequence[Move]) -> bool:
+    """True also when that is not known."""
+    try:
+        return bool(list_reassignments(cluster, [move.id for move in moves]))
+    except KipctlError:
+        return True

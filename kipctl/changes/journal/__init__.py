@@ -1,0 +1,1 @@
+"""What was changed, written down before it is."""

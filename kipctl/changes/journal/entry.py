@@ -1,0 +1,377 @@
+"""An entry of the journal: one change, how far it came, and what is left to be put back.
+
+Its file is written anew at each change of its state. What is written is whole or not there, also
+after a power cut: file and folder are synced.
+"""
+
+import getpass
+import os
+import shlex
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kipctl.changes.plans.kafka_json import ReassignmentFile, read_reassignment
+from kipctl.changes.throttle import Throttle, read_throttle
+from kipctl.cleanup_failures import CleanupFailures
+from kipctl.cluster.snapshot import Assignment, PartitionId
+from kipctl.errors import UsageError
+from kipctl.redaction import words_without_secrets
+from kipctl.state import write_whole
+from kipctl.typed_json import plain_json
+
+SCHEMA = 2
+ENTRY_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = ".entry.json", ".json", ".unfinished"
+"""Endings of an entry's files; of the last kind there is one while it is not known to have ended"""
+PAUSE = "pause"
+"""A file beside the entries: whoever carries one out is to stop before the next batch."""
+ID = "%Y%m%dT%H%M%S.%fZ"
+NOTHING_CHANGED = "Nothing was changed."
+NOT_BEGUN = f"{NOTHING_CHANGED} Set XDG_STATE_HOME to a folder that can be written."
+
+
+class EntryState(StrEnum):
+    """How far the change of an entry came.
+
+    SUBMITTED is written before the first request goes out: of an entry that stays so it is not
+    known how much was done. REFUSED: nothing of it was.
+    """
+
+    PREPARED = "prepared"
+    SUBMITTED = "submitted"
+    DONE = "done"
+    UNDONE = "undone"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who changed something: the command line (without "kipctl", and without its secrets), the
+    user, and the machine."""
+
+    command: tuple[str, ...] = ()
+    user: str = ""
+    host: str = ""
+
+    @classmethod
+    def here(cls, command: Iterable[str]) -> "Origin":
+        """This user, on this machine."""
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):  # a container's user may have no name
+            user = str(os.getuid())
+        return cls(words_without_secrets(command), user, socket.gethostname())
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "Origin":
+        """As a journal's entry, or a roll's record, has it."""
+        command = words_without_secrets(map(str, document["command"]))
+        return cls(command, str(document["user"]), str(document["host"]))
+
+    def __str__(self) -> str:
+        command = f"kipctl {shlex.join(self.command)}" if self.command else "kipctl"
+        return f"{command}, by {self.user}@{self.host}" if self.user else command
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions:
+    """How a change is carried out: so many partitions at a time, so many seconds between two such
+    batches, whether the preferred leaders are elected after each, the most bytes per second that go
+    in or out of a broker (None: no throttle), and the most replicas that are added at a time (None:
+    those of a batch).
+    """
+
+    batch: int
+    between_s: float
+    elects: bool
+    throttle: int | None = None
+    concurrent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One change. `after` has None for partitions of which it is not known how kipctl left them.
+
+    `topic_ids` are those of before, as far as the brokers show them; `undoes` is the id of the
+    entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
+    `how` is None where it is not known. `throttle` is what is still to be put back.
+    """
+
+    path: Path
+    id: str
+    cluster_id: str
+    before: Assignment
+    after: Mapping[PartitionId, tuple[int, ...] | None]
+    state: EntryState
+    origin: Origin = Origin()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    undoes: str = ""
+    changed_at: tuple[tuple[str, str], ...] = ()
+    how: ExecutionOptions | None = None
+    throttle: Throttle | None = None
+
+    @property
+    def saved(self) -> Path:
+        """The assignment of before, as Kafka's own tool reads it."""
+        return self.path.with_name(self.id + KAFKA_SUFFIX)
+
+    @property
+    def made_at(self) -> datetime | None:
+        """When it was made, UTC; None when that is not known.
+
+        Its name alone may be ahead of that (`new_id`).
+        """
+        if not self.changed_at:
+            return created_at(self.id)
+        with suppress(ValueError, OverflowError):  # the latter in the year 1, or 9999
+            return datetime.fromisoformat(self.changed_at[0][1]).astimezone(UTC)
+        return None
+
+    def age(self, now: datetime) -> str:
+        """How long ago it was made, in its largest unit."""
+        if self.made_at is None:
+            return "at a time not known"
+        seconds = max(0.0, (now - self.made_at).total_seconds())
+        for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+            if seconds >= length:
+                n = int(seconds // length)
+                return f"{n} {unit}{'s' if n > 1 else ''} ago"
+        return "less than a minute ago"
+
+    @property
+    def may_be_undone(self) -> bool:
+        """False for what never happened, and for what was rolled back.
+
+        What was only prepared is not known to have never happened: kipctl was cut off then.
+        """
+        return self.state in (EntryState.PREPARED, EntryState.SUBMITTED, EntryState.DONE)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True while something of it is left to be done, or to be put back."""
+        return self.throttle is not None or self.is_open
+
+    @property
+    def is_open(self) -> bool:
+        """True while it is not known to be over: it goes on, or it was cut off."""
+        return self.state in (EntryState.PREPARED, EntryState.SUBMITTED)
+
+    @property
+    def may_be_resumed(self) -> bool:
+        """Whether it is open, and it is known how it is carried out."""
+        return self.is_open and self.how is not None
+
+    def describe_state(self, changed_by: str) -> str:
+        """What is known of it while it is open: that it was stopped (paused, interrupted,
+        killed), or who may carry it out.
+
+        `changed_by` is who changes the cluster from this machine now (`Journal.locked_by`).
+        """
+        if changed_by:
+            return f"is not over: {changed_by}, is changing this cluster now"
+        if self.origin.host == socket.gethostname():
+            return "was stopped before its end"
+        where = f" at {self.origin.host}" if self.origin.host else ""
+        return f"goes on{where}, or was stopped"
+
+    def shown_state(self, changed_by: str) -> str:
+        """Its state in a word: of one that may be resumed `stopped`, or `not over` where a kipctl
+        may carry it out now (`describe_state`)."""
+        if not self.may_be_resumed:
+            return str(self.state)
+        is_stopped = not changed_by and self.origin.host == socket.gethostname()
+        return "stopped" if is_stopped else "not over"
+
+    def mark(
+        self, state: EntryState, after: Mapping[PartitionId, tuple[int, ...] | None] | None = None
+    ) -> "Entry":
+        """Write the state, and what is known now of how the partitions were left.
+
+        Returns the entry as it is then. Raises UsageError when it cannot be written.
+        """
+        entry = replace(
+            self,
+            state=state,
+            after=self.after if after is None else after,
+            changed_at=(*self.changed_at, (str(state), datetime.now(UTC).isoformat())),
+        )
+        is_before = state is EntryState.SUBMITTED
+        entry._write(f"{NOTHING_CHANGED} {self._stays}" if is_before else self._stays)
+        return entry
+
+    def with_throttle(self, throttle: Throttle | None) -> "Entry":
+        """Write what is to be put back afterwards; None once it is.
+
+        Returns the entry as it is then. Raises UsageError when it cannot be written.
+        """
+        entry = replace(self, throttle=throttle)
+        entry._write(NOT_BEGUN if throttle else "")
+        return entry
+
+    @property
+    def is_to_pause(self) -> bool:
+        """True when somebody has asked for it (`Journal.ask_to_pause`) since it was begun."""
+        return self.path.with_name(PAUSE).exists()
+
+    def mark_or_note(self, state: EntryState) -> "Entry":
+        """`mark` what its file has now; where that cannot be written it is said after the result
+        (`CleanupFailures`).
+
+        What has been done stays done when the journal cannot be written any more.
+        """
+        try:
+            return self.reload().mark(state)
+        except UsageError as failed:
+            failed.what = f"Entry {self.id} is not marked as {state}: {failed.what}"
+            CleanupFailures.note(failed)
+            return self
+
+    def reload(self) -> "Entry":
+        """The entry as its file has it now. Raises UsageError."""
+        return read_entry(self.path)
+
+    def as_document(self) -> dict[str, Any]:
+        """What the file holds."""
+        return {
+            "schema": SCHEMA,
+            "id": self.id,
+            "cluster_id": self.cluster_id,
+            "state": str(self.state),
+            "command": list(self.origin.command),
+            "user": self.origin.user,
+            "host": self.origin.host,
+            "undoes": self.undoes,
+            "changed_at": [list(change) for change in self.changed_at],
+            "topic_ids": dict(self.topic_ids),
+            "how": None if self.how is None else asdict(self.how),
+            "throttle": None if self.throttle is None else self.throttle.document(),
+            "partitions": [
+                {
+                    "topic": p.topic,
+                    "partition": p.partition,
+                    "before": list(before),
+                    "after": (after := self.after.get(p)) and list(after),
+                }
+                for p, before in sorted(self.before.items())
+            ],
+        }
+
+    @property
+    def _stays(self) -> str:
+        return f"Entry {self.id} stays {self.state}."
+
+    def _write(self, otherwise: str) -> None:
+        with explain_write_errors(self.path.parent, otherwise):
+            write_whole(self.path, self.as_document())
+            if not self.is_unfinished:
+                with suppress(OSError):  # the entry itself says it
+                    self.path.with_name(self.id + UNFINISHED_SUFFIX).unlink(missing_ok=True)
+
+
+def read_entry(path: Path) -> Entry:
+    """An entry in a file of any name, as one that was copied from another machine.
+
+    Raises UsageError when it is none, or newer than this kipctl.
+    """
+    try:
+        document = plain_json(path.read_text(encoding="utf-8"))
+        schema = document["schema"]
+        if schema != SCHEMA:
+            raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads {SCHEMA}.")
+        partitions = {
+            PartitionId(str(one["topic"]), int(one["partition"])): one
+            for one in document["partitions"]
+        }
+        throttle = document.get("throttle")
+        return Entry(
+            path,
+            str(document["id"]),
+            str(document["cluster_id"]),
+            {p: _replicas(one["before"]) for p, one in partitions.items()},
+            {p: one["after"] and _replicas(one["after"]) for p, one in partitions.items()},
+            EntryState(document["state"]),
+            Origin.read(document),
+            {str(topic): str(uuid) for topic, uuid in document["topic_ids"].items()},
+            str(document["undoes"]),
+            tuple((str(state), str(at)) for state, at in document["changed_at"]),
+            _how(document.get("how")),
+            None if throttle is None else read_throttle(throttle),
+        )
+    except OSError as error:
+        raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: it is no entry of a journal: {error}.") from None
+
+
+def read_target(path: Path) -> ReassignmentFile:
+    """What a file says partitions are to be: Kafka's own JSON, or an entry of a journal.
+
+    Raises UsageError for what is neither.
+    """
+    try:
+        document = plain_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        document = None
+    if not isinstance(document, dict) or "schema" not in document:
+        return read_reassignment(path)
+    after = read_entry(path).after
+    return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids}, False)
+
+
+def _how(value: Any) -> ExecutionOptions | None:
+    if value is None:
+        return None
+    batch, between_s, rate = int(value["batch"]), float(value["between_s"]), value["throttle"]
+    if batch < 1 or not 0 <= between_s < float("inf"):
+        raise ValueError(f"{value!r} is no way to carry a change out")
+    most = value.get("concurrent")
+    return ExecutionOptions(
+        batch,
+        between_s,
+        bool(value["elects"]),
+        None if rate is None else int(rate),
+        None if most is None else int(most),
+    )
+
+
+def _replicas(value: Any) -> tuple[int, ...]:
+    if not value or not all(isinstance(one, int) for one in value):
+        raise ValueError(f"{value!r} are no replicas")
+    return tuple(value)
+
+
+def id_of(path: Path) -> str:
+    for ending in (ENTRY_SUFFIX, KAFKA_SUFFIX):
+        if path.name.endswith(ending):
+            return path.name.removesuffix(ending)
+    return path.name
+
+
+def created_at(entry_id: str) -> datetime | None:
+    with suppress(ValueError):
+        return datetime.strptime(entry_id, ID).replace(tzinfo=UTC)
+    return None
+
+
+def new_id(folder: Path) -> str:
+    """A name for what is written down in a folder: the time, but later than all names that there
+    are: clocks go back at times."""
+    named = (created_at(path.name.partition("Z")[0] + "Z") for path in folder.iterdir())
+    after = (at + timedelta(microseconds=1) for at in named if at is not None)
+    return max((datetime.now(UTC), *after)).strftime(ID)
+
+
+@contextmanager
+def explain_write_errors(folder: Path, otherwise: str = NOT_BEGUN) -> Iterator[None]:
+    """An OSError becomes a UsageError; `otherwise` is what is so where it cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"The journal in {folder} cannot be written: {error.strerror}.", otherwise
+        ) from None

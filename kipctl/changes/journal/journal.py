@@ -1,0 +1,282 @@
+"""The journal: what kipctl changed in which cluster, written down before it is submitted.
+
+Of an entry there are two files, named for its id, the time (UTC) it was made. `ID.entry.json` says
+what was changed, by whom and how far it came (see `journal_entry`). `ID.json` beside it is the
+assignment of before in Kafka's own reassignment JSON, which kafka-reassign-partitions can play
+back. An empty `ID.unfinished` is there until the change has ended, so that what was cut off is
+found without reading all. Journals of earlier kipctls have `ID.json` alone, or `ID.undone.json`
+once it was rolled back.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from kipctl.changes.journal.entry import (
+    ENTRY_SUFFIX,
+    PAUSE,
+    UNFINISHED_SUFFIX,
+    Entry,
+    EntryState,
+    ExecutionOptions,
+    Origin,
+    explain_write_errors,
+    id_of,
+    new_id,
+    read_entry,
+)
+from kipctl.changes.journal.machine_lock import (
+    TIMEOUT_S,
+    exclusive_lock,
+    held_by,
+    lock_path,
+    try_lock,
+)
+from kipctl.changes.plans.kafka_json import reassignment_document
+from kipctl.changes.throttle import Throttle
+from kipctl.cluster.snapshot import Assignment
+from kipctl.errors import RefusedError, UsageError
+from kipctl.process import wait_until
+from kipctl.state import make_private, state_folder, sync_folder, write_whole
+
+_LONGEST_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A file of the journal that cannot be read; everything else goes on without it."""
+
+    path: Path
+    why: str
+
+    def __str__(self) -> str:
+        return f"Passed over: the journal's {self.path} is damaged ({self.why})."
+
+
+def ignore_damaged(_: Damaged) -> None:
+    """For those who look at entries without telling anybody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """The entries of one cluster."""
+
+    folder: Path
+    cluster_id: str = ""
+    shared_lock: Path | None = None
+    """That of all users of this machine."""
+
+    def save(
+        self,
+        before: Assignment,
+        after: Assignment | None = None,
+        origin: Origin | None = None,
+        topic_ids: Mapping[str, str] | None = None,
+        undoes: str = "",
+        how: ExecutionOptions | None = None,
+        throttle: Throttle | None = None,
+    ) -> Entry:
+        """Write a new entry to disk, and return when it is there for good.
+
+        Its state is PREPARED. Without `after` it is saved for whatever is done next: SUBMITTED.
+        `throttle` is about to be set. Raises UsageError when it cannot be written.
+        """
+        with explain_write_errors(self.folder):
+            self._make_folder()
+            entry_id = new_id(self.folder)
+            state = EntryState.SUBMITTED if after is None else EntryState.PREPARED
+            entry = Entry(
+                self.folder / f"{entry_id}{ENTRY_SUFFIX}",
+                entry_id,
+                self.cluster_id,
+                dict(before),
+                dict.fromkeys(before) if after is None else dict(after),
+                state,
+                Origin.here(()) if origin is None else origin,
+                dict(topic_ids or {}),
+                undoes,
+                ((str(state), datetime.now(UTC).isoformat()),),
+                how,
+                throttle,
+            )
+            mark = self.folder / f"{entry_id}{UNFINISHED_SUFFIX}"
+            try:
+                if how is not None:
+                    mark.touch(0o600)  # synced with the folder
+                write_whole(entry.path, entry.as_document())
+                write_whole(entry.saved, reassignment_document(before))
+            except OSError:
+                for path in (entry.saved, entry.path, mark):
+                    with suppress(OSError):
+                        path.unlink(missing_ok=True)
+                raise
+        return entry
+
+    def entries(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
+        """All that can be read, the newest first, one by one; what cannot goes to `on_damaged`."""
+        for path in self._paths():
+            try:
+                yield read_entry(path)
+            except UsageError as error:
+                on_damaged(Damaged(path, _why(error, path)))
+
+    def last_change(
+        self, on_damaged: Callable[[Damaged], None] = ignore_damaged
+    ) -> tuple[Entry | None, str]:
+        """The newest that a rollback may undo, and what of a newer change is passed over for it.
+
+        That is "" when it is the newest of all. Rollbacks themselves are no changes.
+        """
+        passed: list[str] = []
+
+        def damaged(one: Damaged) -> None:
+            passed.append(f"entry {id_of(one.path)}, is damaged")
+            on_damaged(one)
+
+        for entry in self.entries(damaged):
+            if entry.undoes:
+                continue
+            if entry.may_be_undone:
+                return entry, next(iter(passed), "")
+            passed.append(f"entry {entry.id}, is {entry.state}")
+        return None, next(iter(passed), "")
+
+    def unfinished(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
+        """What was cut off, or still goes on: the newest first."""
+        for path in sorted(self.folder.glob(f"*{UNFINISHED_SUFFIX}"), reverse=True):
+            file = path.with_name(path.name.removesuffix(UNFINISHED_SUFFIX) + ENTRY_SUFFIX)
+            if not file.exists():
+                continue  # it was cut off before anything else was written
+            try:
+                entry = read_entry(file)
+            except UsageError as error:
+                on_damaged(Damaged(file, _why(error, file)))
+            else:
+                if entry.is_unfinished:
+                    yield entry
+
+    def count(self) -> int:
+        """How many entries there are, damaged ones too."""
+        return len(self._paths())
+
+    def find(self, entry_id: str) -> Entry:
+        """The entry of this id, or of the only one that begins so.
+
+        Raises UsageError when there is none, or more than one, or when it is damaged.
+        """
+        found = [path for path in self._paths() if id_of(path).startswith(entry_id)]
+        exact = [path for path in found if id_of(path) == entry_id]
+        if len(exact or found) != 1:
+            which = f"{len(found)} entries begin with" if found else "There is no entry"
+            raise UsageError(
+                f"{which} {entry_id!r} in {self.folder}.", "List them: kipctl changes list"
+            )
+        return read_entry((exact or found)[0])
+
+    @contextmanager
+    def locked(self, origin: Origin) -> Iterator[None]:
+        """Be the only kipctl on this machine, or with this state folder, that changes this cluster.
+
+        Raises RefusedError, which names the other, when there is one. The kernel lets go of the
+        lock when this process ends, however it ends.
+        """
+        with explain_write_errors(self.folder):
+            handle = self._open_lock()
+        try:
+            if not wait_until(lambda: try_lock(handle), TIMEOUT_S):
+                raise RefusedError(
+                    f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
+                    "See how far it is: kipctl changes list. Stop it after its batch: kipctl"
+                    " changes pause",
+                )
+            with exclusive_lock(self.shared_lock) if self.shared_lock else nullcontext():
+                with suppress(OSError):
+                    (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
+                with suppress(OSError):  # on a full disk it is a lock all the same
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
+                yield
+        finally:
+            os.close(handle)
+
+    def ask_to_pause(self) -> str:
+        """Let whoever holds the lock stop before its next batch; returns who that is.
+
+        Raises RefusedError when nobody does, and UsageError when it cannot be written.
+        """
+        if owner := self.locked_by():
+            with explain_write_errors(self.folder):
+                (self.folder / PAUSE).touch(0o600)
+            return owner
+        if other := self.changed_by():
+            raise RefusedError(
+                f"This cluster is changed by {other}: who has begun it is to pause it.",
+                "See what is being reassigned: kipctl reassign --list",
+            )
+        raise RefusedError(
+            "No kipctl on this machine is changing this cluster.",
+            "See what is being reassigned: kipctl reassign --list",
+        )
+
+    def changed_by(self) -> str:
+        """Which kipctl on this machine, of whatever user, is changing this cluster now; "" for
+        none."""
+        return self.locked_by() or (held_by(self.shared_lock) if self.shared_lock else "")
+
+    def locked_by(self) -> str:
+        """Which kipctl with this journal is changing this cluster now; "" for none."""
+        return held_by(self.folder / "lock", _lock_owner)
+
+    def is_to_pause(self) -> bool:
+        """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
+        return (self.folder / PAUSE).exists()
+
+    def _open_lock(self) -> int:
+        self._make_folder()
+        return os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+
+    def _make_folder(self) -> None:
+        missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+        make_private(self.folder)
+        for path in missing:
+            sync_folder(path.parent)
+
+    def _paths(self) -> list[Path]:
+        """The file of each entry, the newest first."""
+        return sorted(self.folder.glob(f"*{ENTRY_SUFFIX}"), reverse=True)
+
+
+def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journal:
+    """The journal of a cluster, in `$XDG_STATE_HOME` (or `~/.local/state`) `/kipctl/journal/`.
+
+    The id came from the network, and is no part of a path before it is encoded. Raises RefusedError
+    for a cluster that has none: what another one left would be taken for its own.
+    """
+    if cluster_id in ("", "unknown"):
+        raise RefusedError(
+            "The cluster does not report its id: no way back can be kept for it.",
+            "See: kipctl inspect brokers",
+        )
+    folder = state_folder(variables) / "journal" / folder_name(cluster_id)
+    return Journal(folder, cluster_id, lock_path(cluster_id))
+
+
+def folder_name(cluster_id: str) -> str:
+    """A name for a folder that no other id has: Kafka's own ids are taken as they are."""
+    encoded = quote(cluster_id, safe="", errors="replace").replace(".", "%2E")
+    if len(encoded) > _LONGEST_NAME:
+        return "%" + hashlib.sha256(cluster_id.encode(errors="surrogatepass")).hexdigest()
+    return encoded
+
+
+def _lock_owner(handle: int) -> str:
+    return os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
+
+
+def _why(error: UsageError, path: Path) -> str:
+    return error.what.removeprefix(f"{path}: ").rstrip(".")

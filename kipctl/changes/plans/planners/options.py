@@ -1,0 +1,207 @@
+"""The planners as a command line names them: each function reads the values of one option."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.planners.add_brokers import add
+from kipctl.changes.plans.planners.drain import drain
+from kipctl.changes.plans.planners.placement import PlanInputs, known_brokers, require_known
+from kipctl.changes.plans.planners.preferred_leaders import (
+    balance_leaders,
+    leaders_off,
+    set_preferred,
+)
+from kipctl.changes.plans.planners.rack_aware import rack_aware
+from kipctl.changes.plans.planners.replace_broker import replace as replace_brokers
+from kipctl.changes.plans.planners.replication_factor import replication_factor, require_factor
+from kipctl.cluster.snapshot import PartitionId, Snapshot, parse_partition
+from kipctl.errors import UsageError, did_you_mean
+
+RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerOption:
+    """A planner, with its option as the user wrote it.
+
+    One that never `copies` anything does not look at sizes.
+    """
+
+    option: str
+    plan: Callable[[Snapshot, PlanInputs], Plan]
+    copies: bool = True
+
+
+def drain_way(values: Sequence[str]) -> PlannerOption:
+    """--drain BROKER, repeatable; BROKER may be several, with commas."""
+    brokers = parse_brokers("--drain", values)
+    return PlannerOption(
+        _written("--drain", values), lambda snapshot, inputs: drain(snapshot, brokers, inputs)
+    )
+
+
+def leaders_off_way(values: Sequence[str]) -> PlannerOption:
+    """--leaders-off BROKER|RACK, repeatable; rack:NAME and broker:ID say which."""
+
+    def plan(snapshot: Snapshot, inputs: PlanInputs) -> Plan:
+        brokers = {broker for value in values for broker in brokers_of(snapshot, value)}
+        return leaders_off(snapshot, brokers, inputs)
+
+    return PlannerOption(_written("--leaders-off", values), plan, copies=False)
+
+
+def leader_way(values: Sequence[str]) -> PlannerOption:
+    """--leader PARTITION=BROKER, repeatable."""
+    wanted: dict[PartitionId, int] = {}
+    for value in values:
+        partition, broker = parse_leader(value)
+        if wanted.setdefault(partition, broker) != broker:
+            raise UsageError(
+                f"--leader gives {partition} two leaders: {wanted[partition]} and {broker}.",
+                "Give it one.",
+            )
+    return PlannerOption(
+        _written("--leader", values),
+        lambda snapshot, inputs: set_preferred(snapshot, wanted),
+        copies=False,
+    )
+
+
+def balance_way(value: str) -> PlannerOption:
+    """--balance leaders."""
+    if value != "leaders":
+        raise UsageError(f"--balance {value!r} is not known.", "Write --balance leaders.")
+    return PlannerOption("--balance leaders", balance_leaders, copies=False)
+
+
+def add_way(values: Sequence[str]) -> PlannerOption:
+    """--add BROKER, repeatable; BROKER may be several, with commas."""
+    brokers = parse_brokers("--add", values)
+    return PlannerOption(
+        _written("--add", values), lambda snapshot, inputs: add(snapshot, brokers, inputs)
+    )
+
+
+def replace_way(values: Sequence[str]) -> PlannerOption:
+    """--replace A=B, repeatable."""
+    successors: dict[int, int] = {}
+    for value in values:
+        broker, successor = parse_replace(value)
+        if successors.setdefault(broker, successor) != successor:
+            raise UsageError(
+                f"--replace gives broker {broker} two successors: {successors[broker]} and"
+                f" {successor}.",
+                "Give it one.",
+            )
+    return PlannerOption(
+        _written("--replace", values),
+        lambda snapshot, inputs: replace_brokers(snapshot, successors, inputs),
+    )
+
+
+def replication_factor_way(value: int, *, force: bool = False) -> PlannerOption:
+    """--replication-factor N. Raises UsageError below 1."""
+    require_factor(value)
+    return PlannerOption(
+        f"--replication-factor {value}",
+        lambda snapshot, inputs: replication_factor(snapshot, value, inputs, force=force),
+    )
+
+
+def rack_aware_way() -> PlannerOption:
+    """--rack-aware."""
+    return PlannerOption("--rack-aware", rack_aware)
+
+
+def parse_brokers(option: str, values: Iterable[str]) -> tuple[int, ...]:
+    """The ids in `3`, `3,4` and the like, sorted. Raises UsageError for what is no broker's id."""
+    return tuple(sorted({_broker(option, part) for value in values for part in value.split(",")}))
+
+
+def parse_leader(value: str) -> tuple[PartitionId, int]:
+    """`orders:3=2`: the partition and its leader. Raises UsageError."""
+    partition, equals, broker = value.rpartition("=")
+    if not equals:
+        raise UsageError(
+            f"--leader {value!r} is not PARTITION=BROKER.", "Write it as in orders:3=2"
+        )
+    return parse_partition(partition), _broker("--leader", broker)
+
+
+def parse_replace(value: str) -> tuple[int, int]:
+    """`1=4`: the broker to replace, and its successor. Raises UsageError."""
+    broker, equals, successor = value.partition("=")
+    if not equals:
+        raise UsageError(
+            f"--replace {value!r} is not A=B.", "Write both brokers' ids: --replace 1=4"
+        )
+    ids = _broker("--replace", broker), _broker("--replace", successor)
+    if ids[0] == ids[1]:
+        raise UsageError(f"--replace {value}: a broker cannot replace itself.", "Name another.")
+    return ids
+
+
+def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
+    """The brokers that `3`, `zone-a`, `rack:3` or `broker:3` means.
+
+    Raises UsageError for what is neither a broker nor a rack, and for a number that is both.
+    """
+    rack = value.removeprefix(RACK_PREFIX)
+    in_rack = frozenset(broker.id for broker in snapshot.brokers if broker.rack == rack)
+    number = value.removeprefix(BROKER_PREFIX)
+    is_broker = _is_number(number) and int(number) in known_brokers(snapshot)
+    if in_rack and is_broker:
+        raise UsageError(
+            f"{value} is a broker and a rack.",
+            f"Write {BROKER_PREFIX}{value} or {RACK_PREFIX}{value}.",
+        )
+    if in_rack:
+        return in_rack
+    if _is_number(number):
+        broker = _broker("--leaders-off", number)
+        require_known(snapshot, [broker])
+        return frozenset({broker})
+    known = sorted({broker.rack for broker in snapshot.brokers if broker.rack})
+    raise UsageError(
+        f"No live broker is in rack {rack!r}; the racks are: {', '.join(known) or 'none'}."
+        f"{did_you_mean(rack, known)}",
+        "Name one of them, or a broker by its id.",
+    )
+
+
+def _written(option: str, values: Iterable[str]) -> str:
+    return " ".join(f"{option} {value}" for value in values)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _broker(option: str, text: str) -> int:
+    if not _is_number(text) or int(text) >= 2**31:
+        raise UsageError(
+            f"{option}: {text!r} is no broker's id.",
+            "Ids are whole numbers: kipctl inspect brokers lists them.",
+        )
+    return int(text)
+
+
+def planner_for(option: str, value: Any, force: bool) -> PlannerOption | None:
+    """The way to plan that an option names, read from its value; None for any other option.
+
+    Raises UsageError.
+    """
+    ways: Mapping[str, Callable[[Any], PlannerOption]] = {
+        "--drain": drain_way,
+        "--leaders-off": leaders_off_way,
+        "--leader": leader_way,
+        "--balance": balance_way,
+        "--add": add_way,
+        "--replace": replace_way,
+        "--replication-factor": partial(replication_factor_way, force=force),
+        "--rack-aware": lambda _: rack_aware_way(),
+    }
+    return ways[option](value) if option in ways else None

@@ -1,0 +1,133 @@
+"""Throttles on a real cluster: they hold copying back, and all configs are as before afterwards."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from on_lab import MakeTopic, replicas_of
+
+from kipctl.changes.execution.reassign import await_finished, submit
+from kipctl.changes.plans.log_sizes import ask_log_sizes
+from kipctl.changes.plans.plan import plan_to
+from kipctl.changes.throttle import (
+    BROKER,
+    TOPIC,
+    Change,
+    Setting,
+    Throttle,
+    prepare_throttle,
+    put_back,
+    read_settings,
+    read_throttle,
+    set_throttle,
+)
+from kipctl.cluster.log_dirs import reported_sizes
+from kipctl.cluster.reassignments import list_reassignments
+from kipctl.cluster.snapshot import PartitionId, take_snapshot
+from kipctl.cluster.throttle_configs import (
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    RATES,
+    REPLICAS,
+)
+from kipctl.lab.cluster import Lab
+from kipctl.protocol.describe_configs import ResourceType
+from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest
+from kipctl.protocol.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kipctl.transport.request import Cluster
+
+pytestmark = pytest.mark.kafka
+
+MB = 10**6
+RATE = MB
+
+
+@pytest.fixture(autouse=True)
+def none_afterwards(cluster: Cluster) -> Iterator[None]:
+    yield
+    brokers = [Setting(BROKER, str(broker), config) for broker in (1, 2, 3) for config in RATES]
+    now = read_settings(cluster, brokers)
+    put_back(cluster, Throttle(tuple(Change(one, None, now[one]) for one in brokers)))
+
+
+def fill(lab: Lab, topic: str, megabytes: int) -> None:
+    settings = {"bootstrap.servers": lab.bootstrap_server, "acks": 1, "log_level": 0}
+    producer = Producer({**settings, "queue.buffering.max.messages": 1000})
+    for _ in range(megabytes * 10):
+        while True:
+            try:
+                producer.produce(topic, b"x" * 100_000, partition=0)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(120) == 0
+
+
+def keep_all(cluster: Cluster, topic: str) -> None:
+    """Labs remove old data within seconds; here it is to be copied."""
+    kept = AlterConfigsResource(
+        ResourceType.TOPIC, topic, (AlterableConfig("retention.bytes", value="-1"),)
+    )
+    answer = cluster.ask_controller(IncrementalAlterConfigsRequest(resources=(kept,)))
+    assert [one.error_code for one in answer.responses] == [0]
+
+
+def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
+    lab: Lab, cluster: Cluster, make_topic: MakeTopic
+) -> None:
+    topic = make_topic("throttled", [[1]])
+    keep_all(cluster, topic)
+    fill(lab, topic, 40)
+    held = ask_log_sizes(cluster, take_snapshot(cluster, [topic])).sizes[PartitionId(topic, 0)]
+    assert held > 40 * MB
+    own = Setting(TOPIC, topic, LEADER_REPLICAS), Setting(BROKER, "1", LEADER_RATE)
+    set_throttle(
+        cluster, Throttle((Change(own[0], None, "0:2"), Change(own[1], None, "123456789")))
+    )
+    settings = [Setting(TOPIC, topic, config) for config in REPLICAS]
+    settings += [Setting(BROKER, broker, config) for broker in "123" for config in RATES]
+    wait_for(cluster, {own[0]: "0:2", own[1]: "123456789"})
+    before = read_settings(cluster, settings)
+
+    plan = plan_to(take_snapshot(cluster, [topic]), {PartitionId(topic, 0): (3,)})
+    throttle = prepare_throttle(cluster, plan.moves, RATE)
+    assert read_throttle(json.loads(json.dumps(throttle.document()))) == throttle
+    set_throttle(cluster, throttle)
+    wait_for(cluster, {one.setting: one.during for one in throttle.changes})
+    assert read_settings(cluster, settings)[own[0]] == "0:2,0:1"
+    assert read_settings(cluster, settings)[Setting(TOPIC, topic, FOLLOWER_REPLICAS)] == "0:3"
+
+    # The quota's window lets 11 s through at once: at this rate 40 MB take half a minute.
+    submit(cluster, plan.target, may_change_replication_factor=False)
+    copied = [-1]
+    while copied[-1] <= 0 or len({*copied[-20:]}) > 1:  # until it stands still
+        sizes, _ = reported_sizes(3, cluster.broker(3).request(DescribeLogDirsRequest(topics=None)))
+        copied.append(sizes.get(PartitionId(topic, 0), 0))
+    assert copied[-1] < held / 2
+    assert [one.id for one in list_reassignments(cluster)] == [PartitionId(topic, 0)]
+
+    assert put_back(cluster, throttle) == ()
+    wait_for(cluster, before)
+    assert read_settings(cluster, settings) == before
+    await_finished(cluster, plan.target, time.monotonic() + 120, lambda text: None)
+    assert replicas_of(cluster, topic) == [(3,)]
+    now = ask_log_sizes(cluster, take_snapshot(cluster, [topic]))
+    assert now.sizes[PartitionId(topic, 0)] == held
+    assert now.disks.keys() == {1, 2, 3}
+
+    left = tuple(Change(one, None, before[one]) for one in own)
+    assert put_back(cluster, Throttle(left)) == ()
+    wait_for(cluster, dict.fromkeys(own))
+
+
+def wait_for(cluster: Cluster, values: dict[Setting, str | None]) -> None:
+    """Brokers hear of a change a moment later; pytest's own timeout is the limit."""
+    while {**read_settings(cluster, values)} != values:
+        time.sleep(0.05)
