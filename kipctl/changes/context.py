@@ -4,7 +4,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,15 @@ class ChangeContext:
         """The journal of the cluster, which is asked for its id where that is not given."""
         return journal(cluster_id or self.cluster.metadata(()).cluster_id or "", self.variables)
 
+    @contextmanager
+    def locked(self, journal: Journal) -> Iterator[None]:
+        """Inside, nobody else changes the cluster: a part of a roll is in the roll's own lock.
+
+        Raises RefusedError, which names the other, when there is one.
+        """
+        with nullcontext() if self.origin.part_of else journal.locked(self.origin):
+            yield
+
     def named(self, entry: Entry) -> str:
         """How an entry is named to `kipctl changes`: by its file, if it was given so, or its id."""
         return f"--journal {shlex.quote(str(self.file))}" if self.file else entry.id
@@ -170,7 +179,7 @@ class ChangeContext:
             )
         if own:
             self.ui.say(leftover_warning(own, self.cluster.nodes))
-        if open_ones := [entry for entry in journal.unfinished() if entry.is_open]:
+        if open_ones := [entry for entry in journal.unfinished_changes() if entry.is_open]:
             newest, changed_by = open_ones[0], journal.locked_by()
             state = f"Entry {newest.id} {newest.describe_state(changed_by)}."
             if open_ones[1:]:

@@ -143,7 +143,7 @@ def carry_out(context: ChangeContext, change: PlannedChange) -> None:
             return reassign(cluster, plan, **how)
 
     along = len(seen.plan.moves) if change.elects else 0
-    with journal.locked(context.origin), context.guarded(journal, automatic_undo, along):
+    with context.locked(journal), context.guarded(journal, automatic_undo, along):
         done = context.ui.measured(act, moves_leaders=bool(change.made))
     if isinstance(done, Reassigned):
         context.ui.reassigned(done, context.final_snapshot(done.plan.topics), seen.plan)

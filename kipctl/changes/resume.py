@@ -29,7 +29,7 @@ def resume(context: ChangeContext) -> None:
     """End what was cut off last, or the entry asked for."""
     journal, entry = current(context)
     if entry is None:
-        found = journal.unfinished(context.say_damaged)
+        found = journal.unfinished_changes(context.say_damaged)
         entry = next(found, None)
     if entry is None:
         context.ui.say("Nothing is left to resume: no change of kipctl was cut off.")
@@ -39,7 +39,7 @@ def resume(context: ChangeContext) -> None:
 
 def resume_entry(context: ChangeContext, journal: Journal, entry: Entry) -> None:
     """End this one. While another kipctl changes the cluster, maybe this very entry, it waits."""
-    with nullcontext() if context.dry_run else journal.locked(context.origin):
+    with nullcontext() if context.dry_run else context.locked(journal):
         _resume(context, journal, entry.reload())
 
 

@@ -91,7 +91,7 @@ def _beside_the_plan(seen: WayBack) -> Iterator[str]:
 def _carry_out(context: ChangeContext, journal: Journal, entry: Entry, seen: WayBack) -> None:
     done: list[str] = []
     with (
-        journal.locked(context.origin),
+        context.locked(journal),
         context.guarded(journal, automatic_undo),
         _partly_done_after(done),
     ):
@@ -175,7 +175,7 @@ def _entry(context: ChangeContext, journal: Journal, named: Entry | None) -> Ent
 
 def _undo_that_is_newest(journal: Journal) -> Entry | None:
     """The change whose undo is the newest entry, and has not ended: that is continued."""
-    newest = next(journal.entries(), None)
+    newest = next((one for one in journal.entries() if not one.origin.part_of), None)
     if newest is None or not (newest.undoes and newest.is_open):
         return None
     with suppress(UsageError):  # its change may be in the journal of another machine
@@ -205,7 +205,7 @@ def _nothing_to_undo(
     context: ChangeContext, journal: Journal, entry: Entry, way: RollbackPlan
 ) -> None:
     if not way.left:
-        with journal.locked(context.origin):
+        with context.locked(journal):
             not_restored = put_throttles_back(context, journal, entry)
             entry.mark_or_note(EntryState.UNDONE)
         _report_undone(context, entry)

@@ -196,7 +196,9 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str,
     try:
         changes = journal(cluster_id, variables)
         is_at_work, changed_by = bool(changes.locked_by()), changes.changed_by()
-        open_entries = (one for one in changes.unfinished() if one.is_open and not is_at_work)
+        open_entries = (
+            one for one in changes.unfinished_changes() if one.is_open and not is_at_work
+        )
         entry = next(open_entries, None)
         roll = rolls(cluster_id, variables).unfinished_roll()
     except KipctlError as error:  # commands that change the cluster say so

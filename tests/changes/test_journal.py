@@ -75,6 +75,16 @@ def test_a_rollback_is_undone_by_its_id_only(kept: Journal) -> None:
     assert kept.find(rollback.id) == rollback
 
 
+def test_a_part_of_a_roll_is_neither_undone_nor_gone_on_with_by_itself(kept: Journal) -> None:
+    change = kept.save(FIRST, SECOND, BOB).mark(EntryState.DONE)
+    how = ExecutionOptions(10, 0.0, True)
+    part = kept.save(FIRST, SECOND, replace(BOB, part_of="20261127T1"), how=how)
+    assert kept.find(part.id) == part
+    assert kept.last_change() == (change, "20261127T1, is a roll")
+    assert list(kept.unfinished()) == [part]
+    assert not list(kept.unfinished_changes())
+
+
 def test_what_is_saved_for_whatever_comes_next_may_be_undone(kept: Journal) -> None:
     entry = kept.save(FIRST)
     assert (entry.state, entry.after) == (EntryState.SUBMITTED, {T0: None})

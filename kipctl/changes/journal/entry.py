@@ -52,11 +52,13 @@ class EntryState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Who changed something: the command line (without "kipctl", and without its secrets), the
-    user, and the machine."""
+    user, and the machine. `part_of` is the id of the roll that the change belongs to ("" for none).
+    """
 
     command: tuple[str, ...] = ()
     user: str = ""
     host: str = ""
+    part_of: str = ""
 
     @classmethod
     def here(cls, command: Iterable[str]) -> "Origin":
@@ -71,7 +73,8 @@ class Origin:
     def read(cls, document: Mapping[str, Any]) -> "Origin":
         """As a journal's entry, or a roll's record, has it."""
         command = words_without_secrets(map(str, document["command"]))
-        return cls(command, str(document["user"]), str(document["host"]))
+        part_of = str(document.get("part_of", ""))
+        return cls(command, str(document["user"]), str(document["host"]), part_of)
 
     def __str__(self) -> str:
         command = f"kipctl {shlex.join(self.command)}" if self.command else "kipctl"
@@ -245,6 +248,7 @@ class Entry:
             "command": list(self.origin.command),
             "user": self.origin.user,
             "host": self.origin.host,
+            "part_of": self.origin.part_of,
             "undoes": self.undoes,
             "changed_at": [list(change) for change in self.changed_at],
             "topic_ids": dict(self.topic_ids),

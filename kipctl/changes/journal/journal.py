@@ -130,7 +130,8 @@ class Journal:
     ) -> tuple[Entry | None, str]:
         """The newest that a rollback may undo, and what of a newer change is passed over for it.
 
-        That is "" when it is the newest of all. Rollbacks themselves are no changes.
+        That is "" when it is the newest of all. Rollbacks themselves are no changes; what is part
+        of a roll is undone with all of that.
         """
         passed: list[str] = []
 
@@ -140,6 +141,9 @@ class Journal:
 
         for entry in self.entries(damaged):
             if entry.undoes:
+                continue
+            if entry.origin.part_of:
+                passed.append(f"{entry.origin.part_of}, is a roll")
                 continue
             if entry.may_be_undone:
                 return entry, next(iter(passed), "")
@@ -159,6 +163,12 @@ class Journal:
             else:
                 if entry.is_unfinished:
                     yield entry
+
+    def unfinished_changes(
+        self, on_damaged: Callable[[Damaged], None] = ignore_damaged
+    ) -> Iterator[Entry]:
+        """The same without parts of a roll: they are gone on with, and undone, with all of it."""
+        return (entry for entry in self.unfinished(on_damaged) if not entry.origin.part_of)
 
     def count(self) -> int:
         """How many entries there are, damaged ones too."""
