@@ -52,6 +52,7 @@ RIGHTS = {
     ApiKey.DESCRIBE_QUORUM: Right("Describe", CLUSTER),
     ApiKey.DESCRIBE_CLUSTER: Right("Describe", CLUSTER),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Right("Describe", TOPIC),
+    ApiKey.DESCRIBE_PRODUCERS: Right("Read", TOPIC),
 }
 """What each request needs (Kafka's documentation, "Protocol"; `KafkaApis`, `ControllerApis`)."""
 

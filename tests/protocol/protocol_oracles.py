@@ -44,6 +44,9 @@ REQUESTS = {
     "ListPartitionReassignments": (0, 0),
     "DescribeQuorum": (0, 2),
     "DescribeCluster": (0, 2),
+    "DescribeProducers": (0, 0),
+    "DescribeTransactions": (0, 0),
+    "ListTransactions": (0, 2),
     "DescribeTopicPartitions": (0, 0),
     "ShareFetch": (1, 2),
     "ShareAcknowledge": (1, 2),
@@ -140,6 +143,8 @@ def _random_value(
         return int(choose.choice(_ERROR_CODES))
     if name == "session_lifetime_ms":  # kio makes it a timedelta, which has no room for all
         return choose.randrange(-(1 << 40), 1 << 40)
+    if name == "transaction_start_time_ms":  # kio makes it a datetime, and never None
+        return choose.choice([0, choose.randrange(1 << 42)])
     if name == "log_append_time_ms":  # kio makes it a datetime, or None
         return choose.choice([-1, 0, choose.randrange(1 << 42)])
     if number:
