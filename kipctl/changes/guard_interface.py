@@ -2,9 +2,37 @@
 
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kipctl.errors import PartlyDoneError
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedGuard:
+    """A guard as an entry of the journal keeps it, for whoever goes on with the change.
+
+    `conditions` are as the user wrote them; `action` is what giving up does ("stop", "rollback").
+    `urls`, of metrics, are without logins.
+    """
+
+    conditions: tuple[str, ...]
+    patience_s: float
+    quiet_s: float
+    action: str
+    urls: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "RecordedGuard":
+        """As an entry has it. Raises KeyError, TypeError and ValueError for what is none."""
+        return cls(
+            tuple(map(str, document["conditions"])),
+            float(document["patience_s"]),
+            float(document["quiet_s"]),
+            str(document["action"]),
+            tuple(map(str, document["urls"])),
+        )
 
 
 class GivenUpError(PartlyDoneError):

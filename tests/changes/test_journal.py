@@ -13,9 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.journal import entry as journal_entry
 from kipctl.changes.journal import journal as journal_module
-from kipctl.changes.journal.entry import EntryState, ExecutionOptions, Origin, read_entry
+from kipctl.changes.journal.entry import (
+    ChangeKind,
+    EntryState,
+    ExecutionOptions,
+    Origin,
+    read_entry,
+)
 from kipctl.changes.journal.journal import Damaged, Journal, folder_name, journal
 from kipctl.changes.plans.kafka_json import read_reassignment, reassignment_document
 from kipctl.cluster.snapshot import PartitionId
@@ -85,6 +92,18 @@ def test_a_part_of_a_roll_is_neither_undone_nor_gone_on_with_by_itself(kept: Jou
     assert not list(kept.unfinished_changes())
 
 
+def test_an_election_has_no_way_back_and_is_named_where_it_is_passed_over(kept: Journal) -> None:
+    change = kept.save(FIRST, SECOND, BOB).mark(EntryState.DONE)
+    guard = RecordedGuard(("urp > 10", "p99 > 50ms"), 600.0, 30.0, "stop", ("http://h:1/metrics",))
+    election = kept.save(
+        FIRST, FIRST, BOB, kind=ChangeKind.ELECT_PREFERRED, leaders={T0: -1}, guard=guard
+    )
+    assert kept.find(election.id) == election
+    assert not election.mark(EntryState.DONE).may_be_undone
+    newer = f"entry {election.id}, is an election (elect preferred)"
+    assert kept.last_change() == (change, newer)
+
+
 def test_what_is_saved_for_whatever_comes_next_may_be_undone(kept: Journal) -> None:
     entry = kept.save(FIRST)
     assert (entry.state, entry.after) == (EntryState.SUBMITTED, {T0: None})
@@ -126,7 +145,7 @@ def test_a_clock_that_goes_back_does_not_change_the_order(
         "[]",
         "null",
         '{"schema": 1}',
-        '{"schema": 2}',
+        '{"schema": 3}',
         '{"schema": 1, "partitions": 7}',
         "[" * 100_000,
         "\udcff",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kipctl.changes.execution.reassign import topic_ids
+from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions, Origin
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.plan import Move, Plan
@@ -43,6 +44,7 @@ def journaled(
     not_restored: list[NotRestored],
     *,
     undoes: str = "",
+    guard: RecordedGuard | None = None,
 ) -> Iterator[Entry]:
     """Yield a new entry of this change, throttled as `how` says while inside.
 
@@ -63,6 +65,8 @@ def journaled(
             undoes,
             how,
             throttle,
+            leaders={move.id: move.leader for move in plan.moves},
+            guard=guard,
         )
     except KeyboardInterrupt:
         raise InterruptedRunError("Interrupted before anything was changed.") from None

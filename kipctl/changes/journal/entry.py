@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.plans.kafka_json import ReassignmentFile, read_reassignment
 from kipctl.changes.throttle import Throttle, read_throttle
 from kipctl.cleanup_failures import CleanupFailures
@@ -25,7 +26,7 @@ from kipctl.redaction import words_without_secrets
 from kipctl.state import write_whole
 from kipctl.typed_json import plain_json
 
-SCHEMA = 2
+SCHEMA = 3
 ENTRY_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = ".entry.json", ".json", ".unfinished"
 """Endings of an entry's files; of the last kind there is one while it is not known to have ended"""
 PAUSE = "pause"
@@ -33,6 +34,20 @@ PAUSE = "pause"
 ID = "%Y%m%dT%H%M%S.%fZ"
 NOTHING_CHANGED = "Nothing was changed."
 NOT_BEGUN = f"{NOTHING_CHANGED} Set XDG_STATE_HOME to a folder that can be written."
+
+
+class ChangeKind(StrEnum):
+    """What an entry tells of: replicas and their order, or elections alone."""
+
+    REASSIGN = "reassign"
+    ELECT_PREFERRED = "elect preferred"
+    ELECT_UNCLEAN = "elect unclean"
+
+    @property
+    def has_way_back(self) -> bool:
+        """Elections leave replicas as they are: there is nothing to bring back but leaders, which
+        Kafka's own rule chooses."""
+        return self is ChangeKind.REASSIGN
 
 
 class EntryState(StrEnum):
@@ -86,7 +101,7 @@ class ExecutionOptions:
     """How a change is carried out: so many partitions at a time, so many seconds between two such
     batches, whether the preferred leaders are elected after each, the most bytes per second that go
     in or out of a broker (None: no throttle), and the most replicas that are added at a time (None:
-    those of a batch).
+    those of a batch). Preferred elections are repeated `until_balanced`.
     """
 
     batch: int
@@ -94,6 +109,7 @@ class ExecutionOptions:
     elects: bool
     throttle: int | None = None
     concurrent: int | None = None
+    until_balanced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,9 @@ class Entry:
 
     `topic_ids` are those of before, as far as the brokers show them; `undoes` is the id of the
     entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
-    `how` is None where it is not known. `throttle` is what is still to be put back.
+    `how` is None where it is not known. `throttle` is what is still to be put back. `leaders` are
+    those of before, as far as they are known (-1: nobody led). `guard` is that under which it was
+    begun.
     """
 
     path: Path
@@ -117,6 +135,9 @@ class Entry:
     changed_at: tuple[tuple[str, str], ...] = ()
     how: ExecutionOptions | None = None
     throttle: Throttle | None = None
+    kind: ChangeKind = ChangeKind.REASSIGN
+    leaders: Mapping[PartitionId, int] = field(default_factory=dict)
+    guard: RecordedGuard | None = None
 
     @property
     def saved(self) -> Path:
@@ -148,11 +169,17 @@ class Entry:
 
     @property
     def may_be_undone(self) -> bool:
-        """False for what never happened, and for what was rolled back.
+        """False for what never happened, for what was rolled back, and for elections.
 
         What was only prepared is not known to have never happened: kipctl was cut off then.
         """
-        return self.state in (EntryState.PREPARED, EntryState.SUBMITTED, EntryState.DONE)
+        is_there = self.state in (EntryState.PREPARED, EntryState.SUBMITTED, EntryState.DONE)
+        return is_there and self.kind.has_way_back
+
+    @property
+    def what_it_is(self) -> str:
+        """Why it is not undone, after "is": its state, or that it is an election."""
+        return str(self.state) if self.kind.has_way_back else f"an election ({self.kind})"
 
     @property
     def is_unfinished(self) -> bool:
@@ -244,6 +271,7 @@ class Entry:
             "schema": SCHEMA,
             "id": self.id,
             "cluster_id": self.cluster_id,
+            "kind": str(self.kind),
             "state": str(self.state),
             "command": list(self.origin.command),
             "user": self.origin.user,
@@ -254,12 +282,14 @@ class Entry:
             "topic_ids": dict(self.topic_ids),
             "how": None if self.how is None else asdict(self.how),
             "throttle": None if self.throttle is None else self.throttle.document(),
+            "guard": None if self.guard is None else asdict(self.guard),
             "partitions": [
                 {
                     "topic": p.topic,
                     "partition": p.partition,
                     "before": list(before),
                     "after": (after := self.after.get(p)) and list(after),
+                    "leader": self.leaders.get(p),
                 }
                 for p, before in sorted(self.before.items())
             ],
@@ -291,7 +321,7 @@ def read_entry(path: Path) -> Entry:
             PartitionId(str(one["topic"]), int(one["partition"])): one
             for one in document["partitions"]
         }
-        throttle = document.get("throttle")
+        throttle, guard = document["throttle"], document["guard"]
         return Entry(
             path,
             str(document["id"]),
@@ -303,8 +333,11 @@ def read_entry(path: Path) -> Entry:
             {str(topic): str(uuid) for topic, uuid in document["topic_ids"].items()},
             str(document["undoes"]),
             tuple((str(state), str(at)) for state, at in document["changed_at"]),
-            _how(document.get("how")),
+            _how(document["how"]),
             None if throttle is None else read_throttle(throttle),
+            ChangeKind(document["kind"]),
+            {p: int(one["leader"]) for p, one in partitions.items() if one["leader"] is not None},
+            None if guard is None else RecordedGuard.read(guard),
         )
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
@@ -333,13 +366,14 @@ def _how(value: Any) -> ExecutionOptions | None:
     batch, between_s, rate = int(value["batch"]), float(value["between_s"]), value["throttle"]
     if batch < 1 or not 0 <= between_s < float("inf"):
         raise ValueError(f"{value!r} is no way to carry a change out")
-    most = value.get("concurrent")
+    most = value["concurrent"]
     return ExecutionOptions(
         batch,
         between_s,
         bool(value["elects"]),
         None if rate is None else int(rate),
         None if most is None else int(most),
+        bool(value["until_balanced"]),
     )
 
 
@@ -350,10 +384,7 @@ def _replicas(value: Any) -> tuple[int, ...]:
 
 
 def id_of(path: Path) -> str:
-    for ending in (ENTRY_SUFFIX, KAFKA_SUFFIX):
-        if path.name.endswith(ending):
-            return path.name.removesuffix(ending)
-    return path.name
+    return path.name.removesuffix(ENTRY_SUFFIX)
 
 
 def created_at(entry_id: str) -> datetime | None:

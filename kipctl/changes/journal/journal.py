@@ -1,11 +1,10 @@
 """The journal: what kipctl changed in which cluster, written down before it is submitted.
 
 Of an entry there are two files, named for its id, the time (UTC) it was made. `ID.entry.json` says
-what was changed, by whom and how far it came (see `journal_entry`). `ID.json` beside it is the
+what was changed, by whom and how far it came (see `entry`). `ID.json` beside it is the
 assignment of before in Kafka's own reassignment JSON, which kafka-reassign-partitions can play
 back. An empty `ID.unfinished` is there until the change has ended, so that what was cut off is
-found without reading all. Journals of earlier kipctls have `ID.json` alone, or `ID.undone.json`
-once it was rolled back.
+found without reading all.
 """
 
 import hashlib
@@ -17,10 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.journal.entry import (
     ENTRY_SUFFIX,
     PAUSE,
     UNFINISHED_SUFFIX,
+    ChangeKind,
     Entry,
     EntryState,
     ExecutionOptions,
@@ -39,7 +40,7 @@ from kipctl.changes.journal.machine_lock import (
 )
 from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.changes.throttle import Throttle
-from kipctl.cluster.snapshot import Assignment
+from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import RefusedError, UsageError
 from kipctl.process import wait_until
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
@@ -80,6 +81,10 @@ class Journal:
         undoes: str = "",
         how: ExecutionOptions | None = None,
         throttle: Throttle | None = None,
+        *,
+        kind: ChangeKind = ChangeKind.REASSIGN,
+        leaders: Mapping[PartitionId, int] | None = None,
+        guard: RecordedGuard | None = None,
     ) -> Entry:
         """Write a new entry to disk, and return when it is there for good.
 
@@ -103,6 +108,9 @@ class Journal:
                 ((str(state), datetime.now(UTC).isoformat()),),
                 how,
                 throttle,
+                kind,
+                dict(leaders or {}),
+                guard,
             )
             mark = self.folder / f"{entry_id}{UNFINISHED_SUFFIX}"
             try:
@@ -147,7 +155,7 @@ class Journal:
                 continue
             if entry.may_be_undone:
                 return entry, next(iter(passed), "")
-            passed.append(f"entry {entry.id}, is {entry.state}")
+            passed.append(f"entry {entry.id}, is {entry.what_it_is}")
         return None, next(iter(passed), "")
 
     def unfinished(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
