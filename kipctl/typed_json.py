@@ -17,6 +17,7 @@ from typing import Any, TypeVar, get_args, get_origin
 import msgspec
 
 from kipctl.errors import UsageError
+from kipctl.next_step import NextStep
 
 T = TypeVar("T")
 _MOST = 1 << 62
@@ -48,7 +49,7 @@ def encoded(value: object) -> bytes:
 
     Keys of mappings are texts or numbers. Raises TypeError for what is nothing of all that.
     """
-    return msgspec.json.encode(value, enc_hook=_path_text)
+    return msgspec.json.encode(value, enc_hook=_text)
 
 
 def decoded(
@@ -112,8 +113,8 @@ def _inner(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else ()
 
 
-def _path_text(value: object) -> str:
-    if isinstance(value, Path):
+def _text(value: object) -> str:
+    if isinstance(value, Path | NextStep):
         return str(value)
     raise TypeError(f"{value!r} is nothing for a document.")
 

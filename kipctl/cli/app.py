@@ -24,6 +24,7 @@ from kipctl.cli.pairs import spread_pairs
 from kipctl.cli.repeated import refuse_repeated_options
 from kipctl.errors import ExitStatus, KipctlError, PartlyDoneError, UsageError, did_you_mean
 from kipctl.extras import required_when_imported
+from kipctl.next_step import Command
 from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
@@ -139,6 +140,21 @@ def root_command() -> TyperGroup:
     return whole
 
 
+_NAMES_A_CLUSTER = {"--bootstrap-server", "--cluster"}
+
+
+def takes_cluster(named: Command) -> bool:
+    """Whether the command goes to a cluster that its options name, and it does not name one yet."""
+    first, *others = named.name.split()
+    found: object = command(first) if first in COMMANDS else None
+    for word in others:
+        found = found.commands.get(word) if isinstance(found, TyperGroup) else None
+    if not isinstance(found, TyperCommand) or "--help" in named.words:
+        return False
+    connects = "bootstrap_server" in {parameter.name for parameter in found.params}
+    return connects and _NAMES_A_CLUSTER.isdisjoint(named.words)
+
+
 def run(arguments: list[str], environment: Environment) -> int:
     """Run one command line and return its exit status; errors are printed on stderr.
 
@@ -165,6 +181,7 @@ def run(arguments: list[str], environment: Environment) -> int:
 def _run(arguments: list[str], environment: Environment) -> int:
     environment.forget_cluster()
     environment.arguments = tuple(arguments)
+    environment.takes_cluster = takes_cluster
     try:
         # Not `app()`: it words errors its own way, and takes any EPIPE for a closed stdout, also
         # one of a broker's socket.

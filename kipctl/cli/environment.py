@@ -13,11 +13,12 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.next_step import Command, NextStep
 from kipctl.progress import ProgressText
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.printable import on_one_line
 from kipctl.report.progress_bar import ProgressLine
-from kipctl.report.tables import ClusterIdentity, Report
+from kipctl.report.tables import ClusterIdentity, Report, with_commands
 from kipctl.report.terminal import console_on, printable_stream
 
 if TYPE_CHECKING:
@@ -57,11 +58,15 @@ class Environment:
     """The command line, without `kipctl`."""
     connecting: dict[str, Any] = field(default_factory=dict)
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
+    takes_cluster: Callable[[Command], bool] = lambda command: False
+    """Whether a command goes to a cluster that its options name, and has none of them yet."""
     _drawing: Console | None = field(default=None, init=False)
     """Of what is drawn on the terminal at the moment: messages go above it."""
     _bar: "Callable[[ProgressText], None] | None" = field(default=None, init=False)
     """Shows on it how far the work is, if there is one that does."""
     _follow_up: "FollowUp | None" = field(default=None, init=False)
+    _cluster_options: tuple[str, ...] = field(default=(), init=False)
+    """Those that name the cluster that the command means, for the next command."""
     cluster: "NamedCluster | None" = field(default=None, init=False)
     """The named cluster that the command means, once `access` has found it."""
     _access: "Access | None" = field(default=None, init=False)
@@ -76,7 +81,7 @@ class Environment:
         """Print a command's result; it may be cut off by its reader (`| head`)."""
         self._say_limits()
         try:
-            about = replace(
+            report = replace(
                 report,
                 cluster=self._identity(),
                 tables=tuple(
@@ -85,6 +90,7 @@ class Environment:
                 ),
                 closing=tuple(map(self._repeatable, report.closing)),
             )
+            about = with_commands(report, self._typed)
             write(about, output, self.stdout, self.stdout.isatty())
             self.stdout.flush()
         except BrokenPipeError:
@@ -93,7 +99,8 @@ class Environment:
 
     def show(self, report: Report) -> None:
         """Show what a question is about, on stderr: it is not the command's result."""
-        write(report, OutputFormat.AUTO, self.stderr, self.stderr.isatty())
+        shown = with_commands(report, self._typed)
+        write(shown, OutputFormat.AUTO, self.stderr, self.stderr.isatty())
         self.stderr.flush()
 
     def stdout_is_closed(self) -> bool:
@@ -117,7 +124,7 @@ class Environment:
         if self._bar and isinstance(lines[0], ProgressText):
             self._bar(lines[0])
             return
-        text = "\n".join(on_one_line(self._repeatable(line)) for line in lines)
+        text = "\n".join(on_one_line(self._spelled(line)) for line in lines)
         if self._drawing:
             self._drawing.print(Text(text), soft_wrap=True)  # above it, not into it
             return
@@ -126,12 +133,12 @@ class Environment:
 
     def error(self, error: KipctlError) -> None:
         """Print an error, in at most three lines."""
-        self.message(f"kipctl: {error.what}", *error.next_step.splitlines())
+        self.message("kipctl: " + error.what, *self._spelled(error.next_step).splitlines())
 
     def notes(self, error: BaseException) -> None:
         """Print what was noted on its way: what is left of what it cut off."""
         for note in getattr(error, "__notes__", ()):
-            self.message(*note.splitlines())
+            self.message(*self._spelled(note).splitlines())
 
     @contextmanager
     def progress(self, title: str = "") -> Iterator[Callable[[str], None]]:
@@ -239,13 +246,15 @@ class Environment:
         there is no lab, or more than one.
         """
         from kipctl.cli.follow_up import FollowUp
-        from kipctl.cli.target import target_of
+        from kipctl.cli.target import repeated_options, target_of
         from kipctl.security.settings import is_about_security
         from kipctl.security.weaknesses import weaknesses
         from kipctl.transport.access import access_of, parse_map
 
         target = target_of(option, self.connecting, properties or {}, self.variables)
-        self._follow_up = FollowUp.of(option, {"command_config": properties_file} | self.connecting)
+        given_here = {"command_config": properties_file} | self.connecting
+        self._follow_up = FollowUp.of(option, given_here)
+        self._cluster_options = repeated_options(option, given_here)
         servers, given = target.servers, target.properties
         if not servers:
             lab = self._running_lab()
@@ -337,10 +346,21 @@ class Environment:
         self.connecting.clear()
         self._limits_said.clear()
         self.cluster = self._access = self._follow_up = None
+        self._cluster_options = ()
+
+    def _typed(self, command: Command) -> tuple[str, ...]:
+        """The words of a command that goes to the cluster that this one went to."""
+        options = self._cluster_options
+        return command.line(options if options and self.takes_cluster(command) else ())
+
+    def _spelled(self, text: str) -> str:
+        """A text with such commands in it."""
+        return text.spelled(self._typed) if isinstance(text, NextStep) else self._repeatable(text)
 
     def _repeatable(self, text: str) -> str:
-        """A text whose commands go to the cluster that this one went to."""
-        return self._follow_up.on_this_cluster(text) if self._follow_up else text
+        if self._follow_up and not isinstance(text, NextStep):
+            return self._follow_up.on_this_cluster(text)
+        return text
 
     def _warn_of_unused(self, properties: Mapping[str, str], file: str) -> None:
         """Say what does nothing: it may be misspelt, or be Java's alone."""

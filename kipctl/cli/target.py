@@ -87,6 +87,21 @@ def target_of(
     return Target(servers, cluster, given, file, tuple(protected), tuple(notes))
 
 
+def repeated_options(servers: str | None, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """What names the same cluster to the next command: `servers` is --bootstrap-server.
+
+    What a variable says, or which lab runs, is as true for that one. --expect-cluster is a
+    consent, which nobody else gives.
+    """
+    words = ["--bootstrap-server", servers] if servers else []
+    for option in ("--cluster", "--command-config"):
+        if value := options.get(option.removeprefix("--").replace("-", "_")):
+            words += [option, str(value)]
+    for mapped in options.get("map") or ():
+        words += ["--map", mapped]
+    return tuple(words)
+
+
 def _read(file: str) -> dict[str, str]:
     return read(Path(file).expanduser()) if file else {}
 

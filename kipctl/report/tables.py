@@ -1,10 +1,11 @@
 """What a command has to say, before it is decided how: an answer, tables, a JSON document."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from kipctl.next_step import NextStep, Typing
 from kipctl.report.printable import on_one_line
 
 Cell = str | int | float | bool | None
@@ -169,3 +170,37 @@ class Report:
     further: tuple[Table, ...] = ()
     cluster: "ClusterIdentity | None" = None
     fits_screen: bool = False
+
+
+def with_commands(report: Report, typed: Typing) -> Report:
+    """The report with its commands as `typed` has them; in the document a text that names some is
+    an object, which has their words too."""
+
+    def text(of: str) -> str:
+        return of.spelled(typed) if isinstance(of, NextStep) else of
+
+    def table(of: Table) -> Table:
+        rows = (tuple(text(c) if isinstance(c, str) else c for c in row) for row in of.rows)
+        return replace(of, title=text(of.title), rows=tuple(rows), notes=tuple(map(text, of.notes)))
+
+    def document(of: object) -> object:
+        match of:
+            case NextStep():
+                return {"text": text(of), "commands": [list(typed(c)) for c in of.commands]}
+            case Mapping():
+                return {key: document(value) for key, value in of.items()}
+            case list() | tuple():
+                return [document(value) for value in of]
+        return of
+
+    return replace(
+        report,
+        document={key: document(value) for key, value in report.document.items()},
+        opening=tuple(
+            replace(p, first=text(p.first), others=tuple(map(text, p.others)))
+            for p in report.opening
+        ),
+        tables=tuple(map(table, report.tables)),
+        further=tuple(map(table, report.further)),
+        closing=tuple(map(text, report.closing)),
+    )
