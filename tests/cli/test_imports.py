@@ -34,6 +34,7 @@ OF_ALL = {
     "kipctl.errors",
     "kipctl.extras",
     "kipctl.cleanup_failures",
+    "kipctl.next_step",
     "kipctl.progress",
     "kipctl.report",
     "kipctl.report.formats",
