@@ -175,6 +175,7 @@ _kipctl() {
         'kipctl tap --map') return ;;
         'kipctl demo --record') return ;;
         'kipctl demo -o' | 'kipctl demo --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl lab up --topic') return ;;
         'kipctl lab up --name') return ;;
         'kipctl lab up --brokers') return ;;
         'kipctl lab up --controllers') return ;;
@@ -565,7 +566,7 @@ _kipctl() {
         'kipctl tap') words='' options='--for --client-ca --lend-identity --tls-to-brokers --ca --listen --advertise --certificate --key --cap --delay --drop-hints --stale-metadata --reset --yes --record --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl demo') words='' options='--record --output --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
-        'kipctl lab up') words='' options='--name --brokers --controllers --racks --kafka-version --kafka-home --port --host --config --request-log --metrics --security --acl --kerberos --output --help' ;;
+        'kipctl lab up') words='' options='--topic --name --brokers --controllers --racks --kafka-version --kafka-home --port --host --config --request-log --metrics --security --acl --kerberos --output --help' ;;
         'kipctl lab status') words='' options='--name --output --help' ;;
         'kipctl lab down') words='' options='--name --help' ;;
         'kipctl lab stop') words='' options='--kill --name --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[NODE]...' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;

@@ -275,6 +275,7 @@ complete -c kipctl -n '__kipctl_at kipctl lab' -a pause -d 'Pause nodes with SIG
 complete -c kipctl -n '__kipctl_at kipctl lab' -a resume -d 'Let paused nodes go on'
 complete -c kipctl -n '__kipctl_at kipctl lab' -a logs -d 'Print the last lines of the nodes\' logs'
 complete -c kipctl -n '__kipctl_at kipctl lab' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl lab up' -l topic -x -d 'Make this topic, with 100 records in each partition; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l name -x -d 'What to call it'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l brokers -x -d 'How many brokers'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l controllers -x -d 'How many controllers'

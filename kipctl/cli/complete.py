@@ -159,10 +159,11 @@ def _labs(words: Sequence[str], environment: "Environment") -> Iterable[str]:
 
 
 def _nodes(words: Sequence[str], environment: "Environment") -> Iterable[str]:
+    from kipctl.cli.lab import lab_name
     from kipctl.lab.cluster import Lab
-    from kipctl.lab.properties import LabSpec
 
-    return (str(node.id) for node in Lab.load([LabSpec().name, *_given(words, "--name")][-1]).nodes)
+    chosen = lab_name([None, *_given(words, "--name")][-1])
+    return (str(node.id) for node in Lab.load(chosen).nodes)
 
 
 def _clusters(words: Sequence[str], environment: "Environment") -> Iterable[str]:

@@ -98,7 +98,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
         "kipctl tap --listen 127.0.0.1:19092 --drop-hints --record without-hints",
     ),
     "demo": ("kipctl demo",),
-    "lab up": ("kipctl lab up", "kipctl lab up --brokers 6 --controllers 3 --security sasl_ssl"),
+    "lab up": (
+        "kipctl lab up --topic orders:6:3",
+        "kipctl lab up --brokers 6 --controllers 3 --security sasl_ssl",
+    ),
     "lab status": ("kipctl lab status",),
     "lab down": ("kipctl lab down",),
     "lab stop": ("kipctl lab stop 2",),

@@ -10,7 +10,7 @@ import typer
 from kipctl.cli.environment import Environment, orphaned
 from kipctl.cli.grouped import grouped
 from kipctl.cli.options import OutputOption
-from kipctl.errors import UsageError, did_you_mean
+from kipctl.errors import UsageError
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
 from kipctl.report.formats import OutputFormat
@@ -27,7 +27,14 @@ _COLD = (
     "Its brokers are cold: before you measure, do a run of 10 s that does not count, or leave the "
     "beginning out with --warmup-records."
 )
-NameOption = Annotated[str, typer.Option("--name", metavar="LAB", help="Which lab.")]
+NameOption = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="LAB",
+        help=f"Which lab. Default: the only one there is, or {_DEFAULT.name}.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,16 @@ class NodesOptions:
     nodes: Annotated[
         list[int] | None, typer.Argument(metavar="[NODE]...", help="Node ids. Default: every node.")
     ] = None
-    name: NameOption = _DEFAULT.name
+    name: NameOption = None
     output: OutputOption = OutputFormat.AUTO
+
+
+def lab_name(name: str | None) -> str:
+    """The lab that --name means: without it the only one there is that no run looks after."""
+    from kipctl.lab.cluster import labs
+
+    there = [lab.name for lab in labs() if lab.owner is None]
+    return name or (there[0] if len(there) == 1 else _DEFAULT.name)
 
 
 @app.command()
@@ -99,6 +114,14 @@ def up(
             metavar="HOST", help="Where clients find the brokers: 127.0.0.1, ::1 or localhost."
         ),
     ] = _DEFAULT.host,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="NAME[:PARTITIONS[:REPLICAS]]",
+            help="Make this topic, with 100 records in each partition; repeatable.",
+        ),
+    ] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Start a cluster and wait until it is ready.
@@ -116,8 +139,10 @@ def up(
     --kerberos by GSSAPI.
     """
     environment = context.ensure_object(Environment)
+    from kipctl.cluster.sample_topics import make_sample_topics, parse_sample_topic
     from kipctl.lab.cluster import Lab
 
+    topics = [parse_sample_topic(text) for text in topic or ()]
     spec = LabSpec(
         name=name,
         brokers=brokers,
@@ -136,6 +161,7 @@ def up(
     )
     with environment.progress(f"Bringing up lab {name!r}.") as progress:
         lab = Lab.up(spec, progress)
+        make_sample_topics(lab.access, topics)
     environment.message(_COLD)
     environment.report(lab_report("up", [lab]), output)
 
@@ -166,16 +192,15 @@ def status(
 
 
 @app.command()
-def down(context: typer.Context, name: NameOption = _DEFAULT.name) -> None:
+def down(context: typer.Context, name: NameOption = None) -> None:
     """End every node and remove everything of the lab, also of one that a crash left."""
     environment = context.ensure_object(Environment)
-    from kipctl.lab.cluster import labs, take_down
+    from kipctl.lab.cluster import no_such_lab, take_down
 
-    if take_down(name):
-        environment.message(f"Lab {name!r} is down; nothing of it is left.")
-    else:
-        near = did_you_mean(name, (lab.name for lab in labs()))
-        environment.message(f"There is no lab named {name!r}: nothing to do.{near}")
+    chosen = lab_name(name)
+    if not take_down(chosen):
+        raise no_such_lab(chosen)
+    environment.message(f"Lab {chosen!r} is down; nothing of it is left.")
 
 
 @app.command()
@@ -201,8 +226,8 @@ def start(context: typer.Context, chosen: NodesOptions) -> None:
     environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import Lab
 
-    lab = Lab.load(chosen.name)
-    with environment.progress(f"Starting nodes of lab {chosen.name!r}."):
+    lab = Lab.load(lab_name(chosen.name))
+    with environment.progress(f"Starting nodes of lab {lab.name!r}."):
         lab.start(*(chosen.nodes or (node.id for node in lab.nodes)))
     environment.report(lab_report("start", [lab]), chosen.output)
 
@@ -226,8 +251,8 @@ def restart(
     if kafka_version is not None:
         from kipctl.lab.cluster import Lab
 
-        lab = Lab.load(chosen.name)
-        with environment.progress(f"Kafka {kafka_version} for lab {chosen.name!r}.") as progress:
+        lab = Lab.load(lab_name(chosen.name))
+        with environment.progress(f"Kafka {kafka_version} for lab {lab.name!r}.") as progress:
             release = lab.release(kafka_version, progress)
     _each_node(environment, "restart", chosen, lambda lab, node_id: lab.restart(node_id, release))
 
@@ -259,7 +284,7 @@ def logs(
     node: Annotated[
         int | None, typer.Argument(metavar="[NODE]", help="A node id. Default: every node.")
     ] = None,
-    name: NameOption = _DEFAULT.name,
+    name: NameOption = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")
     ] = False,
@@ -271,7 +296,7 @@ def logs(
     from kipctl.lab.logs import follow as follow_logs
     from kipctl.lab.logs import tail
 
-    lab = Lab.load(name)
+    lab = Lab.load(lab_name(name))
     chosen = lab.nodes if node is None else (lab.node(node),)
     # Lines of several nodes say whose they are.
     prefixes = {n.log_path: f"{n.spec.label} | " if node is None else "" for n in chosen}
@@ -299,7 +324,7 @@ def _each_node(
     """Act on one node after the other, and show how the lab stands then."""
     from kipctl.lab.cluster import Lab
 
-    lab = Lab.load(chosen.name)
+    lab = Lab.load(lab_name(chosen.name))
     nodes = [lab.node(node_id) for node_id in chosen.nodes] if chosen.nodes else lab.nodes
     with environment.progress(f"Lab {lab.name!r}: {command}.") as progress:
         for node in nodes:

@@ -138,12 +138,7 @@ class Lab:
         try:
             return cls(labs_folder() / name)
         except (OSError, ValueError):
-            names = [lab.name for lab in labs()]
-            raise UsageError(
-                f"There is no lab named {name!r}; there is: {', '.join(names) or 'none'}."
-                f"{did_you_mean(name, names)}",
-                "Start one: kipctl lab up" + (f" --name {name}" if name != "default" else ""),
-            ) from None
+            raise no_such_lab(name) from None
 
     @classmethod
     def _create(cls, spec: LabSpec, java: Java, release: Release, exporter: Path | None) -> "Lab":
@@ -410,6 +405,18 @@ def _recorded(folder: Path) -> Lab | None:
         return Lab(folder)
     except (OSError, ValueError):
         return None
+
+
+def no_such_lab(name: str) -> UsageError:
+    """That there is none of this name, with those that there are."""
+    names = [lab.name for lab in labs()]
+    return UsageError(
+        f"There is no lab named {name!r}; there is: {', '.join(names) or 'none'}."
+        f"{did_you_mean(name, names)}",
+        f"Say which: --name {names[0]}"
+        if names
+        else "Start one: kipctl lab up" + (f" --name {name}" if name != LabSpec().name else ""),
+    )
 
 
 def running_labs() -> list[Lab]:

@@ -40,12 +40,12 @@ VALID = {
 """`{run}` and `{other}` are runs, `{log}` a request log; nothing is at `{new}` and `{none}`."""
 
 QUIET = {
-    *("clusters add", "clusters list", "lab status", "lab down", "explain", "runs list"),
+    *("clusters add", "clusters list", "lab status", "explain", "runs list"),
     *("runs show", "runs repair", "spark status", "spark stop"),
 }
-"""These only look at what is on this machine, and `lab down` at what there is not."""
+"""These only look at what is on this machine."""
 
-NEEDS_LAB = {"clusters show", *WITH_A_LAB}
+NEEDS_LAB = {"clusters show", "lab down", *WITH_A_LAB}
 """Without a lab of that name their right command line is wrong usage too."""
 
 _PLANS = ("--plan", "--drain", "--leader", "--balance", "--add", "--replace")

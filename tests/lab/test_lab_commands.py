@@ -16,8 +16,23 @@ def no_labs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
-        (["down"], 0, "There is no lab named 'default': nothing to do.\n"),
-        (["down", "--name", "../x"], 0, "There is no lab named '../x': nothing to do.\n"),
+        (
+            ["down"],
+            2,
+            "kipctl: There is no lab named 'default'; there is: none.\nStart one: kipctl lab up\n",
+        ),
+        (
+            ["down", "--name", "../x"],
+            2,
+            "kipctl: There is no lab named '../x'; there is: none.\n"
+            "Start one: kipctl lab up --name ../x\n",
+        ),
+        (
+            ["up", "--topic", "orders:6:0"],
+            2,
+            "kipctl: 'orders:6:0' is no NAME:PARTITIONS:REPLICAS.\n"
+            "As in orders:6:2, or orders alone.\n",
+        ),
         (
             ["stop", "1", "--name", "x"],
             2,
@@ -59,3 +74,44 @@ def test_what_a_start_left_without_a_record_is_told_and_removed(no_labs: Path) -
         "Lab 'half' is down; nothing of it is left.\n",
     )
     assert not (no_labs / "half").exists()
+
+
+def recorded_lab(folder: Path, owner: list[object] | None = None) -> None:
+    """A lab on record that has no node any more."""
+    folder.mkdir(parents=True)
+    (folder / "ready").touch()
+    record = {
+        "kafka_version": "4.3.1",
+        "jars": {"paths": ["/a.jar"], "folder": "/f"},
+        "seed": {"formatted": "/s", "archive": "/a"},
+        "cluster_id": "c",
+        "java": {"path": "/java", "version": 17},
+        "nodes": [],
+        "owner": owner,
+    }
+    (folder / "lab.json").write_text(json.dumps(record))
+
+
+def test_the_only_lab_there_is_is_meant_but_none_that_a_run_looks_after(no_labs: Path) -> None:
+    recorded_lab(no_labs / "ux")
+    recorded_lab(no_labs / "of-a-run", [1, "5"])
+    assert kipctl_lab("logs") == (0, "", "")
+    assert kipctl_lab("stop", "7")[2].startswith("kipctl: Lab 'ux' has no node 7.")
+    assert kipctl_lab("down") == (0, "", "Lab 'ux' is down; nothing of it is left.\n")
+    assert not (no_labs / "ux").exists()
+    assert (no_labs / "of-a-run").exists()
+
+
+def test_of_several_labs_the_one_called_default_is_meant_or_a_name_is_asked_for(
+    no_labs: Path,
+) -> None:
+    recorded_lab(no_labs / "ux")
+    recorded_lab(no_labs / "vx")
+    assert kipctl_lab("down") == (
+        2,
+        "",
+        "kipctl: There is no lab named 'default'; there is: ux, vx.\nSay which: --name ux\n",
+    )
+    recorded_lab(no_labs / "default")
+    assert kipctl_lab("down") == (0, "", "Lab 'default' is down; nothing of it is left.\n")
+    assert sorted(path.name for path in no_labs.iterdir() if path.is_dir()) == ["ux", "vx"]

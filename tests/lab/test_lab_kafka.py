@@ -16,6 +16,9 @@ from lab_tools import kipctl_lab, produce, runs_c1_only
 
 from kipctl import __version__, process
 from kipctl.cluster.broker_metrics import BrokerMetrics, scrape
+from kipctl.cluster.sample_topics import RECORDS, SampleTopic, make_sample_topics
+from kipctl.cluster.snapshot import PartitionId, take_snapshot
+from kipctl.cluster.topics import LATEST, await_no_topics, delete_topics, offsets
 from kipctl.errors import RefusedError
 from kipctl.lab.cluster import Lab, LabState, labs, running_labs, take_down, unfinished_labs
 from kipctl.lab.node import NodeDiedError
@@ -83,6 +86,21 @@ def test_metadata_requests_that_a_broker_counts_are_those_that_were_sent(measure
     assert {version: n for (api, version), n in new.items() if api == "Metadata"} == sent
     assert new["ApiVersions", 4] == 1  # the one connection's
     assert scrape(second).requests_of("Metadata") == before[second].requests_of("Metadata")
+
+
+def test_a_topic_to_try_things_with_has_records_in_every_partition(measured: Lab) -> None:
+    make_sample_topics(measured.access, [SampleTopic("orders", 3, 2), SampleTopic("bare")])
+    with Cluster(measured.bootstrap_server) as cluster:
+        made = take_snapshot(cluster, ["orders", "bare"])
+        assert {p.id: len(p.replicas) for p in made.partitions} == {
+            PartitionId(topic, index): 2 for topic in ("orders", "bare") for index in range(3)
+        }
+        latest = {topic: offsets(cluster, topic, LATEST) for topic in ("orders", "bare")}
+        assert latest == dict.fromkeys(("orders", "bare"), dict.fromkeys(range(3), RECORDS))
+        with pytest.raises(RefusedError, match=r"'orders' cannot be made: TOPIC_ALREADY_EXISTS"):
+            make_sample_topics(measured.access, [SampleTopic("orders")])
+        delete_topics(measured.access, ["orders", "bare"])
+        await_no_topics(cluster, ["orders", "bare"])
 
 
 def test_where_metrics_and_request_logs_are_is_told(measured: Lab) -> None:
