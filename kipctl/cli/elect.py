@@ -70,7 +70,14 @@ UntilOption = Annotated[
     typer.Option(
         "--until",
         metavar="balanced",
-        help="Elect again, as replicas come back in sync, until all are led so.",
+        help="Wait for brokers to be whole, and elect again, until all are led so.",
+    ),
+]
+AsTheyComeOption = Annotated[
+    bool,
+    typer.Option(
+        "--as-they-come",
+        help="With --until: elect what is in sync while its broker still copies other replicas.",
     ),
 ]
 LongTimeoutOption = Annotated[
@@ -97,6 +104,7 @@ def preferred(
     between: BetweenOption = Duration(0),
     yes: YesOption = False,
     until: UntilOption = None,
+    as_they_come: AsTheyComeOption = False,
     timeout: LongTimeoutOption = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -104,9 +112,9 @@ def preferred(
     """Make each partition's preferred (first) replica its leader, and wait until brokers know.
 
     Partitions that their preferred replica leads already are left alone. --dry-run lists the
-    others. With --until balanced those whose preferred replica is not in sync are waited for, and
-    elected as soon as it is: after the restart of a broker this brings its leaders back. A guard
-    that gives up leaves leaders where they are: an election has no way back.
+    others. With --until balanced a broker gets its leaders when all its replicas are in sync: after
+    its restart this brings them back, in batches of 10 at first. A guard that gives up leaves
+    leaders where they are: an election has no way back.
     """
     environment = context.ensure_object(Environment)
     from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, elect_preferred
@@ -122,6 +130,8 @@ def preferred(
 
     if until is not None:
         parse_until(until)
+    elif as_they_come:
+        raise UsageError("--as-they-come goes with --until balanced.", "Add it, or leave it out.")
     chosen = _chosen_partitions(topic or [], partition or [], every, json_file, broker or [])
     guard_settings = read_guard(guard, moves_along=False)
     with Cluster(environment.access(bootstrap_server)) as cluster:
@@ -177,6 +187,7 @@ def preferred(
                     timeout_s=timeout or UNTIL_TIMEOUT_S,
                     progress=progress,
                     guard=watched.monitor,
+                    as_they_come=as_they_come,
                 )
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import PartitionId, by_topic
-from kipctl.errors import UnreachableError
+from kipctl.errors import RefusedError, UnreachableError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.protocol.reassignments import (
@@ -91,6 +91,17 @@ def list_reassignments(
         for partition in topic.partitions
     )
     return tuple(sorted(found, key=lambda one: one.id))
+
+
+def adding_replicas(cluster: Cluster) -> dict[PartitionId, tuple[int, ...]]:
+    """The replicas that reassignments add now; none where the cluster does not list them.
+
+    Raises UnreachableError.
+    """
+    try:
+        return {one.id: one.adding for one in list_reassignments(cluster)}
+    except RefusedError:
+        return {}
 
 
 def topics_and_brokers(busy: Iterable[Reassignment]) -> tuple[frozenset[str], frozenset[int]]:

@@ -9,9 +9,9 @@ from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.reassign import Progress
 from kipctl.changes.execution.safety_checks import min_insync_replicas
 from kipctl.changes.guard_interface import ChangeGuard, GivenUpError
-from kipctl.cluster.reassignments import list_reassignments
-from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
-from kipctl.errors import RefusedError, TimedOutError, UnreachableError
+from kipctl.cluster.reassignments import adding_replicas
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.errors import TimedOutError, UnreachableError
 from kipctl.guard.conditions import Guard, Kind, Verdict, count_partitions
 from kipctl.guard.exporters import Exporters
 from kipctl.transport.request import Cluster
@@ -94,9 +94,8 @@ class GuardMonitor(ChangeGuard):
         if not counted:
             return values
         try:
-            adding = (
-                self._adding() if any(one.kind is Kind.UNDER_REPLICATED for one in counted) else {}
-            )
+            counts_urp = any(one.kind is Kind.UNDER_REPLICATED for one in counted)
+            adding = adding_replicas(self.cluster) if counts_urp else {}
             seen = snapshot or take_snapshot(self.cluster)
             if any(one.kind is Kind.UNDER_MIN_ISR for one in counted):
                 self._ask_min_insync(seen)
@@ -109,13 +108,6 @@ class GuardMonitor(ChangeGuard):
         return values | {
             text: None if count is None else float(count) for text, count in counts.items()
         }
-
-    def _adding(self) -> dict[PartitionId, tuple[int, ...]]:
-        """The replicas that reassignments add now; none where the cluster does not report."""
-        try:
-            return {one.id: one.adding for one in list_reassignments(self.cluster)}
-        except RefusedError:
-            return {}
 
     def _ask_min_insync(self, seen: Snapshot) -> None:
         """Ask for min.insync.replicas of topics where it is not known yet."""

@@ -33,6 +33,10 @@ from kipctl.protocol.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from kipctl.protocol.reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 
 
 def partition(
@@ -112,6 +116,8 @@ class ElectingCluster(Commands):
                 return self._elect(asked.request)
             case ListOffsetsRequest():
                 return self._log_ends(asked.request)
+            case ListPartitionReassignmentsRequest():
+                return ListPartitionReassignmentsResponse()
         return None
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:

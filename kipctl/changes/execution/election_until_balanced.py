@@ -1,7 +1,9 @@
 """Preferred elections held again and again, until every partition is led by its preferred replica.
 
-As after a broker's restart: its replicas come back in sync one after the other, and until then an
-election of them is refused.
+As after a broker's restart. A broker is given its leaders when it is whole: all its replicas, of
+all topics, are in sync. One that still copies makes who writes to it wait: with 1 GB behind, the
+writers' p99 was four times that of leaders left away until it had copied
+(`benchmarks/broker_back.py`).
 """
 
 import time
@@ -16,12 +18,21 @@ from kipctl.changes.elections.batches import (
     elect_preferred,
 )
 from kipctl.changes.elections.request import SEE_LEADERS, ElectionResult, Outcome
+from kipctl.changes.execution.catch_up import CatchUp, CatchUpTracker, catching_up
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.plan_result import merged_elections
 from kipctl.changes.execution.reassign import retry_until
 from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
 from kipctl.changes.plans.planners.placement import require_known
-from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot, refresh_snapshot
+from kipctl.cluster.reassignments import adding_replicas
+from kipctl.cluster.snapshot import (
+    NO_LEADER,
+    Partition,
+    PartitionId,
+    Snapshot,
+    refresh_snapshot,
+    take_snapshot,
+)
 from kipctl.errors import (
     PartlyDoneError,
     RefusedError,
@@ -36,14 +47,18 @@ from kipctl.transport.request import Cluster
 BALANCED = "balanced"
 UNTIL_TIMEOUT_S = 600.0
 """For all of it, where no time is given."""
+FIRST_BATCH = 10
+"""A broker that is back gets so many leaders at first."""
+KNOWN_SOON_S = 1.0
+"""Brokers that know a batch within that take twice as many the next time."""
 _FIRST_PAUSE_S = 0.2
 _LAST_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class NotPreferred:
-    """Partitions that another than their preferred replica leads: those whose preferred replica is
-    in sync are `ready` to be elected, those whose is not are to wait for it."""
+    """Partitions that another than their preferred replica leads: those that are `ready` to be
+    elected, and those that are `waiting` for that replica, or its broker."""
 
     ready: tuple[Partition, ...]
     waiting: tuple[Partition, ...]
@@ -56,21 +71,51 @@ class NotPreferred:
         if self.ready:
             reasons.append(f"{len(self.ready):,} can be elected, such as {self.ready[0].id}")
         if self.waiting:
-            one = self.waiting[0]
-            reasons.append(
-                f"{len(self.waiting):,} wait for their preferred replica to be in sync, such as"
-                f" {one.id} for broker {one.preferred_leader}"
-            )
+            reasons.append(f"{len(self.waiting):,} wait, such as {self.waiting[0].id}")
         return "; ".join(reasons)
 
 
-def not_preferred(snapshot: Snapshot) -> NotPreferred:
-    """The partitions of the snapshot whose preferred replica does not lead. A pure function."""
-    found = snapshot.not_led_by_preferred
+def not_preferred(snapshot: Snapshot, copying: Collection[int] = ()) -> NotPreferred:
+    """The partitions of the snapshot whose preferred replica does not lead. A pure function.
+
+    Those of the brokers `copying` wait, but for partitions that nobody leads: their clients wait
+    for any leader.
+    """
+
+    def is_ready(one: Partition) -> bool:
+        is_whole = one.preferred_leader not in copying or one.leader == NO_LEADER
+        return is_whole and one.preferred_leader in one.isr
+
+    astray = snapshot.not_led_by_preferred
     return NotPreferred(
-        tuple(p for p in found if p.preferred_leader in p.isr),
-        tuple(p for p in found if p.preferred_leader not in p.isr),
+        tuple(one for one in astray if is_ready(one)),
+        tuple(one for one in astray if not is_ready(one)),
     )
+
+
+def waits_for(waiting: Iterable[Partition], now: Snapshot, copying: Iterable[CatchUp]) -> str:
+    """What the preferred replicas of these partitions are waited for. A pure function.
+
+    `now` is of all topics, and `copying` has how far each of its brokers is that still copies.
+    """
+    how_far = {one.broker: str(one) for one in copying}
+    why = {}
+    for one in waiting:
+        broker = one.preferred_leader
+        why[broker] = how_far.get(broker) or (
+            f"broker {broker} is not in sync"
+            if broker in now.broker_ids
+            else f"broker {broker} is down"
+        )
+    return "; ".join(reason for _, reason in sorted(why.items()))
+
+
+def next_batch(size: int, took_s: float, most: int) -> int:
+    """How many leaders come next, after `size` that every broker knew in `took_s`. Pure.
+
+    Twice as many while brokers are quick, half where they are not, `most` at most.
+    """
+    return min(most, 2 * size if took_s <= KNOWN_SOON_S else max(1, size // 2))
 
 
 def preferred_on(snapshot: Snapshot, brokers: Collection[int]) -> Snapshot:
@@ -91,14 +136,16 @@ def elect_until_balanced(
     timeout_s: float,
     progress: Callable[[str], None],
     guard: ChangeGuard = NO_GUARD,
+    as_they_come: bool = False,
 ) -> ElectionOutcome:
     """Elect, in batches, until each of these is led by its preferred replica, or is gone.
 
-    `timeout_s` is for all of it. What is refused, or not answered, is tried again with growing
-    pauses. Returns the last outcome of each partition that was elected. Raises TimedOutError with
-    what is left, RefusedError when the cluster refuses elections as a whole or the guard gives up
-    before the first, PartlyDoneError when it does so later, UnreachableError when nobody answers in
-    the end.
+    Each waits until its preferred replica's broker is whole; `as_they_come` only until that replica
+    is in sync. Batches grow from `FIRST_BATCH` to `batch` as `next_batch` says. `timeout_s` is for
+    all of it. What is refused, or not answered, is tried again with growing pauses. Returns the
+    last outcome of each partition that was elected. Raises TimedOutError with what is left,
+    RefusedError when the cluster refuses elections as a whole or the guard gives up before the
+    first, PartlyDoneError when it does so later, UnreachableError when nobody answers in the end.
     """
     wanted = frozenset(chosen)
     held: list[ElectionOutcome] = []
@@ -106,24 +153,34 @@ def elect_until_balanced(
         topics = sorted({one.topic for one in wanted})
         deadline = time.monotonic() + timeout_s
         pause_s, reports, began_us = _FIRST_PAUSE_S, ReportInterval(), now_us()
+        catch_up, size = CatchUpTracker(cluster), min(FIRST_BATCH, batch)
+
+        def look() -> tuple[Snapshot, Snapshot, dict[int, tuple[PartitionId, ...]]]:
+            """All that is seen, of that the partitions wanted, and what brokers still copy."""
+            if as_they_come:
+                seen = refresh_snapshot(cluster, topics)
+                return seen, seen.only(wanted), {}
+            adding = adding_replicas(cluster)  # first: what has arrived meanwhile is in sync
+            seen = take_snapshot(cluster)
+            return seen, seen.only(wanted), catching_up(seen, adding)
+
         while True:
-            now = retry_until(lambda: refresh_snapshot(cluster, topics), deadline).only(wanted)
-            left = not_preferred(now)
+            seen, now, behind = retry_until(look, deadline)
+            left = not_preferred(now, behind)
             if not left:
                 return _outcome(held, now, began_us)
-            if time.monotonic() > deadline:
-                raise TimedOutError(
-                    f"After {timeout_s:g} s {len(left):,} of {len(wanted):,} partitions are not led"
-                    f" by their preferred replica: {left}.",
-                    SEE_LEADERS,
-                )
-            if reports.is_due(time.monotonic()):
-                progress(str(left))
+            is_late = time.monotonic() > deadline
+            if reports.is_due(time.monotonic()) or is_late:
+                why = waits_for(left.waiting, seen, catch_up.look(seen, behind))
+                text = f"{left}{why and ': '}{why}"
+                if is_late:
+                    raise _timed_out(left, text, timeout_s, len(wanted), bool(behind))
+                progress(text)
             before = len(held)
             if left.ready:
                 guard.require_quiet(until=deadline)
                 try:
-                    expected = {one.id: one.preferred_leader for one in left.ready[:batch]}
+                    expected = {one.id: one.preferred_leader for one in left.ready[:size]}
                     held.append(
                         elect_preferred(
                             cluster,
@@ -135,11 +192,29 @@ def elect_until_balanced(
                     )
                 except (TimedOutError, UnreachableError) as error:
                     progress(error.what)
+                    size = max(1, size // 2)
             has_elected = len(held) > before and held[-1].count(Outcome.ELECTED) > 0
+            is_last = has_elected and len(left) == len(left.ready[:size])
+            if has_elected:
+                took_s = (held[-1].converged_us - held[-1].called_us) / 1e6
+                size = next_batch(size, took_s, batch)
             pause_s = _FIRST_PAUSE_S if has_elected else min(2 * pause_s, _LAST_PAUSE_S)
-            if not (has_elected and len(left) == len(left.ready[:batch])):
+            if not is_last:
                 rest_s = between_s if has_elected else max(between_s, pause_s)
                 guard.sleep(max(0.0, min(rest_s, deadline - time.monotonic())))
+
+
+def _timed_out(
+    left: NotPreferred, text: str, timeout_s: float, wanted: int, waits_for_brokers: bool
+) -> TimedOutError:
+    return TimedOutError(
+        f"After {timeout_s:g} s {len(left):,} of {wanted:,} partitions are not led by their"
+        f" preferred replica: {text}.",
+        "See: kipctl inspect brokers. Those in sync can be elected while their broker still copies:"
+        " --as-they-come"
+        if waits_for_brokers
+        else SEE_LEADERS,
+    )
 
 
 @contextmanager

@@ -127,6 +127,7 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
             between_s=0.0,
             timeout_s=_PUT_BACK_TIMEOUT_S,
             progress=lambda _: None,
+            as_they_come=True,  # what is measured is over
         )
     except KipctlError as failed:
         CleanupFailures.note(
