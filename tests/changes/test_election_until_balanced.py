@@ -74,8 +74,14 @@ def test_what_is_waited_for_is_named(preferred: tuple[int, ...], why: str) -> No
 
 @pytest.mark.parametrize(
     ("size", "took_s", "most", "following"),
-    [(10, 0.3, 1000, 20), (10, 0.3, 15, 15), (640, 0.3, 1000, 1000), (40, 2.0, 1000, 20)]
-    + [(1, 2.0, 1000, 1), (2, 0.1, 2, 2)],
+    [
+        (10, 0.3, 1000, 20),
+        (10, 0.3, 15, 15),
+        (640, 0.3, 1000, 1000),
+        (2, 0.1, 2, 2),
+        (40, 2.0, 1000, 20),
+        (1, 2.0, 1000, 1),
+    ],
 )
 def test_batches_grow_while_brokers_are_quick(
     size: int, took_s: float, most: int, following: int

@@ -40,6 +40,7 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
+from kipctl.next_step import Command
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
@@ -210,8 +211,9 @@ def _timed_out(
     return TimedOutError(
         f"After {timeout_s:g} s {len(left):,} of {wanted:,} partitions are not led by their"
         f" preferred replica: {text}.",
-        "See: kipctl inspect brokers. Those in sync can be elected while their broker still copies:"
-        " --as-they-come"
+        "See: "
+        + Command("inspect brokers")
+        + ". What is in sync can be elected while its broker still copies others: --as-they-come"
         if waits_for_brokers
         else SEE_LEADERS,
     )

@@ -105,7 +105,8 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
             "leader-rebalance-off",
             f"{capital(brokers(stay))}: auto.leader.rebalance.enable is false.",
             "After a restart the broker's leaders stay with the others.",
-            "After each restart: kipctl elect preferred --all",
+            "After each restart: kipctl elect preferred --all --until balanced. It waits until the"
+            " broker has copied all that it missed.",
         )
 
 

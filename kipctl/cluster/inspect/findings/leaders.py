@@ -40,7 +40,8 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
             " for its clients."
             if unasked
             else "They stay where they are: the brokers that lead more have more to do.",
-            "Move them when it suits: kipctl elect preferred --all",
+            "Move them when it suits, to brokers that have copied all they missed: kipctl elect"
+            " preferred --all --until balanced",
         )
     skew = snapshot.leader_skew
     enough = len(snapshot.partitions) >= 10 * len(snapshot.brokers) > 10
