@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from kipctl.at_once import AT_ONCE
 from kipctl.changes.elections.request import SEE_LEADERS
+from kipctl.changes.execution.catch_up import CatchUpTracker, catching_up
+from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.cluster.acls import no_topics_warning
 from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.reassignments import list_reassignments
@@ -103,11 +105,9 @@ def compare(
 
 def unmet(condition: Condition, seen: ClusterState) -> str:
     """What keeps the condition from being met, in a few words; empty when it is met."""
-    partitions = seen.snapshot.partitions
     match condition:
         case Condition.IN_SYNC:
-            behind = [p.id for p in partitions if set(p.isr) != set(p.replicas)]
-            return _listed(behind, "not all in sync")
+            return not_all_in_sync(seen.snapshot)
         case Condition.PREFERRED:
             not_preferred = [p.id for p in seen.snapshot.not_led_by_preferred]
             return _listed(not_preferred, "not led by the preferred replica")
@@ -115,6 +115,17 @@ def unmet(condition: Condition, seen: ClusterState) -> str:
             return _listed(sorted(seen.moving), "being reassigned")
         case Condition.CONVERGED:
             return _not_converged(seen.compared)
+
+
+def not_all_in_sync(snapshot: Snapshot) -> str:
+    """How many partitions lack replicas, and on which brokers; empty when none does. Pure."""
+    lacking = [one for one in snapshot.partitions if not {*one.replicas} <= {*one.isr}]
+    missing = sorted({broker for one in lacking for broker in {*one.replicas} - {*one.isr}})
+    down = [broker for broker in missing if broker not in snapshot.broker_ids]
+    brokers = [f"broker {broker}{' (down: start it)' * (broker in down)}" for broker in missing]
+    listed = _listed([one.id for one in lacking], "not all in sync")
+    lack = "it lacks" if len(lacking) == 1 else "they lack"
+    return f"{listed}: {lack} {', '.join(brokers)}" if listed else ""
 
 
 def _not_converged(compared: Comparison) -> str:
@@ -211,7 +222,8 @@ def await_conditions(
     """
     began = time.monotonic()
     turn = 0
-    last = ""
+    last = still_copy = ""
+    catch_up, reports = CatchUpTracker(cluster), ReportInterval()
     while True:
         asked = time.monotonic()
         is_late = asked - began > timeout_s
@@ -223,6 +235,10 @@ def await_conditions(
                 if topics is None and (nothing := no_topics_warning(cluster, seen.snapshot.topics)):
                     raise RefusedError(nothing, "See: kipctl inspect leaders")
                 return seen
+            if Condition.IN_SYNC in wanted and reports.is_due(asked):
+                behind = catching_up(seen.snapshot)
+                still_copy = "; ".join(map(str, catch_up.look(seen.snapshot, behind)))
+            left = "; ".join(filter(None, (left, still_copy)))
         except (UnreachableError, TimedOutError) as error:
             if is_late:
                 raise

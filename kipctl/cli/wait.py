@@ -32,7 +32,7 @@ def wait(
             "converged: every broker answers, and those compared (20 at a time) show the same"
             " leaders; no-reassignment: none goes on.",
         ),
-    ],
+    ] = "in-sync,converged",
     topic: Annotated[
         list[str] | None,
         typer.Option(

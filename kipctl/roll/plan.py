@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kipctl.changes.wait_conditions import not_all_in_sync
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
@@ -305,16 +306,8 @@ def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
     snapshot = facts.snapshot
     if facts.none_shown:
         yield facts.none_shown.removesuffix(".")
-    behind = [p for p in snapshot.partitions if set(p.isr) != set(p.replicas)]
-    if behind:
-        missing = sorted({b for p in behind for b in set(p.replicas) - set(p.isr)})
-        down = [broker for broker in missing if broker not in snapshot.broker_ids]
-        away = f"; down: {', '.join(map(str, down))}" if down else ""
-        yield (
-            f"{counted(len(behind), 'partition is', 'partitions are')} not all in sync, such as"
-            f" {behind[0].id}"
-            f" (not in sync: broker {', '.join(map(str, missing))}{away})"
-        )
+    if lacking := not_all_in_sync(snapshot):
+        yield lacking
     if facts.moving:
         yield (
             f"{counted(len(facts.moving), 'partition is', 'partitions are')} being reassigned,"

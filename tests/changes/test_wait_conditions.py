@@ -46,6 +46,9 @@ GOOD = Snapshot(
 )
 MOVED = replace(GOOD, partitions=(replace(GOOD.partitions[0], leader=2, leader_epoch=6),))
 BEHIND = replace(GOOD, partitions=(replace(GOOD.partitions[0], isr=(1,)),))
+TWO_BEHIND = replace(
+    BEHIND, partitions=(*BEHIND.partitions, partition("t", 1, (1, 7), leader=1, isr=(1,)))
+)
 WITHOUT = replace(GOOD, partitions=())
 
 
@@ -53,7 +56,22 @@ WITHOUT = replace(GOOD, partitions=())
     ("condition", "seen", "left"),
     [
         (IN_SYNC, ClusterState(GOOD), ""),
-        (IN_SYNC, ClusterState(BEHIND), "1 partition is not all in sync, such as t-0"),
+        (
+            IN_SYNC,
+            ClusterState(BEHIND),
+            "1 partition is not all in sync, such as t-0: it lacks broker 2",
+        ),
+        (
+            IN_SYNC,
+            ClusterState(replace(BEHIND, brokers=GOOD.brokers[:1])),
+            "1 partition is not all in sync, such as t-0: it lacks broker 2 (down: start it)",
+        ),
+        (
+            IN_SYNC,
+            ClusterState(TWO_BEHIND),
+            "2 partitions are not all in sync, such as t-0: they lack broker 2, broker 7 (down:"
+            " start it)",
+        ),
         (IN_SYNC, ClusterState(WITHOUT), ""),
         (PREFERRED, ClusterState(GOOD), ""),
         (
@@ -134,13 +152,23 @@ def test_a_wait_ends_when_its_conditions_are_met(lagging: ElectingCluster) -> No
 
     lagging.before_metadata = catch_up
     ran = lagging.kipctl("wait --until in-sync,preferred,converged")
-    assert "1 partition is not all in sync, such as t-0" in ran.err
+    assert "1 partition is not all in sync, such as t-0: it lacks broker 2;" in ran.err
+    assert "; broker 2: 1 of 2 partitions still copies" in ran.err
     assert "in-sync, preferred, converged" in ran.out
 
 
 def test_what_is_not_met_in_time_is_said(lagging: ElectingCluster) -> None:
     ran = lagging.kipctl("wait --until in-sync --timeout 60", status=6)
-    assert "After 60 s: 1 partition is not all in sync, such as t-0." in ran.err
+    assert "After 60 s: 1 partition is not all in sync, such as t-0: it lacks broker 2;" in ran.err
+
+
+def test_without_a_condition_all_that_a_restart_needs_is_waited_for(
+    lagging: ElectingCluster,
+) -> None:
+    ran = lagging.kipctl("wait --timeout 60", status=6)
+    assert "not all in sync" in ran.err
+    lagging.partitions[T0] = replace(lagging.partitions[T0], isr=(1, 2), leader=2)
+    assert "in-sync, converged" in lagging.kipctl("wait").out
 
 
 def test_only_the_topics_named_are_waited_for(lagging: ElectingCluster) -> None:

@@ -10,7 +10,6 @@ from in_process import kipctl
 from kipctl.changes.elections.request import require_known
 from kipctl.changes.execution.election_until_balanced import preferred_on
 from kipctl.changes.plans.planners.options import brokers_of
-from kipctl.changes.wait_conditions import Condition
 from kipctl.cluster.snapshot import (
     Broker,
     Partition,
@@ -97,8 +96,11 @@ def test_a_command_line_that_misspells_a_name(tmp_path: Path, line: str, meant: 
         # A command of several groups is said to be in each.
         ("show", "kipctl: No such command", ("'kipctl clusters show'", "'kipctl runs show'")),
         (
-            *("wait", "kipctl: Missing option '--until'. in-sync: every replica is in sync; "),
-            [f"{condition}: " for condition in Condition],
+            *(
+                "clusters add x",
+                "kipctl: Missing option '--bootstrap-server'. Brokers to ask first.",
+            ),
+            [],
         ),
         ("runs show", "kipctl: Missing argument ", ["kipctl runs list"]),
         ("runs compare a", "kipctl: Missing argument ", ["kipctl runs list"]),

@@ -43,12 +43,13 @@ class World:
     """Three brokers, each leading one partition of three, and three controllers; 101 is active.
 
     `dies_at` is the number of the moment at which kipctl is killed; `tells_ids` whether brokers
-    give producer ids, `tells_starts` whether controllers have metrics, and `brings_back` whether
-    somebody moves leaders back at once. The guard gives up when it is asked for the time
-    `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a restart
-    does it, and presses Enter by the descriptor `types_to`. For so many looks, `late_looks`,
-    controller 103 is not caught up. In the `short_looks` of the last `looks` before restarts a
-    replica is not in sync; in the `silent_looks` nobody answers. The guard pauses the roll for
+    give producer ids, `tells_starts` whether controllers have metrics, and `brings_back`
+    whether somebody moves leaders back at once. The guard gives up when it is asked for the
+    time `gives_up_at`; Ctrl-C comes at moment `interrupted_at`. An operator who is asked for a
+    restart does it, and presses Enter by the descriptor `types_to`. For so many looks,
+    `late_looks`, controller 103 is not caught up. Look by look, a broker that is restarted
+    still `copies` this. In the `short_looks` of the last `looks` before restarts a replica is
+    not in sync; in the `silent_looks` nobody answers. The guard pauses the roll for
     `guard_pause_s` each time it is asked. The world has a clock of its own, `now_s`.
     """
 
@@ -57,6 +58,7 @@ class World:
     tells_ids: bool = True
     tells_starts: bool = True
     late_looks: int = 0
+    copies: list[str] = field(default_factory=list)
     short_looks: range = range(0)
     silent_looks: range = range(0)
     looks: int = 0
@@ -114,6 +116,12 @@ class World:
     def snapshot(self) -> Snapshot:
         leaders = [one if one not in self.off else one % 3 + 1 for one in (1, 2, 3)]
         return cluster_of((1, 2, 3), (2, 3, 1), (3, 1, 2), brokers=(1, 2, 3), leaders=leaders)
+
+    def still_copied(self) -> str:
+        """What a broker that has been restarted lacks, of whatever topic; "" when it is whole."""
+        copied = self.copies[:1] if self.restarts else []
+        del self.copies[: len(copied)]
+        return "".join(copied)
 
     def monotonic(self) -> float:
         """With `sleep` in place of those of `time`."""
@@ -209,7 +217,7 @@ class SeenWorld(SeesRestarts, ClusterWatch):
 
     def cluster_state(self) -> tuple[Snapshot, str]:
         self.world.moment()
-        return self.world.snapshot, ""
+        return self.world.snapshot, self.world.still_copied()
 
     def facts(self) -> Facts:
         self.world.moment()

@@ -199,6 +199,17 @@ def test_an_operator_who_goes_away_stops_it(make_world: MakeWorld) -> None:
         stops(world, world.begin(way="manual"), "nobody said that it was done")
 
 
+def test_leaders_come_back_only_to_a_broker_that_is_whole(make_world: MakeWorld) -> None:
+    """What other topics lack counts, too."""
+    lacks = "1 partition is not all in sync, such as big-0: it lacks broker 1"
+    world = make_world(copies=[lacks] * 3)
+    ends(world, world.begin(), 1, 2, 3)
+    assert not world.copies
+    waits = world.said.index(f"Broker 1: {lacks}")
+    back = [line.startswith("Broker 1: 1 leaders are back") for line in world.said]
+    assert waits < back.index(True)
+
+
 def test_a_pause_that_is_asked_for_stops_it_before_the_next_step(world: World) -> None:
     record = world.begin()
     pause = ask_for_pause(world)
@@ -295,7 +306,7 @@ def test_while_a_controller_is_not_caught_up_none_is_restarted(make_world: MakeW
     [
         (
             {"short_looks": range(2)},
-            "Broker 1: 1 partition is not all in sync, such as t-0 (not in sync: broker 2, 3)",
+            "Broker 1: 1 partition is not all in sync, such as t-0: it lacks broker 2, broker 3",
         ),
         ({"silent_looks": range(1)}, "Broker 1: No broker answered."),
     ],

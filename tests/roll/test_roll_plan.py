@@ -76,8 +76,8 @@ def test_what_the_restart_of_broker_1_risks(
     ("snapshot", "moving", "refused"),
     [
         (cluster_of((1, 2, 3)), (), ""),
-        (cluster_of((1, 2, 3), isr=[(1, 2)]), (), "t-0 (not in sync: broker 3)"),
-        (cluster_of((1, 2, 9)), (), "not in sync: broker 9; down: 9"),
+        (cluster_of((1, 2, 3), isr=[(1, 2)]), (), "t-0: it lacks broker 3"),
+        (cluster_of((1, 2, 9)), (), "it lacks broker 9 (down: start it)"),
         (cluster_of((1, 2, 3)), (PartitionId("t", 0),), "being reassigned, such as t-0"),
     ],
 )
