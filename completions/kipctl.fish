@@ -639,7 +639,7 @@ complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l quick -
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l arms -x -a '(__kipctl_values "ARM,...")' -d 'Consumers; named as in experiment redirect'
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l stay -d 'Do not end the brokers of the consumer\'s rack'
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l kill -d 'Kill them (SIGKILL), as when a machine fails'
-complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l runs -x -d 'Runs of each arm, arms taking turns'
+complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l runs -x -d 'Of each arm, in turn'
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l client-rack -x -a '(__kipctl_values "RACK")' -d 'The consumers\'; default: the first'
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l partitions -x -d 'Of the topic'
 complete -c kipctl -n '__kipctl_at kipctl experiment closest-replica' -l for -x -d 'How long a run is before the rack goes'

@@ -17,6 +17,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.report.tables import Report
+from kipctl.verdict import LEAST_RUNS
 
 _QUICK_S = 8.0
 _GONE_S, _GONE_KILLED_S = 5.0, 15.0
@@ -49,7 +50,9 @@ def closest_replica(
     ] = False,
     throughput: ThroughputOption = 500,
     record_size: RecordSizeOption = 1000,
-    runs: Annotated[int, typer.Option("--runs", help="Runs of each arm, arms taking turns.")] = 1,
+    runs: Annotated[
+        int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3; --quick: 1.")
+    ] = None,
 ) -> None:
     """Read from leaders and from the closest replica, and show what that saves and costs (KIP-392).
 
@@ -66,9 +69,8 @@ def closest_replica(
     from kipctl.report.experiment_replica_tables import replica_answer, replica_tables
 
     environment: Environment = context.obj
-    clients = parse_arms(arms)
     plan = ClosestPlan(
-        clients=clients[:1] if shared.quick else clients,
+        clients=parse_arms(arms),
         rack=client_rack or "",
         partitions=partitions,
         throughput=throughput,
@@ -77,7 +79,7 @@ def closest_replica(
         goes=not stay,
         controlled=not kill,
         gone_s=_GONE_KILLED_S if kill else _GONE_S,
-        runs=runs,
+        runs=runs or (1 if shared.quick else LEAST_RUNS),
         broker_warmup_s=4 if shared.quick else 10,
     )
     place = shared.place(environment)

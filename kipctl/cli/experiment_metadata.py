@@ -23,7 +23,7 @@ from kipctl.report.tables import Report
 from kipctl.runs.metadata.plan import Phase
 
 _SETTINGS = {"acks": "1", "enable.idempotence": "false"}
-_QUICK_TOPICS, _QUICK_S, _QUICK_CLIENTS = 60, 3.0, 2
+_QUICK_TOPICS, _QUICK_S = 60, 3.0
 
 
 @grouped
@@ -63,7 +63,7 @@ def metadata(
     from kipctl.transport.access import Access
 
     environment: Environment = context.obj
-    watched = parse_clients(arms)[: _QUICK_CLIENTS if shared.quick else None]
+    watched = parse_clients(arms)
     stock = [client.arm for client in watched if client.arm is not None]
     place = shared.place(environment)
     plan = MetadataPlan(

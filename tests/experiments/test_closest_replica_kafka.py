@@ -25,6 +25,7 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(
 ) -> None:
     monkeypatch.setattr(experiment, "_ON_THEIR_WAY_US", 500_000)
     plan = ClosestPlan(
+        runs=1,
         clients=parse_arms("probe-kip951"),
         rack="rack-2",
         partitions=6,
@@ -54,6 +55,6 @@ def test_bytes_come_from_the_own_rack_until_its_broker_goes(
     assert leader["runs"][0]["gone"]["partitions_back"] == 0
 
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["probe-kip951-closest-1", "probe-kip951-leader-1"]
+    assert names == ["probe-kip951-closest.1", "probe-kip951-leader.1"]
     assert all(read_stored_run(tmp_path / name).flaw == "" for name in names)
     assert [table.name for table in replica_tables(document)] == ["traffic", "cost", "gone"]

@@ -53,7 +53,7 @@ def test_a_broker_is_restarted_under_a_producer_and_a_consumer(
     assert min(arm["end_to_end_ms"]["p50"], arm["produce_ms"]["p50"]) > 0
     assert {row["workload"]["name"] for row in cell["published"]} == {"low"}
 
-    recorded = Run(tmp_path / "roll-acks-all-partitions-6-probe-kip951-1")
+    recorded = Run(tmp_path / "roll-acks-all-partitions-6.probe-kip951.1")
     assert read_stored_run(recorded.folder).flaw == ""
     assert [a["action"] for a in recorded.description["summary"]["actions"]] == [
         "restart:1",

@@ -32,7 +32,7 @@ def test_workers_are_one_producer_and_one_consumer(
     assert all(half["batches_sent_again"] > 0 for half in one["halves"])
     assert "producers 2 (6)" in cell["published"][0]["set_up_otherwise"]
 
-    recorded = Run(tmp_path / "roll-acks-all-partitions-6-probe-kip951-1")
+    recorded = Run(tmp_path / "roll-acks-all-partitions-6.probe-kip951.1")
     assert read_stored_run(recorded.folder).flaw == ""
     batches, reads = (recorded.read(name) for name in ("batches", "reads"))
     assert set(batches["client"].to_pylist()) == {PRODUCER}

@@ -12,8 +12,8 @@ from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topics
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.arms.arm import in_turn
 from kipctl.experiments.arms.end_to_end_load import recorded_in
+from kipctl.experiments.arms.experiment import Experiment
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
@@ -23,7 +23,6 @@ from kipctl.measure.probe_results import concatenated, rows_of_probes, shifted
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.progress import ProgressText
 from kipctl.runs.actions import Action, ActionKind, Performed
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
@@ -52,16 +51,16 @@ def run_batches(
     if len(stand.cluster.nodes) < 2:
         raise UsageError("With one broker there is nowhere for leaders to move to.")
     message(plan.resources_needed)
-    found: dict[int, list[BatchRun]] = {size: [] for size in plan.sizes}
     with own_topic(stand.cluster, plan.partitions, 0, message):
         _warm_up(plan, stand, message)
-        turns = in_turn(plan.sizes, plan.runs)
-        for done, (size, number) in enumerate(turns):
-            message(
-                ProgressText(f"Batches of {size}, run {number} of {plan.runs}.", done, len(turns))
-            )
-            with recorded_in(record(f"batch-{size}.{number}")) as run:
-                found[size].append(_one(plan, size, stand, run, message))
+        found = Experiment(
+            arms=plan.sizes,
+            runs=plan.runs,
+            run_one=lambda size, _, run: _one(plan, size, stand, run, message),
+            record=record,
+            message=message,
+            name="batch-{}".format,
+        ).carry_out()
     return {
         "kafka_version": stand.kafka_version,
         "brokers": len(stand.cluster.nodes),

@@ -1,11 +1,12 @@
 """Results by batch size: the time of a rotation, and what it cost a producer. Pure."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kipctl.experiments.arms.differ import adjusted, differing, middle_ms
+from kipctl.experiments.arms.differ import middle_ms
+from kipctl.experiments.arms.experiment import Measures, comparisons
 from kipctl.experiments.arms.halves import Records
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
@@ -80,7 +81,7 @@ class BatchRun:
         return int(self.moves[:, _WAIT].sum()) / 1000 / len(self.rotations)
 
 
-MEASURES: Mapping[str, Callable[[BatchRun], float | None]] = {
+MEASURES: Measures[BatchRun] = {
     "rotation": lambda run: run.rotation_ms,
     "latency_p99": lambda run: run.latency_ms(0.99),
     "move_wait": lambda run: wait_ms(run.moves),
@@ -121,20 +122,8 @@ def _by_run(name: str, values: Sequence[float | None]) -> dict[str, Any]:
 def differences(found: Mapping[int, Sequence[BatchRun]]) -> list[dict[str, Any]]:
     """Each size beside the largest one by each of MEASURES, all asked at once."""
     largest = max(found)
-    asked = [(size, measure) for size in found if size != largest for measure in MEASURES]
-    answers = adjusted(
-        [
-            differing(
-                [MEASURES[measure](run) for run in found[largest]],
-                [MEASURES[measure](run) for run in found[size]],
-            )
-            for size, measure in asked
-        ]
-    )
-    return [
-        {"without": largest, "with": size, "measure": measure, **answer.as_document()}
-        for (size, measure), answer in zip(asked, answers, strict=True)
-    ]
+    pairs = [(largest, size) for size in found if size != largest]
+    return comparisons(pairs, MEASURES, found, int)
 
 
 def document(leaders: int, found: Mapping[int, Sequence[BatchRun]]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,8 @@ from kipctl.cluster.inspect.replica_selection_facts import broker_racks
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError, did_you_mean
-from kipctl.experiments.arms.arm import Arm, in_turn
+from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.broker_warmup import warm_up
-from kipctl.experiments.arms.differ import Differing, adjusted, differing
 from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     PRODUCER,
@@ -24,8 +24,8 @@ from kipctl.experiments.arms.end_to_end_load import (
     await_us,
     finish,
     probe_writer,
-    recorded_in,
 )
+from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.halves import Half, records
 from kipctl.experiments.arms.restarts import leaders_put_back
@@ -36,7 +36,6 @@ from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traff
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.progress import ProgressText
 from kipctl.runs.actions import lab_of
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, check_least
@@ -45,11 +44,11 @@ from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
+from kipctl.verdict import LEAST_RUNS
 
 LEADER, CLOSEST = "leader", "closest"
 """A consumer without `client.rack`, and one with it."""
 READS = (LEADER, CLOSEST)
-_QUANTILES = (0.5, 0.99)
 _ON_THEIR_WAY_US = 2_000_000
 """Before the rack goes: what was sent undisturbed is also read undisturbed."""
 
@@ -75,7 +74,7 @@ class ClosestPlan:
     gone_s: float = 5.0
     after_s: float = 5.0
     """So long it is looked who is read from, once the rack's brokers are in sync again."""
-    runs: int = 1
+    runs: int = LEAST_RUNS
 
     def __post_init__(self) -> None:
         """Raises UsageError for numbers that make no sense."""
@@ -111,6 +110,15 @@ class ReadRun:
     missing: int
 
 
+ClosestArm = tuple[Arm, str]
+"""A client, and from where it reads: one of READS."""
+MEASURES: Measures[ReadRun] = {
+    "end_to_end_p50": lambda run: run.delivered.quantile_ms(0.5),
+    "end_to_end_p99": lambda run: run.delivered.quantile_ms(0.99),
+}
+"""What the closest replica adds to the end-to-end latency, in milliseconds."""
+
+
 def run_closest(
     plan: ClosestPlan,
     stand: Stand,
@@ -134,24 +142,21 @@ def run_closest(
         plan.warmup_s,
     )
     warm_up(load, plan.partitions, stand, plan.broker_warmup_s, message)
-    runs: dict[tuple[str, str], list[ReadRun]] = {}
+
+    def run_one(arm: ClosestArm, _: int, run: Run) -> ReadRun:
+        with own_topic(cluster, plan.partitions, 0, lambda _: None) as before:
+            return _one(plan, *arm, load, Stage(stand, lab, racks, rack, before), run)
+
     # Without a lab no leader is moved here: what others move is theirs.
     with leaders_put_back(cluster) if lab is not None else nullcontext():
-        turns = [
-            (client, number, reads)
-            for client, number in in_turn(plan.clients, plan.runs)
-            for reads in (READS if number % 2 else READS[::-1])
-        ]
-        for done, (client, number, reads) in enumerate(turns):
-            what = f"{client.name} from the {reads} (run {number} of {plan.runs})"
-            message(ProgressText(what, done, len(turns)))
-            with (
-                recorded_in(record(f"{client.name}-{reads}-{number}")) as run,
-                own_topic(cluster, plan.partitions, 0, lambda _: None) as before,
-            ):
-                stage = Stage(stand, lab, racks, rack, before)
-                found = _one(plan, client, reads, load, stage, run)
-            runs.setdefault((client.name, reads), []).append(found)
+        runs = Experiment(
+            arms=tuple(product(plan.clients, READS)),
+            runs=plan.runs,
+            run_one=run_one,
+            record=record,
+            message=message,
+            name=lambda arm: f"{arm[0].name}-{arm[1]}",
+        ).carry_out()
     return {
         "kafka_version": stand.kafka_version,
         "rack": rack,
@@ -165,7 +170,7 @@ def run_closest(
         "controlled": plan.controlled,
         "clients": [
             client_document(
-                client.name, {reads: runs[client.name, reads] for reads in READS}, racks, rack
+                client.name, {reads: runs[client, reads] for reads in READS}, racks, rack
             )
             for client in plan.clients
         ],
@@ -353,20 +358,5 @@ def client_document(
         "measured_by": first.measured_by,
         "reads": ways,
         "cross_rack_saved_percent": 100 * (1 - closest / leader) if leader else None,
-        "differences": [
-            {"quantile": q, **found.as_document()}
-            for q, found in zip(_QUANTILES, _differences(runs), strict=True)
-        ],
+        "differences": comparisons([READS], MEASURES, runs),
     }
-
-
-def _differences(runs: Mapping[str, Sequence[ReadRun]]) -> list[Differing]:
-    """What the closest replica adds to the end-to-end latency, at each of _QUANTILES."""
-    return adjusted(
-        [
-            differing(
-                *([run.delivered.quantile_ms(q) for run in runs[reads]] for reads in READS),
-            )
-            for q in _QUANTILES
-        ]
-    )

@@ -8,8 +8,8 @@ from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import RefusedError
-from kipctl.experiments.arms.arm import Arm, in_turn
-from kipctl.experiments.arms.end_to_end_load import recorded_in
+from kipctl.experiments.arms.arm import Arm
+from kipctl.experiments.arms.experiment import Experiment
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.redirect.gain_curve import STALENESS_MS
@@ -25,7 +25,7 @@ from kipctl.experiments.redirect.result import (
 )
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.progress import ProgressText, part_of
+from kipctl.progress import part_of
 from kipctl.runs.actions import parse_action
 from kipctl.runs.execute import Listeners
 from kipctl.runs.own_topic import own_topic
@@ -95,18 +95,23 @@ def measure_arms(
     message: Callable[[str], None],
 ) -> tuple[ArmRuns, ...]:
     """Measure every arm, in turn, on one topic of its own. Raises KipctlError."""
-    found: dict[str, list[ArmRun]] = {arm.name: [] for arm in plan.arms}
     stale_ms = plan.conditions.stale_metadata_us // 1000
     with _topics(plan, stand, message) as topic:
-        turns = in_turn(plan.arms, plan.runs)
-        for done, (arm, number) in enumerate(turns):
-            stale = f", Metadata stale for {stale_ms} ms" if stale_ms else ""
-            what = f"{arm.name}, run {number} of {plan.runs}{stale}."
-            message(ProgressText(what, done, len(turns)))
-            name = f"stale-{stale_ms}ms.{arm.name}.{number}" if stale_ms else f"{arm.name}.{number}"
-            with topic(), recorded_in(record(name)) as run:
-                found[arm.name].append(_one(arm, plan, stand, run, number, message))
-    return tuple(ArmRuns(arm, tuple(found[arm.name])) for arm in plan.arms)
+
+        def run_one(arm: Arm, number: int, run: Run) -> ArmRun:
+            with topic():
+                return _one(arm, plan, stand, run, number, message)
+
+        found = Experiment(
+            arms=plan.arms,
+            runs=plan.runs,
+            run_one=run_one,
+            record=record,
+            message=message,
+            name=lambda arm: arm.name,
+            condition=f"stale-{stale_ms}ms" if stale_ms else "",
+        ).carry_out()
+    return tuple(ArmRuns(arm, tuple(runs)) for arm, runs in found.items())
 
 
 def _one(

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kipctl.experiments.arms.arm import Arm, pairs
-from kipctl.experiments.arms.differ import adjusted, differing, middle_ms
+from kipctl.experiments.arms.differ import middle_ms
+from kipctl.experiments.arms.experiment import Measures, comparisons
 from kipctl.experiments.arms.figures import together
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import ArmRun
@@ -31,6 +32,10 @@ _MORE_MOVES = (
     "in kipctl experiment redirect more --num-records, which let leaders rotate more often, a "
     "higher --throughput, or --stale-metadata let clients meet more."
 )
+
+
+MEASURES: Measures[ArmRun] = {"move_wait": lambda run: run.figures.move_wait_ms}
+"""The median wait for a moved leader of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +91,15 @@ class ArmRuns:
         }
 
 
-def comparisons(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
+def compared(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
     """Each arm beside those that it is compared with, by the wait for a moved leader (its median in
     each run), and whether they differ."""
-    by_name = {arm.arm.name: arm for arm in found}
-    asked = pairs([arm.arm for arm in found])
-    answers = adjusted(
-        [
-            differing(by_name[without.name].move_waits_ms, by_name[with_it.name].move_waits_ms)
-            for without, with_it in asked
-        ]
-    )
+    arms = [arm.arm for arm in found]
+    runs = {arm.arm.name: arm.runs for arm in found}
+    asked = [(without.name, with_it.name) for without, with_it in pairs(arms)]
+    takes_hints = {arm.name: arm.takes_hints for arm in arms}
     return [
-        {
-            "without": without.name,
-            "with": with_it.name,
-            "hints": with_it.takes_hints,
-            **answer.as_document(),
-        }
-        for (without, with_it), answer in zip(asked, answers, strict=True)
+        {**one, "hints": takes_hints[one["with"]]} for one in comparisons(asked, MEASURES, runs)
     ]
 
 
@@ -176,7 +171,7 @@ def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[
         **plan.conditions.as_document(),
         "doubts": doubts_of(found),
         "arms": [arm.as_document() for arm in found],
-        "comparisons": comparisons(found),
+        "comparisons": compared(found),
         "beside_published": beside_published(found, differences),
         "published": {"p999_ms": dict(P999_MS), "cut_percent": CUT_PERCENT},
         "set_up_otherwise": [
@@ -201,7 +196,7 @@ def curve_document(points: Mapping[int, Sequence[ArmRuns]]) -> dict[str, Any]:
         "comparisons": [
             {"staleness_ms": ms, **one}
             for ms, found in points.items()
-            for one in comparisons(found)
+            for one in compared(found)
             if one["hints"]
         ],
     }

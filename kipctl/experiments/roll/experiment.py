@@ -7,9 +7,8 @@ from typing import Any
 
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import InterruptedRunError, RefusedError, UsageError
-from kipctl.experiments.arms.arm import Arm, in_turn, pairs
+from kipctl.experiments.arms.arm import Arm, pairs
 from kipctl.experiments.arms.broker_warmup import warm_up
-from kipctl.experiments.arms.differ import adjusted, differing
 from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
     PRODUCER,
@@ -17,8 +16,8 @@ from kipctl.experiments.arms.end_to_end_load import (
     Written,
     await_us,
     finish,
-    recorded_in,
 )
+from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
 from kipctl.experiments.arms.restarts import Restart, leaders_put_back, roll
@@ -32,7 +31,7 @@ from kipctl.lab.properties import Role
 from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
-from kipctl.progress import ProgressText
+from kipctl.progress import part_of
 from kipctl.runs.actions import Action, ActionKind, Performed, lab_of
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
@@ -83,7 +82,7 @@ class RolledRun:
         }
 
 
-MEASURES: Mapping[str, Callable[[RolledRun], float | None]] = {
+MEASURES: Measures[RolledRun] = {
     "move_wait": lambda run: run.produce.move_wait_ms,
     "produce": lambda run: run.produce.quantile_ms(P99),
     "end_to_end": lambda run: run.end_to_end.quantile_ms(P99),
@@ -172,33 +171,10 @@ def cell_document(
             for said in few_moves_doubts(met, _MORE_MOVES)
         ],
         "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
-        "differences": _differences(arms, runs),
+        "differences": comparisons(
+            [(without.name, with_it.name) for without, with_it in pairs(arms)], MEASURES, runs
+        ),
     }
-
-
-def _differences(
-    arms: Sequence[Arm], runs: Mapping[str, Sequence[RolledRun]]
-) -> list[dict[str, Any]]:
-    """Each pair of arms by each of MEASURES, all asked at once."""
-    asked = [(*pair, measure) for pair in pairs(arms) for measure in MEASURES]
-    answers = adjusted(
-        [
-            differing(
-                [MEASURES[measure](run) for run in runs[without.name]],
-                [MEASURES[measure](run) for run in runs[with_it.name]],
-            )
-            for without, with_it, measure in asked
-        ]
-    )
-    return [
-        {
-            "without": without.name,
-            "with": with_it.name,
-            "measure": measure,
-            **answer.as_document(),
-        }
-        for (without, with_it, measure), answer in zip(asked, answers, strict=True)
-    ]
 
 
 def actions(restarts: Sequence[Restart], start_us: int) -> list[dict[str, Any]]:
@@ -267,8 +243,7 @@ def _cells(
 ) -> list[dict[str, Any]]:
     """All cells, as JSON has them."""
     cells: list[dict[str, Any]] = []
-    done = 0
-    for acks, partitions in plan.cells:
+    for number, (acks, partitions) in enumerate(plan.cells):
         load = Load(
             stand.access,
             OWN_TOPIC,
@@ -280,21 +255,23 @@ def _cells(
         )
         if not cells:
             warm_up(load, partitions, stand, plan.broker_warmup_s, message)
-        runs: dict[str, list[RolledRun]] = {arm.name: [] for arm in plan.arms}
-        for arm, number in in_turn(plan.arms, plan.runs):
-            what = (
-                f"acks={acks}, {partitions} partitions, {arm.name}: {len(chosen)} restarts"
-                f" (run {number} of {plan.runs})"
-            )
-            message(ProgressText(what, done, len(plan.cells) * len(plan.arms) * plan.runs))
-            done += 1
-            name = f"acks-{acks}-partitions-{partitions}-{arm.name}-{number}"
-            with (
-                recorded_in(record(name)) as run,
-                own_topic(stand.cluster, partitions, 0, lambda _: None) as before,
-            ):
-                stage = Stage(stand, lab, chosen, before)
-                runs[arm.name].append(_one(plan, arm, load, stage, run, message))
+
+        def run_one(
+            arm: Arm, _: int, run: Run, load: Load = load, size: int = partitions
+        ) -> RolledRun:
+            with own_topic(stand.cluster, size, 0, lambda _: None) as before:
+                return _one(plan, arm, load, Stage(stand, lab, chosen, before), run, message)
+
+        of_arms = Experiment(
+            arms=plan.arms,
+            runs=plan.runs,
+            run_one=run_one,
+            record=record,
+            message=part_of(message, number / len(plan.cells), (number + 1) / len(plan.cells)),
+            name=lambda arm: arm.name,
+            condition=f"acks-{acks}-partitions-{partitions}",
+        ).carry_out()
+        runs = {arm.name: found for arm, found in of_arms.items()}
         published = published_for(acks, partitions)
         cells.append(
             cell_document(acks, partitions, plan.arms, runs)

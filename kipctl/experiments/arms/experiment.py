@@ -1,0 +1,74 @@
+"""Arms that take turns, each run of them recorded, and what they are compared by."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from kipctl.experiments.arms.arm import in_turn
+from kipctl.experiments.arms.differ import adjusted, differing
+from kipctl.experiments.arms.end_to_end_load import recorded_in
+from kipctl.progress import ProgressText
+from kipctl.trace.store import Run
+
+AnyArm = TypeVar("AnyArm")
+AnyRun = TypeVar("AnyRun")
+Measures = Mapping[str, Callable[[AnyRun], float | None]]
+"""What arms are compared by, in milliseconds; None of a run that has no value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experiment(Generic[AnyArm, AnyRun]):
+    """`runs` runs of each arm. `run_one` measures the run of this number, from 1, of an arm.
+
+    `record` says where the run of a name is recorded, None where it is not kept. `name` is that of
+    an arm, `condition` what they are measured under, where there are several: both name the run, as
+    "stale-800ms.probe-kip951.1", and are told when it begins.
+    """
+
+    arms: Sequence[AnyArm]
+    runs: int
+    run_one: Callable[[AnyArm, int, Run], AnyRun]
+    record: Callable[[str], Path | None]
+    message: Callable[[str], None]
+    name: Callable[[AnyArm], str] = str
+    condition: str = ""
+
+    def carry_out(self) -> dict[AnyArm, list[AnyRun]]:
+        """The runs of every arm. Raises KipctlError."""
+        found: dict[AnyArm, list[AnyRun]] = {arm: [] for arm in self.arms}
+        turns = in_turn(self.arms, self.runs)
+        for done, (arm, number) in enumerate(turns):
+            named = list(filter(None, (self.condition, self.name(arm))))
+            what = f"{', '.join(named)}, run {number} of {self.runs}."
+            self.message(ProgressText(what, done, len(turns)))
+            with recorded_in(self.record(".".join((*named, str(number))))) as run:
+                found[arm].append(self.run_one(arm, number, run))
+        return found
+
+
+def comparisons(
+    pairs: Iterable[tuple[AnyArm, AnyArm]],
+    measures: Measures[AnyRun],
+    runs: Mapping[AnyArm, Sequence[AnyRun]],
+    name: Callable[[AnyArm], object] = str,
+) -> list[dict[str, Any]]:
+    """Each pair of arms (without, with) by each measure, all asked at once, for JSON."""
+    asked = [(without, with_it, measure) for without, with_it in pairs for measure in measures]
+    answers = adjusted(
+        [
+            differing(
+                *([measures[measure](run) for run in runs[arm]] for arm in (without, with_it))
+            )
+            for without, with_it, measure in asked
+        ]
+    )
+    return [
+        {
+            "without": name(without),
+            "with": name(with_it),
+            "measure": measure,
+            **answer.as_document(),
+        }
+        for (without, with_it, measure), answer in zip(asked, answers, strict=True)
+    ]
