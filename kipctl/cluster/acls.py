@@ -129,7 +129,7 @@ def hidden_topics_warning(
         return ""
     if not topics:
         return f"No topic is shown: there is none, or none that {security.principal} may Describe."
-    if _sees_all_topics(cluster) is not False:
+    if not may_be_shown_less(cluster):
         return ""
     return f"Topics that {security.principal} may not Describe are not among these."
 
@@ -144,6 +144,11 @@ def no_topics_warning(cluster: Cluster, topics: Collection[str]) -> str:
     if _sees_all_topics(cluster):
         return ""
     return hidden_topics_warning(cluster, topics)
+
+
+def may_be_shown_less(cluster: Cluster) -> bool:
+    """Whether the client may be shown less than there is, of what ACLs hide without a word."""
+    return cluster.access.security.is_authenticated and _sees_all_topics(cluster) is False
 
 
 def _sees_all_topics(cluster: Cluster) -> bool | None:

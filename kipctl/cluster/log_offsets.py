@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from kipctl.cluster.snapshot import PartitionId, by_topic
 from kipctl.protocol.list_offsets import (
     CONSUMER_REPLICA_ID,
+    READ_UNCOMMITTED,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -13,11 +14,15 @@ from kipctl.protocol.list_offsets import (
 
 
 def offsets_request(
-    partitions: Iterable[PartitionId], timestamp: int, replica_id: int = CONSUMER_REPLICA_ID
+    partitions: Iterable[PartitionId],
+    timestamp: int,
+    replica_id: int = CONSUMER_REPLICA_ID,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> ListOffsetsRequest:
     """For the offset at a timestamp, milliseconds or one of Kafka's special ones."""
     return ListOffsetsRequest(
         replica_id=replica_id,
+        isolation_level=isolation_level,
         topics=tuple(
             ListOffsetsTopic(
                 name=topic,

@@ -20,6 +20,8 @@ EARLIEST_TIMESTAMP = -2
 CONSUMER_REPLICA_ID = -1
 DEBUGGING_REPLICA_ID = -2
 """Asks any replica, and for its log end instead of the high watermark."""
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
 
 
 class ListOffsetsPartitionResponse(Message):
@@ -56,7 +58,7 @@ class ListOffsetsTopic(Message):
 
 
 class ListOffsetsRequest(Request[ListOffsetsResponse]):
-    """`isolation_level` 0 reads all records, 1 those of committed transactions only."""
+    """With `READ_COMMITTED` the latest offset is the last stable one, else the high watermark."""
 
     api = Api(ApiKey.LIST_OFFSETS, versions=(1, 11), flexible_since=6)
 
