@@ -14,6 +14,7 @@ from typing import TypedDict
 from kipctl.client_behaviour.episode import AT_ONCE_US, BACKOFF_US, HintFault, Outcome
 from kipctl.client_behaviour.software import HintUse, Software, known_bug, known_of
 from kipctl.counts import counted
+from kipctl.next_step import Command
 
 
 class Behaviour(StrEnum):
@@ -263,10 +264,10 @@ def advice(verdict: Verdict, software: Software) -> str:
         case Behaviour.FOLLOWS | Behaviour.NOT_MET:
             return known
         case Behaviour.WAITS:
-            return "What to set: kipctl explain clients-ready-for-kip-951"
+            return "What to set: " + Command("explain clients-ready-for-kip-951")
         case Behaviour.IGNORES:
             return f"It needs a version that reads hints. {known}".rstrip()
         case Behaviour.UNUSABLE:
-            return "Look at what brokers send: kipctl inspect hints --require"
+            return "Look at what brokers send: " + Command("inspect hints --require")
         case _:
             return ""

@@ -30,6 +30,7 @@ from kipctl.lab.properties import (
 from kipctl.lab.ready import NodeStatus, node_statuses, wait_until_ready
 from kipctl.lab.security import CLIENTS_FOLDER, AccessControl, Security
 from kipctl.lab.seed import Release, seed_of
+from kipctl.next_step import Command
 from kipctl.protocol.address import host_port
 from kipctl.security.kerberos import name_of
 from kipctl.state import state_folder
@@ -265,7 +266,7 @@ class Lab:
         """
         if not (self.folder / "ready").exists():
             raise RefusedError(
-                f"Lab {self.name!r} never became ready.", "Make it anew: kipctl lab up"
+                f"Lab {self.name!r} never became ready.", "Make it anew: " + Command("lab up")
             )
         chosen = [self.node(node_id) for node_id in node_ids]
         for node in chosen:
@@ -415,7 +416,7 @@ def no_such_lab(name: str) -> UsageError:
         f"{did_you_mean(name, names)}",
         f"Say which: --name {names[0]}"
         if names
-        else "Start one: kipctl lab up" + (f" --name {name}" if name != LabSpec().name else ""),
+        else "Start one: " + Command("lab up", name=name if name != LabSpec().name else None),
     )
 
 
@@ -457,5 +458,7 @@ def _remove_leftover(folder: Path, progress: Callable[[str], None]) -> None:
         return
     raise RefusedError(
         f"Lab {lab.name!r} is there already ({lab.state.value}), at {lab.bootstrap_server}.",
-        f"Use it, take it down (kipctl lab down --name {lab.name}), or choose another --name.",
+        "Use it, take it down ("
+        + Command("lab down", name=lab.name)
+        + "), or choose another --name.",
     )

@@ -21,6 +21,7 @@ from kipctl.lab.properties import (
     server_properties,
 )
 from kipctl.lab.security import OPEN, AccessControl
+from kipctl.next_step import Command
 from kipctl.process import Launch, Process
 from kipctl.state import write_private
 
@@ -212,7 +213,7 @@ class Node:
         recorded = self._recorded()
         if recorded is None or not process.send_signal(recorded, number):
             raise RefusedError(
-                f"{self.spec.label} does not run.", f"Start it: kipctl lab start {self.id}"
+                f"{self.spec.label} does not run.", "Start it: " + Command("lab start", self.id)
             )
         process.wait_for_pause(recorded, number is signal.SIGSTOP, STOP_TIMEOUT_S)
 
@@ -220,7 +221,7 @@ class Node:
         if not process.wait_for_exit(recorded, timeout_s):
             raise TimedOutError(
                 f"{self.spec.label} still runs {timeout_s:g} s after it was told to stop.",
-                f"See {self.log_path}, or end it at once: kipctl lab stop --kill {self.id}",
+                f"See {self.log_path}, or end it at once: " + Command("lab stop --kill", self.id),
             )
 
     def _forget(self, ended: Process) -> None:

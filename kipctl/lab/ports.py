@@ -5,6 +5,7 @@ import socket
 
 from kipctl.errors import RefusedError
 from kipctl.lab.properties import HOST
+from kipctl.next_step import Command
 
 # Below 32768 (Linux) and 49152 (elsewhere), where the kernel takes ports for connections: a port
 # of a stopped broker must still be free when it starts again.
@@ -34,5 +35,5 @@ def first_of_free_ports(count: int, taken: frozenset[int] = frozenset()) -> int:
             return first
     raise RefusedError(
         f"There are no {count} free ports in a row from {RANGE.start} to {RANGE.stop}.",
-        "Choose them: kipctl lab up --port PORT",
+        "Choose them: " + Command("lab up --port PORT"),
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kipctl.machine import MAX_BUSY
 from kipctl.measure.distribution import Distribution
+from kipctl.next_step import Command
 
 MIN_MOVES = 20
 """Fewer say little of how long moved leaders make a client wait."""
@@ -47,7 +48,7 @@ def doubts(of: Observed) -> tuple[str, ...]:
 
 
 def _more(name: str) -> str:
-    return f"More: kipctl explain {name}"
+    return "More: " + Command("explain", name)
 
 
 def _doubts(of: Observed) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from kipctl.pipeline.failures import cannot_be_read
 from kipctl.pipeline.files import Files, literally, located
 from kipctl.pipeline.partitions import together
 from kipctl.pipeline.period import Period
+from kipctl.pipeline.preflight import no_run
 from kipctl.trace.description import wrong_field
 from kipctl.trace.schema import DATASETS, NEEDED, SCHEMA_VERSION
 from kipctl.trace.store import RUN_FILE
@@ -376,11 +377,7 @@ def _runs_at(spark: SparkSession, path: str) -> list[RecordedRun]:
             folders = [file.removesuffix(f"/{RUN_FILE}") for file in sorted(files)]
             found = {folder: Files(spark, folder).text(RUN_FILE) for folder in folders}
     if not found:
-        what = "holds no run" if Path(path).exists() or Files(spark, path).exists() else None
-        raise UsageError(
-            f"{path} {what or 'does not exist'}: there is no {RUN_FILE} in it.",
-            "Record one: kipctl perf produce --record DIR; those there are: kipctl runs list.",
-        )
+        raise no_run(path, Path(path).exists() or Files(spark, path).exists())
     return [_described(folder, text) for folder, text in found.items()]
 
 

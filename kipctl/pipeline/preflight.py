@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kipctl.errors import UsageError, refusals_reported
+from kipctl.next_step import Command, NextStep
 from kipctl.trace.store import RUN_FILE
 
 _WILDCARDS = re.compile(r"[*?\[{]")
@@ -26,11 +27,18 @@ def check_runs(paths: Iterable[str]) -> None:
         here = _here(path)
         if here is None or _holds_run(here):
             continue
-        what = "holds no run" if here.exists() else "does not exist"
-        raise UsageError(
-            f"{path} {what}: there is no {RUN_FILE} in it.",
-            "Record one: kipctl perf produce --record DIR; those there are: kipctl runs list.",
-        )
+        raise no_run(path, here.exists())
+
+
+def no_run(path: str, is_there: bool) -> UsageError:
+    """What is said of a path that is no run, nor a folder of runs."""
+    return UsageError(
+        f"{path} {'holds no run' if is_there else 'does not exist'}: there is no {RUN_FILE} in it.",
+        NextStep(
+            *("Record one: ", Command("perf produce --record DIR")),
+            *("; those there are: ", Command("runs list"), "."),
+        ),
+    )
 
 
 @refusals_reported()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kipctl.errors import PipelineError, RefusedError
+from kipctl.next_step import Command
 from kipctl.pipeline.launch import java_program, require_one_version, spark_home
 from kipctl.pipeline.place import Place
 from kipctl.pipeline.start import conf_of, configured
@@ -190,7 +191,7 @@ def _check_same_host() -> None:
     if holder and not _is_here(holder) and is_running():
         raise PipelineError(
             f"A JVM is kept warm on {holder.host}, which has the same {state_folder()}.",
-            "End it there: kipctl spark stop.",
+            "End it there: " + Command("spark stop") + ".",
         )
 
 
@@ -266,7 +267,7 @@ def start(place: Place, idle_timeout_s: float) -> WarmStatus:
         if holder and holder.key != key:
             raise PipelineError(
                 "Another JVM is kept warm, with other settings, Java or Spark.",
-                "End it first: kipctl spark stop.",
+                "End it first: " + Command("spark stop") + ".",
             )
         if holder and (running := status()):
             return running
@@ -339,7 +340,7 @@ def stop(*, force: bool = False) -> bool:
         if answer and answer.used_by:
             raise RefusedError(
                 f"An analysis uses the JVM that is kept warm: process {answer.used_by}.",
-                "Wait until it is done, or end both: kipctl spark stop --force.",
+                "Wait until it is done, or end both: " + Command("spark stop --force") + ".",
             )
         if answer is None:
             send_signal(holder.process, signal.SIGKILL)  # its JVM ends when its input does

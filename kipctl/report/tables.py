@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from kipctl.next_step import NextStep, Typing
+from kipctl.next_step import Command, NextStep, Typing
 from kipctl.report.printable import on_one_line
 
 Cell = str | int | float | bool | None
@@ -173,8 +173,8 @@ class Report:
 
 
 def with_commands(report: Report, typed: Typing) -> Report:
-    """The report with its commands as `typed` has them; in the document a text that names some is
-    an object, which has their words too."""
+    """The report with its commands as `typed` has them; in the document one by itself is a list of
+    its words."""
 
     def text(of: str) -> str:
         return of.spelled(typed) if isinstance(of, NextStep) else of
@@ -185,8 +185,10 @@ def with_commands(report: Report, typed: Typing) -> Report:
 
     def document(of: object) -> object:
         match of:
-            case NextStep():
-                return {"text": text(of), "commands": [list(typed(c)) for c in of.commands]}
+            case Command():
+                return list(typed(of))
+            case str():
+                return text(of)
             case Mapping():
                 return {key: document(value) for key, value in of.items()}
             case list() | tuple():

@@ -16,6 +16,7 @@ from kipctl.cluster.topics import await_topic
 from kipctl.counts import counted
 from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
+from kipctl.next_step import Command, NextStep
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
@@ -170,8 +171,13 @@ class Performer:
             lab.restart(self.action.broker)
         except KeyboardInterrupt:
             raise InterruptedRunError(
-                f"Broker {self.action.broker} was being restarted; see that it runs: "
-                f"kipctl lab status, kipctl lab start {self.action.broker} --name {lab.name}."
+                NextStep(
+                    f"Broker {self.action.broker} was being restarted; see that it runs: ",
+                    Command("lab status"),
+                    ", ",
+                    Command("lab start", self.action.broker, name=lab.name),
+                    ".",
+                )
             ) from None
         performed.answered_us = now_us()
         partitions = len(take_snapshot(self.cluster, [self.topic]).partitions)
@@ -188,7 +194,7 @@ def lab_of(cluster: Cluster) -> Lab:
             return lab
     raise UsageError(
         "A broker can be restarted only on a lab, and this cluster is none.",
-        "Start one with `kipctl lab up`, or use --during rotate, elect or reassign.",
+        "Start one with `" + Command("lab up") + "`, or use --during rotate, elect or reassign.",
     )
 
 

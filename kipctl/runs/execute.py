@@ -19,6 +19,7 @@ from kipctl.errors import (
     UnreachableError,
 )
 from kipctl.machine import busy_share, cpu_times
+from kipctl.next_step import Command, joined
 from kipctl.probe.run import AnyOutcome
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import Performed, Performer, describe
@@ -263,9 +264,10 @@ def check_end(
     somebody's topic. Says so when fewer actions happened than were asked for.
     """
     outcome, happened = executed.outcome, len(executed.performed)
-    undo = ""
+    undo: str = ""
     if happened and plan.moves_leaders and topic != OWN_TOPIC:
-        undo = "Leaders were moved. What undoes it is said above, and by: kipctl changes list"
+        how = "Leaders were moved. What undoes it is said above, and by: "
+        undo = how + Command("changes list")
     if outcome.failure:
         recorded = f" What is known is in {run.folder}." if run else ""
         error = PipelineError if plan.on_spark else PartlyDoneError
@@ -273,9 +275,9 @@ def check_end(
     if outcome.stopped:
         lines = [f"Interrupted: {interrupted}", *filter(None, figures())]
         if run:
-            lines.append(f"What was measured: kipctl runs show {run.folder}")
+            lines.append("What was measured: " + Command("runs show", run.folder))
         steps = filter(None, (executed.interrupted.strip(), undo))
-        raise InterruptedRunError("\n".join(lines), "\n".join(steps))
+        raise InterruptedRunError(joined("\n", lines), joined("\n", steps))
     wanted = (plan.count or 1) if plan.during else 0
     if happened < wanted:
         message(

@@ -17,6 +17,7 @@ from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import KipctlError
 from kipctl.measure.export import record_batches
 from kipctl.measure.probe_results import ProbeResult
+from kipctl.next_step import Command
 from kipctl.probe.run import Outcome
 from kipctl.trace.folder_lock import in_use
 from kipctl.trace.schema import DATASETS, EVENTS
@@ -66,7 +67,7 @@ def rows_folder(record: Path | None, begun: Sequence[str] = ("batches", "reads")
     except BaseException as failed:
         rows = [path for dataset in begun for path in folder.glob(f"*/{dataset}.*")]
         if (folder / RUN_FILE).exists() and any(path.stat().st_size for path in rows):
-            failed.add_note(f"What was measured until then: kipctl runs repair {record}")
+            failed.add_note("What was measured until then: " + Command("runs repair", record))
         else:
             shutil.rmtree(folder)
         raise

@@ -14,6 +14,7 @@ from kipctl.measure.delivery import summarize_end_to_end
 from kipctl.measure.outcomes import combined_outcome, salvaged_outcome
 from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.measure.producer_summary import measured_produce, summarize_produce
+from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
 from kipctl.probe.consume.config import parse_properties as consumer_config
 from kipctl.probe.consume.run import ConsumeSpec
@@ -38,10 +39,10 @@ from kipctl.typed_json import decoded
 T = TypeVar("T")
 
 _DISTURBED = {
-    ActionKind.RESTART: "A broker may be stopped. See: kipctl lab status",
-    ActionKind.ROTATE: "Leaders may have been moved. See what to undo: kipctl changes list",
-    ActionKind.ELECT: "Leaders may have been moved. See what to undo: kipctl changes list",
-    ActionKind.REASSIGN: "Partitions may have moved. See what to undo: kipctl changes list",
+    ActionKind.RESTART: "A broker may be stopped. See: " + Command("lab status"),
+    ActionKind.ROTATE: "Leaders may have been moved. See what to undo: " + Command("changes list"),
+    ActionKind.ELECT: "Leaders may have been moved. See what to undo: " + Command("changes list"),
+    ActionKind.REASSIGN: "Partitions may have moved. See what to undo: " + Command("changes list"),
 }
 _LARGEST = 256 << 20
 """Bytes; the snapshot of a cluster of 200,000 partitions has less than half of it."""
@@ -62,7 +63,7 @@ def repair(folder: Path) -> Mapping[str, Any]:
     if not (rows / RUN_FILE).exists():
         raise UsageError(
             f"{folder} holds nothing to repair: no run of kipctl's perf began there.",
-            f"Remove it: kipctl runs remove {folder.name}",
+            "Remove it: " + Command("runs remove", folder.name),
         )
     stored = read_stored_run(folder)
     if (folder / RUN_FILE).exists() and stored.description is None:
@@ -188,7 +189,7 @@ def _whole(
     if not parts:
         raise UsageError(
             f"{rows.parent} holds nothing to repair: its load had not begun.",
-            f"Remove it: kipctl runs remove {rows.parent.name}",
+            "Remove it: " + Command("runs remove", rows.parent.name),
         )
     outcomes = [part.outcome for part in parts]
     return combined_outcome(spec, outcomes, outcomes[0].start_us), tuple(parts)

@@ -12,6 +12,7 @@ from kipctl.client_behaviour.behaviour import Doubt, verdict_document
 from kipctl.client_behaviour.software import Software
 from kipctl.errors import UsageError
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import error_name
 from kipctl.runs.record import describe, recording, rows_folder
@@ -159,8 +160,8 @@ def _doubts(outcome: TapOutcome) -> list[str]:
     said = list(doubts(Observed(measured_p99_ms=0.0, busy=busy)))
     if Doubt.TAP in found:
         said.append(
-            f"The tap itself went on up to {outcome.late_us / 1000:.1f} ms late (p99) and more: use"
-            " a machine that has less to do. More: kipctl explain client-late"
+            f"The tap itself went on up to {outcome.late_us / 1000:.1f} ms late (p99) and "
+            "more: use a machine that has less to do. More: " + Command("explain client-late")
         )
     met = {client.identity.client_id or "-": [client.moves] for client in outcome.clients}
     return said + few_moves_doubts({name: moves for name, moves in met.items() if moves[0]})

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 from kipctl.state import make_private
 from kipctl.trace.schema import DATASETS, SCHEMA_VERSION
 from kipctl.typed_json import plain_json
@@ -34,7 +35,8 @@ def require_new(folder: Path) -> None:
     if not is_free:
         raise UsageError(
             f"The record folder {folder} is not empty.",
-            f"Name a new one with --record, or remove that run: kipctl runs remove {folder.name}",
+            "Name a new one with --record, or remove that run: "
+            + Command("runs remove", folder.name),
         )
 
 

@@ -24,6 +24,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
 from kipctl.errors import UsageError, did_you_mean, refusals_reported
+from kipctl.next_step import Command
 from kipctl.redaction import redacted
 from kipctl.state import state_folder
 from kipctl.trace.description import wrong_field
@@ -94,7 +95,7 @@ def path_of(text: str, variables: Mapping[str, str] = os.environ) -> str:
     a name that is neither in the store nor in this folder; it says which there are.
     """
     if not text:
-        raise UsageError("An empty name names no run.", "See: kipctl runs list")
+        raise UsageError("An empty name names no run.", "See: " + Command("runs list"))
     if not _is_name(text):
         return text
     store = runs_folder(variables)
@@ -132,7 +133,7 @@ def find_run(text: str, variables: Mapping[str, str] = os.environ) -> Run:
         raise UsageError(f"{text!r} stands for several runs: {names}.", "Name one of them.")
     run = read_stored_run(folder)
     if run.description is None:
-        raise UsageError(f"{text} is no whole run: {run.flaw}.", "See: kipctl runs list")
+        raise UsageError(f"{text} is no whole run: {run.flaw}.", "See: " + Command("runs list"))
     return Run(run.folder)
 
 
@@ -181,7 +182,9 @@ def read_stored_run(folder: Path) -> StoredRun:
         return StoredRun(name, folder, size, None, flaw)
     ended = [_how_it_ended(description)]
     if (folder / ROWS_FOLDER).is_dir():
-        ended.append(f"it is being evaluated, or that was cut off (kipctl runs repair {name})")
+        ended.append(
+            "it is being evaluated, or that was cut off (" + Command("runs repair", name) + ")"
+        )
     return StoredRun(name, folder, size, redacted(description), "; ".join(filter(None, ended)))
 
 
@@ -189,12 +192,14 @@ def _unfinished(folder: Path) -> str:
     """What a folder without `run.json` is."""
     name = folder.resolve().name
     if not (rows := folder / ROWS_FOLDER).is_dir():
-        return f"there is no {RUN_FILE}: nothing was measured (kipctl runs remove {name})"
+        return (
+            f"there is no {RUN_FILE}: nothing was measured (" + Command("runs remove", name) + ")"
+        )
     if any(map(is_in_use, (rows, *rows.glob("*/")))):
         return "it is being recorded"
     if not (rows / RUN_FILE).exists():
-        return f"it was cut off before anything was measured (kipctl runs remove {name})"
-    return f"it was cut off (kipctl runs repair {name})"
+        return "it was cut off before anything was measured (" + Command("runs remove", name) + ")"
+    return "it was cut off (" + Command("runs repair", name) + ")"
 
 
 def _why_unread(description: object) -> str:
@@ -354,7 +359,9 @@ def _is_of_run(path: Path) -> bool:
 def _not_found(text: str, variables: Mapping[str, str]) -> UsageError:
     names = [run.name for run in stored_runs(variables)]
     there = f"There are: {', '.join(names[-10:])}." if names else "There is none yet."
-    more = f" ({len(names) - 10} older ones: kipctl runs list)" if len(names) > 10 else ""
+    more = (
+        f" ({len(names) - 10} older ones: " + Command("runs list") + ")" if len(names) > 10 else ""
+    )
     return UsageError(
         f"There is no run {text!r}, neither in the store {runs_folder(variables)} nor here."
         f"{did_you_mean(text, names)}",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.errors import RefusedError, UsageError
+from kipctl.next_step import Command
 from kipctl.protocol.address import Address, can_be_host, is_loopback
 from kipctl.security import msk
 from kipctl.security.librdkafka import librdkafka_properties
@@ -75,7 +76,9 @@ class Access:
                 f"The cluster at {self} is {cluster_id or 'of no id'}, not {self.expected_id}.",
                 "Check --bootstrap-server, --cluster and --expect-cluster."
                 if self.consent or not self.name
-                else f"clusters.toml has that id of {self.name}: see kipctl clusters list.",
+                else f"clusters.toml has that id of {self.name}: see "
+                + Command("clusters list")
+                + ".",
             )
 
     def librdkafka(self) -> dict[str, Any]:

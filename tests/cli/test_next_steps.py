@@ -65,19 +65,17 @@ def test_all_that_is_printed_names_the_cluster() -> None:
     failed.add_note(UNDO)
     where.notes(failed)
     table = Table("Title", ("a",), ((UNDO,),), notes=(UNDO,))
-    report = Report("x", {"next": [UNDO]}, (table,), (UNDO,), paragraphs(UNDO))
+    report = Report("x", {"next": UNDO.document()}, (table,), (UNDO,), paragraphs(UNDO))
     where.report(report, OutputFormat.PLAIN)
     command = "kipctl undo --bootstrap-server 127.0.0.1:1 'an entry'"
     assert err.getvalue().count(command) == 3
     assert out.getvalue().count(command) == 4
     out.truncate(0)
     where.report(report, OutputFormat.JSON)
-    assert json.loads(out.getvalue().strip("\0"))["next"] == [
-        {
-            "text": f"Undo: {command} (saved in /a/b)",
-            "commands": [["kipctl", "undo", "--bootstrap-server", "127.0.0.1:1", "an entry"]],
-        }
-    ]
+    assert json.loads(out.getvalue().strip("\0"))["next"] == {
+        "text": f"Undo: {command} (saved in /a/b)",
+        "commands": [["kipctl", "undo", "--bootstrap-server", "127.0.0.1:1", "an entry"]],
+    }
     where.forget_cluster()
     where.message(UNDO)
     assert err.getvalue().endswith("Undo: kipctl undo 'an entry' (saved in /a/b)\n")

@@ -14,6 +14,7 @@ from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
+from kipctl.next_step import Command, NextStep
 from kipctl.protocol.metadata import metadata_request
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
@@ -92,8 +93,13 @@ def roll(
             raise
         except KeyboardInterrupt:
             raise InterruptedRunError(
-                f"Interrupted. Broker {broker} was being restarted; see that it runs: kipctl lab "
-                f"status, kipctl lab start {broker} --name {lab.name}."
+                NextStep(
+                    f"Interrupted. Broker {broker} was being restarted; see that it runs: ",
+                    Command("lab status"),
+                    ", ",
+                    Command("lab start", broker, name=lab.name),
+                    ".",
+                )
             ) from None
         except KipctlError as error:
             restart.error = error.what
@@ -133,7 +139,7 @@ def leaders_put_back(cluster: Cluster) -> Iterator[None]:
         CleanupFailures.note(
             PartlyDoneError(
                 f"Leaders that its restarts have moved were not put back: {failed.what}",
-                "Put them back: kipctl elect preferred --all",
+                "Put them back: " + Command("elect preferred --all"),
             )
         )
 
@@ -185,5 +191,5 @@ def _await_leaders_away(cluster: Cluster, other: int, topic: str, broker: int) -
     raise TimedOutError(
         f"Partitions of {topic} have no other leader {_AWAY_TIMEOUT_S:.0f} s after broker {broker} "
         "was ended.",
-        "Look: kipctl inspect leaders",
+        "Look: " + Command("inspect leaders"),
     )

@@ -35,6 +35,7 @@ from kipctl.experiments.arms.tapped_sides import reader_of
 from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traffic, within
 from kipctl.lab.cluster import Lab
 from kipctl.measure.delivery import follow_batches
+from kipctl.next_step import Command, NextStep
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.runs.actions import lab_of
 from kipctl.runs.own_topic import own_topic
@@ -274,10 +275,14 @@ def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> RackOutage:
     except KeyboardInterrupt:
         if stage.stand.lab is not None:  # it goes with its brokers: none need be looked after
             raise
-        ids = " ".join(map(str, brokers))
         raise InterruptedRunError(
-            f"Interrupted. What is in {stage.rack} was being restarted; see that it runs: kipctl "
-            f"lab status, kipctl lab start {ids} --name {lab.name}."
+            NextStep(
+                f"Interrupted. What is in {stage.rack} was being restarted; see that it runs: ",
+                Command("lab status"),
+                ", ",
+                Command("lab start", *brokers, name=lab.name),
+                ".",
+            )
         ) from None
     started_us = now_us()
     await_topic(stage.stand.cluster, OWN_TOPIC, plan.partitions)

@@ -10,6 +10,7 @@ from kipctl.experiments.arms.differ import middle_ms
 from kipctl.experiments.arms.figures import Figures, figures
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.redirect.gain_curve import Line, behind_ms, hinted_pairs, saved
+from kipctl.next_step import Command
 from kipctl.runs.metadata.convergence import Sightings, measure_convergence
 from kipctl.trace.store import Run
 
@@ -62,8 +63,8 @@ def recorded_curve(folders: Sequence[Path]) -> tuple[tuple[Arm, ...], dict[str, 
             where = (description["arm"], description["tap"]["stale_metadata_ms"])
         except (KeyError, TypeError):
             raise UsageError(
-                f"{folder} was not recorded by kipctl experiment redirect.",
-                "Record a curve: kipctl experiment redirect --gain-curve --record NAME",
+                f"{folder} was not recorded by " + Command("experiment redirect") + ".",
+                "Record a curve: " + Command("experiment redirect --gain-curve --record NAME"),
             ) from None
         runs.setdefault(where, []).append(figures(run))
     lines: dict[str, list[tuple[float, float]]] = {}

@@ -27,10 +27,13 @@ from kipctl.experiments.redirect.published import (
     set_up_differences,
 )
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
+from kipctl.next_step import Command
 
 _MORE_MOVES = (
-    "in kipctl experiment redirect more --num-records, which let leaders rotate more often, a "
-    "higher --throughput, or --stale-metadata let clients meet more."
+    "in "
+    + Command("experiment redirect")
+    + " more --num-records, which let leaders rotate more often, a higher "
+    "--throughput, or --stale-metadata let clients meet more."
 )
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kipctl.errors import KipctlError, PipelineError, UsageError
+from kipctl.next_step import Command, NextStep
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.files import unquoted
 from kipctl.pipeline.inputs import ALWAYS
@@ -263,8 +264,13 @@ def without_requests(
         return UsageError(f"{unquoted(unread[0])} cannot be read: {why_not_read(unread[0])}.")
     return PipelineError(
         f"{name} holds no request lines ({others:,} other lines).",
-        "Switch kafka.request.logger on first: kipctl request-log on, or kipctl lab up "
-        "--request-log.",
+        NextStep(
+            "Switch kafka.request.logger on first: ",
+            Command("request-log on"),
+            ", or ",
+            Command("lab up --request-log"),
+            ".",
+        ),
     )
 
 

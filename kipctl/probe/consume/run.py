@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kipctl.errors import TimedOutError, UsageError
+from kipctl.next_step import Command
 from kipctl.probe.bootstrap import find_topic, first_metadata
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.consumer import Consumer, OnRecords
@@ -88,7 +89,7 @@ class ConsumeSpec(Spec["ConsumeOutcome"]):
                 raise TimedOutError(
                     f"No leader of {self.topic} said where its log begins and ends in "
                     f"{_POSITIONS_TIMEOUT_US // 1_000_000} s.",
-                    "Look at its partitions: kipctl inspect leaders",
+                    "Look at its partitions: " + Command("inspect leaders", topic=self.topic),
                 )
             errors = {partition.error for partition in assigned}
             if len(errors) == 1 and (error := errors.pop()):

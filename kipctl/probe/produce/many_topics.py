@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kipctl.errors import TimedOutError
+from kipctl.next_step import Command
 from kipctl.probe.idle_eviction import TopicPolicy, TopicsInUse
 from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.metadata_refresh import NEVER_US
@@ -231,7 +232,8 @@ class ManyTopicsProducer(Producer):
             raise TimedOutError(
                 f"Topic {self._blocking.waiting_for} is not in Metadata after"
                 f" {MAX_BLOCK_US / 1e6:.0f} s.",
-                "See whether somebody removed it: kipctl inspect leaders",
+                "See whether it was removed: "
+                + Command("inspect leaders", topic=self._blocking.waiting_for),
             )
 
     def _mark_topics_used(self, now: int) -> None:
