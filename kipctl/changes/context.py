@@ -7,48 +7,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from kipctl.changes.execution.batch_execution import BATCH_TIMEOUT_S
 from kipctl.changes.execution.copy_progress import format_duration
 from kipctl.changes.execution.pacing import Pace
+from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.reassign import retry_until
 from kipctl.changes.execution.safety_checks import (
-    Planner,
-    Survey,
     min_insync_replicas,
     require_enough_replicas,
-    require_no_reassignments,
-    survey,
     topics_losing_replicas,
 )
 from kipctl.changes.execution.throttled_change import (
     entries_with_throttles,
-    journaled,
     leftover_warning,
     throttles_set_by_others,
 )
-from kipctl.changes.guarding import Guarding
-from kipctl.changes.journal.entry import Entry, ExecutionOptions, Origin
+from kipctl.changes.guard_session import GuardSession
+from kipctl.changes.journal.entry import Entry, Origin
 from kipctl.changes.journal.journal import Damaged, Journal, journal
-from kipctl.changes.outcome import Undone
-from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
 from kipctl.changes.plans.plan import Plan
-from kipctl.changes.plans.plan_summary import PlanSummary, summarize, too_little_room
-from kipctl.changes.throttle import NotRestored
+from kipctl.changes.plans.plan_summary import PlanSummary, too_little_room
 from kipctl.changes.ui import ChangeUi
-from kipctl.cluster.acls import hidden_topics_warning
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import Snapshot, refresh_snapshot, select, take_snapshot
 from kipctl.counts import counted
-from kipctl.errors import KipctlError, RefusedError
+from kipctl.errors import RefusedError
 from kipctl.transport.request import Cluster
 
-AutomaticUndo = Callable[
-    ["ChangeContext", Journal, Entry, KipctlError], tuple[Undone, Snapshot] | None
-]
-"""Undoes a change whose guard gave up, and adds what became of that to the error; None where it was
-not undone."""
 _LAST_LOOK_S = 10.0
 """How long the last look, for the report, is tried again."""
 
@@ -64,7 +50,7 @@ class ChangeContext:
 
     cluster: Cluster
     ui: ChangeUi = field(default_factory=ChangeUi)
-    guard: Guarding = field(default_factory=Guarding)
+    guard: GuardSession = field(default_factory=GuardSession)
     pace: Pace = field(default_factory=lambda: Pace(1000, 10.0))
     """As commands have it: so many partitions a batch, and so many seconds between two."""
     origin: Origin = field(default_factory=lambda: Origin.here(()))
@@ -76,6 +62,8 @@ class ChangeContext:
     file: Path | None = None
     """Of an entry."""
     dry_run: bool = False
+    no_throttle: bool = False
+    """Whether an undo copies as fast as brokers can, however its change was throttled."""
     force: bool = False
     additional: bool = False
     change_factor: bool = False
@@ -125,47 +113,16 @@ class ChangeContext:
         if why:
             self.ui.say(f"What is being reassigned is not in this plan: {why}")
 
-    @contextmanager
-    def guarded(self, journal: Journal, undo: AutomaticUndo, along: int = 0) -> Iterator[None]:
-        """Inside, the cluster is changed under the guard, if there is one.
+    def require_nobody_else(self, journal: Journal) -> None:
+        """Raise RefusedError, which names it, while another kipctl changes the cluster."""
+        with self.locked(journal):
+            pass
 
-        With a change of `along` partitions leaders of a canary's topic are to move. Whatever stops
-        the change: what the guard saw is reported. When it gives up, and is to roll back, the
-        change is undone by `undo`.
-        """
-        with self.guard.canary(-(-along // self.pace.batch)):
-            try:
-                yield
-            except KipctlError as stopped:
-                if not self.guard.is_set:
-                    raise
-                entry, why = self.guard.entry and self.guard.entry.reload(), stopped.what
-                undone = None
-                if entry and entry.may_be_undone and self.guard.rolls_back:
-                    undone = undo(self, journal, entry, stopped)
-                self.ui.stopped(entry, why, undone)
-                raise
-
-    @contextmanager
-    def recorded(
-        self,
-        journal: Journal,
-        plan: Plan,
-        not_restored: list[NotRestored],
-        *,
-        elects: bool = True,
-        undoes: str = "",
-    ) -> Iterator[Entry]:
-        """Inside, the plan is written down, and copies no faster than the throttle allows.
-
-        What of the throttle cannot be put back is in `not_restored` afterwards.
-        """
-        pace = self.pace
-        how = ExecutionOptions(pace.batch, pace.between_s, elects, self.throttle, pace.concurrent)
-        with journaled(
-            self.cluster, journal, plan, self.origin, how, self.ui.say, not_restored, undoes=undoes
-        ) as entry:
-            yield entry
+    def throttled_as(self, entry: Entry) -> "ChangeContext":
+        """The same, as slow as the entry's change was, unless a throttle, or none, is asked for."""
+        if self.throttle is not None or self.no_throttle or entry.how is None:
+            return self
+        return replace(self, pace=replace(self.pace, throttle=entry.how.throttle))
 
     def say_unfinished(self, journal: Journal, plan: Plan | None = None) -> None:
         """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
@@ -191,45 +148,15 @@ class ChangeContext:
                 )
             self.ui.say(state)
 
-    def carrying_out(
-        self, entry: Entry, progress: Callable[[str], None], batch: int = 0
-    ) -> dict[str, Any]:
-        """How a change is carried out, as its functions take it; in batches of the pace, or so."""
+    def execution_settings(self, progress: Callable[[str], None]) -> ExecutionSettings:
+        """How a change is carried out, and who follows it."""
         return {
-            "entry": entry,
             "progress": progress,
             "timeout_s": self.timeout_s,
-            "pace": replace(self.pace, batch=batch or self.pace.batch),
+            "pace": self.pace,
             "additional": self.additional,
-            "guard": self.guard.begin(entry, progress),
+            "guard": self.guard.begin(progress),
         }
-
-    def survey(self, planner: Planner, chooses: bool = True) -> Survey:
-        """The cluster, and what is to be changed; a dry run needs no right to list reassignments.
-
-        With `chooses` the plan is for topics that were looked for, as those of a broker are.
-        """
-        seen = survey(self.cluster, planner, self.topics, may_not_list=self.dry_run)
-        if chooses and (
-            said := hidden_topics_warning(self.cluster, seen.snapshot.topics, self.topics)
-        ):
-            self.ui.say(said)
-        self.say_if_not_listed(seen.busy_refused)
-        return seen
-
-    def replan(self, planner: Planner) -> Survey:
-        """The same after the question. Raises RefusedError while anything is being reassigned."""
-        again = survey(self.cluster, lambda now: planner(self.guard.without_canary(now)))
-        require_no_reassignments(again.busy, additional=self.additional)
-        return again
-
-    def summarize(
-        self, plan: Plan, snapshot: Snapshot, logs: LogSizes | None = None
-    ) -> PlanSummary:
-        """What the plan comes to; how large partitions are is asked where it copies any."""
-        if logs is None:
-            logs = ask_log_sizes(self.cluster, snapshot) if plan.copies_data else NOT_ASKED
-        return summarize(snapshot, plan, logs)
 
     def show(self, plan: Plan, summary: PlanSummary) -> None:
         """What is to be confirmed, and whether there is time for it."""

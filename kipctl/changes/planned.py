@@ -1,19 +1,22 @@
 """Changes by a plan: a rotation, a file of Kafka's JSON, a planner (`changes/plans/planners`)."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kipctl.changes.carry_out import carry_out
+from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.execution.plan_execution import reassign, rotate_leaders
-from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned, require_all_done
+from kipctl.changes.execution.plan_execution import ExecutionSettings, reassign, rotate_leaders
+from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.safety_checks import (
     Planner,
-    Survey,
     min_insync_replicas,
     replication_factor_warning,
     require_factor_wanted,
     require_no_reassignments,
     require_same,
+    survey,
 )
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.kafka_json import check_against, read_reassignment
@@ -22,50 +25,117 @@ from kipctl.changes.plans.plan import Plan, plan_to, require_moves
 from kipctl.changes.plans.planners.options import PlannerOption
 from kipctl.changes.plans.planners.placement import PlanInputs
 from kipctl.changes.plans.planners.rotate_leaders import rotate as rotated
-from kipctl.changes.throttle import NotRestored, require_put_back
-from kipctl.changes.ui import PlanShown
-from kipctl.changes.way_back import automatic_undo
+from kipctl.changes.proposal import Proposal
+from kipctl.cluster.acls import hidden_topics_warning
 from kipctl.cluster.snapshot import Snapshot, select, take_snapshot
 from kipctl.counts import counted
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """A change of the cluster: the plan that was seen first, and how it is made again.
+@dataclass(frozen=True, kw_only=True)
+class PlannedChange(ReplicaChange[Proposal, LeadersMoved | Reassigned]):
+    """A change by a plan, which is made anew after the question.
 
     Where it `elects`, its preferred leaders are elected after each batch, and leaders of a canary's
-    topic move along. Only what may copy data `may_meet_throttles`. `made` are topics that are made
-    after the question, and belong to the plan that is made again.
+    topic move along. With `chooses` the plan is for topics that are looked for, as those of a
+    broker are. Only what may copy data `may_meet_throttles`.
     """
 
-    question: str
-    """With `{}` for the partitions."""
-    title: str
-    """The same, of what is done."""
-    seen: Survey
     planner: Planner
+    question_words: str
+    """With `{}` for the partitions."""
+    title_words: str = "Reassigning {}"
+    check: Callable[[Plan], None] = lambda plan: None
+    """Raises RefusedError for a plan that is not to be carried out."""
     elects: bool = True
+    chooses: bool = True
     may_meet_throttles: bool = True
-    made: tuple[str, ...] = ()
+    measured_on: Sequence[str] = ()
+    """Topics that are made after the question, and whose leaders are rotated too then."""
     logs: LogSizes | None = None
+    """How large partitions are, where it is known already."""
+
+    @property
+    def moves_measured(self) -> bool:
+        return bool(self.measured_on)
+
+    def propose(self, context: ChangeContext) -> Proposal:
+        seen = survey(
+            context.cluster,
+            lambda now: self.planner(context.guard.without_canary(now)),
+            context.topics,
+            may_not_list=context.dry_run,
+        )
+        context.say_if_not_listed(seen.busy_refused)
+        return Proposal(seen.snapshot, seen.plan, others=seen.busy)
+
+    def look(self, context: ChangeContext) -> Proposal:
+        seen = super().look(context) if self.logs is None else self.propose(context)
+        hidden = self.chooses and hidden_topics_warning(
+            context.cluster, seen.snapshot.topics, context.topics
+        )
+        if hidden:
+            context.ui.say(hidden)
+        if not context.dry_run:
+            require_no_reassignments(seen.others, additional=context.additional)
+            self.check(seen.plan)
+        return seen if self.logs is None else replace(seen, logs=self.logs)
+
+    def announce(self, context: ChangeContext, seen: Proposal) -> None:
+        super().announce(context, seen)
+        context.say_unfinished(context.journal(), seen.plan if self.may_meet_throttles else None)
+
+    def question(self, seen: Proposal) -> str:
+        question = self.question_words.replace("{}", counted(len(seen.plan.moves), "partition"))
+        return f"{question}{replication_factor_warning(seen.plan)}"
+
+    def leaders_along(self, seen: Proposal) -> int:
+        return len(seen.plan.moves) if self.elects else 0
+
+    def look_again(self, run: ChangeRun, seen: Proposal) -> Proposal:
+        context = run.context
+        again = self.propose(context)
+        require_no_reassignments(again.others, additional=context.additional)
+        require_same(seen.plan, again.plan, self.measured_on)
+        plan, batch = again.plan, context.pace.batch
+        if self.measured_on:
+            own = rotated(select(again.snapshot, self.measured_on)).moves
+            plan = Plan((*plan.without(move.id for move in own).moves, *own), plan.skipped)
+        if self.elects:
+            plan, batch = context.guard.with_canary_moves(plan, batch)
+        return replace(again, plan=plan, batch=batch)
+
+    def title(self, again: Proposal) -> str:
+        return self.title_words.replace("{}", counted(len(again.plan.moves), "partition"))
+
+    def execute(
+        self, run: ChangeRun, again: Proposal, entry: Entry | None, settings: ExecutionSettings
+    ) -> LeadersMoved | Reassigned:
+        settings["pace"] = replace(run.context.pace, batch=again.batch)
+        carried_out = rotate_leaders if self.elects else reassign
+        return carried_out(run.context.cluster, again.plan, entry=entry, **settings)
+
+    def report(
+        self, run: ChangeRun, seen: Proposal, again: Proposal, done: LeadersMoved | Reassigned
+    ) -> None:
+        report_moves(run.context, seen, again.snapshot, done)
 
 
 def rotate(context: ChangeContext) -> None:
     """Rotate the leaders of the topics asked for; without topics those of all."""
-    made = context.measured_on
 
-    def plan_with_made(now: Snapshot) -> Plan:
-        chosen = select(now, context.topics).partitions
-        own = select(now, made).partitions if made else ()
-        return rotated(now.only(one.id for one in (*chosen, *own)))
+    def check(plan: Plan) -> None:
+        require_moves(plan, context.topics)
 
-    seen = context.survey(lambda now: rotated(select(now, context.topics)))
-    if not context.dry_run:
-        require_no_reassignments(seen.busy, additional=context.additional)
-    require_moves(seen.plan, context.topics)
-    words = "Rotate the leaders of {}?", "Rotating {}"
     carry_out(
-        context, PlannedChange(*words, seen, plan_with_made, may_meet_throttles=False, made=made)
+        context,
+        PlannedChange(
+            planner=lambda now: rotated(select(now, context.topics)),
+            question_words="Rotate the leaders of {}?",
+            title_words="Rotating {}",
+            check=check,
+            may_meet_throttles=False,
+            measured_on=context.measured_on,
+        ),
     )
 
 
@@ -77,12 +147,21 @@ def carry_out_plan(context: ChangeContext, path: Path) -> None:
         check_against(file, now)
         return plan_to(now, file.assignment)
 
-    seen = context.survey(planner, chooses=False)
+    def check(plan: Plan) -> None:
+        require_factor_wanted(plan, wanted=context.change_factor)
+
     if file.names_log_dirs:
         context.ui.say(f"The log_dirs of {path} are ignored: brokers place new replicas.")
-    if not context.dry_run:
-        require_factor_wanted(seen.plan, wanted=context.change_factor)
-    carry_out(context, PlannedChange("Reassign {}?", "Reassigning {}", seen, planner, elects=False))
+    carry_out(
+        context,
+        PlannedChange(
+            planner=planner,
+            question_words="Reassign {}?",
+            check=check,
+            elects=False,
+            chooses=False,
+        ),
+    )
 
 
 def carry_out_planned(context: ChangeContext, option: PlannerOption) -> None:
@@ -102,57 +181,5 @@ def carry_out_planned(context: ChangeContext, option: PlannerOption) -> None:
         known = PlanInputs(logs.sizes, known_insync, chosen if context.topics else None)
         return option.plan(now, known)
 
-    words = f"{option.option}: change {{}}?", "Reassigning {}"
-    carry_out(context, PlannedChange(*words, context.survey(planner), planner, logs=logs))
-
-
-def carry_out(context: ChangeContext, change: PlannedChange) -> None:
-    """Show the plan, ask, look again, carry it out in batches, and report.
-
-    A dry run, and a plan that moves nothing, end with what is shown.
-    """
-    cluster, seen = context.cluster, change.seen
-    summary = context.summarize(seen.plan, seen.snapshot, change.logs)
-    if context.dry_run or not seen.plan.moves:
-        context.ui.plan(PlanShown(seen.plan, summary, change.elects, context.throttle, seen.busy))
-        return
-    require_no_reassignments(seen.busy, additional=context.additional)
-    context.require_possible(seen.plan, summary)
-    context.show(seen.plan, summary)
-    journal = context.journal(seen.snapshot.cluster_id)
-    context.say_unfinished(journal, seen.plan if change.may_meet_throttles else None)
-    question = change.question.replace("{}", counted(len(seen.plan.moves), "partition"))
-    context.ui.confirm(f"{question}{replication_factor_warning(seen.plan)}")
-    not_restored: list[NotRestored] = []
-    entries: list[Entry] = []
-
-    def act() -> "LeadersMoved | Reassigned":
-        plan, batch = context.replan(change.planner).plan, context.pace.batch
-        require_same(seen.plan, plan, change.made)
-        if change.elects:
-            plan, batch = context.guard.with_canary_moves(plan, batch)
-        title = change.title.replace("{}", counted(len(plan.moves), "partition"))
-        with (
-            context.recorded(journal, plan, not_restored, elects=change.elects) as entry,
-            context.ui.progress(title) as progress,
-        ):
-            entries.append(entry)
-            how = context.carrying_out(entry, progress, batch)
-            if change.elects:
-                return rotate_leaders(cluster, plan, **how)
-            return reassign(cluster, plan, **how)
-
-    along = len(seen.plan.moves) if change.elects else 0
-    with context.locked(journal), context.guarded(journal, automatic_undo, along):
-        done = context.ui.measured(act, moves_leaders=bool(change.made))
-    if isinstance(done, Reassigned):
-        context.ui.reassigned(done, context.final_snapshot(done.plan.topics), seen.plan)
-        failures, count, has_changed = done.refused, len(done.plan.moves), False
-    else:
-        before = seen.snapshot.only(move.id for move in seen.plan.moves)
-        after = context.final_snapshot([*seen.plan.topics, *change.made])
-        context.ui.moved(done, before, after, seen.plan)
-        failures, count, has_changed = done.failures, done.done, done.has_changed
-    undo = f"Undo: kipctl undo {entries[0].id}"
-    require_all_done(failures, count, undo, has_changed=has_changed)
-    require_put_back(not_restored)
+    question = f"{option.option}: change {{}}?"
+    carry_out(context, PlannedChange(planner=planner, question_words=question, logs=logs))

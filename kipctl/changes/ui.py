@@ -8,9 +8,9 @@ from typing import TypeVar
 from kipctl.changes.execution.cancellation import Cancellation, Cancelled
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.outcome import Undone
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary
+from kipctl.changes.proposal import Undone
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot
 

@@ -1,152 +1,230 @@
 """How a change is undone: what is on its way is cancelled, the rest is moved back."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
+from kipctl.changes.change import ChangeRun, ReplicaChange
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.entries import put_throttles_back, throttled_for
-from kipctl.changes.execution.cancellation import Cancellation, Cancelled, cancel, started_by
-from kipctl.changes.execution.plan_execution import roll_back as rolled_back
-from kipctl.changes.execution.plan_result import require_all_done
+from kipctl.changes.entries import described, put_throttles_back, throttled_for
+from kipctl.changes.execution.cancellation import Cancellation, cancel, started_by
+from kipctl.changes.execution.plan_execution import ExecutionSettings, roll_back
 from kipctl.changes.execution.reassign import retry_until, topic_ids
-from kipctl.changes.execution.rollback import RollbackPlan, plan_rollback
-from kipctl.changes.execution.safety_checks import list_or_reason, require_same
-from kipctl.changes.guarding import Guarding
+from kipctl.changes.execution.rollback import plan_rollback
+from kipctl.changes.execution.safety_checks import (
+    list_or_reason,
+    replication_factor_warning,
+    require_same,
+)
 from kipctl.changes.journal.entry import Entry, EntryState
-from kipctl.changes.journal.journal import Journal
-from kipctl.changes.outcome import Undone, WayBack
-from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import skip_reasons
+from kipctl.changes.proposal import Undone, UndoProposal
 from kipctl.changes.throttle import require_put_back
-from kipctl.cluster.reassignments import Reassignment
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.snapshot import take_snapshot
 from kipctl.counts import counted
-from kipctl.errors import KipctlError, PartlyDoneError
+from kipctl.errors import PartlyDoneError, RefusedError, UsageError
+
+_UNCHANGED = "Nothing was changed."
 
 
-def go_back(
-    context: ChangeContext,
-    journal: Journal,
-    entry: Entry,
-    seen: WayBack,
-    done: list[str],
-) -> Undone:
-    """The way back that was seen, in the lock of the journal. Raises KipctlError.
+@dataclass(frozen=True)
+class Undo(ReplicaChange[UndoProposal, Undone]):
+    """Back to what was before the change of this entry, finished or cut off."""
 
-    `done` gets a sentence for what cannot be taken back any more.
-    """
-    moved, cancelled = None, None
-    own = [one.id for one in seen.own]
-    entry = entry.reload()
-    again = survey_way_back(context, entry)
-    require_same(seen.way.plan, again.way.plan.without(own))
-    if own:
-        cancelled = _cancel(context, entry, seen.own)
-        if cancelled.cancelled:
-            done.append(f"Cancelled: {counted(len(cancelled.cancelled), 'reassignment')}.")
-    is_throttled = bool(throttled_for(context, journal, entry))
-    not_restored = list(put_throttles_back(context, journal, entry))
-    if is_throttled:
-        done.append(f"The throttle is {'not all ' if not_restored else ''}put back.")
-    if own or is_throttled:
-        entry = entry.reload()
-        again = survey_way_back(context, entry)
-        require_same(seen.way.plan, again.way.plan.without(own))
-    way = again.way
-    known = again.snapshot.only((*way.in_place, *way.plan.target))
-    if way.plan.moves or way.in_place:
-        title = f"Undoing {counted(len(way.plan.moves), 'partition')}"
-        whole = _with_elections(way, known)
-        with (
-            context.recorded(journal, whole, not_restored, undoes=entry.id) as record,
-            context.ui.progress(title) as progress,
-        ):
-            if entry.is_open:
-                entry.mark_or_note(EntryState.DONE)  # its remaining moves are not to be made
-            how = context.carrying_out(record, progress)
-            again_by = undo_command(context, entry)
-            moved = rolled_back(context.cluster, way.plan, way.in_place, go_on=again_by, **how)
-    is_undone = not way.left and not again.own and not (moved and moved.failures)
-    if is_undone and entry.state is not EntryState.UNDONE:
-        entry.mark_or_note(EntryState.UNDONE)
-    return Undone(again, known, cancelled, moved, not_restored)
+    entry: Entry
+
+    def propose(self, context: ChangeContext) -> UndoProposal:
+        cluster, deadline, entry = context.cluster, context.deadline_s, self.entry.reload()
+        busy, why = list_or_reason(cluster, may_not_list=context.dry_run)
+        context.say_if_not_listed(why)
+        now = retry_until(lambda: take_snapshot(cluster), deadline)
+        topics = sorted({p.topic for p in entry.before} & set(now.topics))
+        now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
+        way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=context.force)
+        own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
+        own_ids = {one.id for one in own}
+        skipped = tuple(one for one in way.plan.skipped if one.id not in own_ids)
+        return UndoProposal(
+            now,
+            replace(way.plan, skipped=skipped),
+            way.in_place,
+            own,
+            tuple(one for one in busy if one.id not in own_ids),
+            way.is_whole,
+            left=tuple(one for one in way.left if one.id not in own_ids),
+        )
+
+    def about(self, seen: UndoProposal) -> dict[str, object]:
+        return {
+            "entry": self.entry.id,
+            "leaders_to_elect": len(seen.to_elect),
+            "to_be_cancelled": len(seen.under_way),
+        }
+
+    def beside_the_plan(self, seen: UndoProposal) -> Iterator[str]:
+        if seen.to_elect:
+            yield f"Only an election is needed for {counted(len(seen.to_elect), 'partition')}."
+        if seen.under_way:
+            yield (
+                f"Still being reassigned, and cancelled:"
+                f" {counted(len(seen.under_way), 'partition')}."
+            )
+        yield f"Back to what was before {described(self.entry)}."
+
+    def end_without(self, context: ChangeContext, seen: UndoProposal) -> None:
+        if seen.left:
+            raise RefusedError(
+                f"Nothing of entry {self.entry.id} can be undone. {describe_left(seen.left)}",
+                "Choose another (kipctl changes list), insist with --force, or stop what is being"
+                " reassigned: kipctl changes cancel",
+            )
+        journal = context.journal()
+        with context.locked(journal):
+            not_restored = put_throttles_back(context, journal, self.entry)
+            self.entry.mark_or_note(EntryState.UNDONE)
+        self._say_undone(context)
+        require_put_back(not_restored)
+
+    def question(self, seen: UndoProposal) -> str:
+        count = counted(len(seen.partitions), "partition")
+        return f"Undo it for {count}?{replication_factor_warning(seen.plan)}"
+
+    def look_again(self, run: ChangeRun, seen: UndoProposal) -> UndoProposal:
+        """What is under way is cancelled, and throttles are put back: then it is looked again."""
+        context, begun = run.context, list[str]()
+        own = [one.id for one in seen.under_way]
+        again, cancelled = self.propose(context), None
+        require_same(seen.plan, again.plan.without(own))
+        with partly_done_after(begun):
+            if own:
+                with context.ui.progress(f"Cancelling {counted(len(own), 'reassignment')}"):
+                    entry = self.entry.reload()
+                    cancelled = cancel(
+                        context.cluster,
+                        Cancellation(seen.under_way, (), dict.fromkeys(own, entry)),
+                        context.step_timeout_s,
+                    )
+                if cancelled.cancelled:
+                    begun.append(f"Cancelled: {counted(len(cancelled.cancelled), 'reassignment')}.")
+            if throttled_for(context, run.journal, self.entry):
+                not_restored = put_throttles_back(context, run.journal, self.entry)
+                run.not_restored += not_restored
+                begun.append(f"The throttle is {'not all ' if not_restored else ''}put back.")
+            if own or begun:
+                again = self.propose(context)
+                require_same(seen.plan, again.plan.without(own))
+        return replace(again, cancelled=cancelled, begun=tuple(begun))
+
+    @contextmanager
+    def recorded(self, run: ChangeRun, again: UndoProposal) -> Iterator[Entry | None]:
+        with partly_done_after(again.begun):
+            if not (again.plan.moves or again.to_elect):
+                yield None
+                return
+            with self.journal_as(run, _with_elections(again), self.entry.id) as own_entry:
+                if (entry := self.entry.reload()).is_open:
+                    entry.mark_or_note(EntryState.DONE)  # its remaining moves are not to be made
+                yield own_entry
+
+    def title(self, again: UndoProposal) -> str:
+        moves = len(again.plan.moves)
+        return f"Undoing {counted(moves, 'partition')}" if moves or again.to_elect else ""
+
+    def execute(
+        self,
+        run: ChangeRun,
+        again: UndoProposal,
+        entry: Entry | None,
+        settings: ExecutionSettings,
+    ) -> Undone:
+        if entry is None:
+            return Undone(again, None)
+        go_on = undo_command(run.context, self.entry)
+        moved = roll_back(
+            run.context.cluster, again.plan, again.to_elect, entry=entry, go_on=go_on, **settings
+        )
+        return Undone(again, moved)
+
+    def finish(self, run: ChangeRun, again: UndoProposal, done: Undone) -> None:
+        is_undone = not (again.left or again.under_way or done.failures)
+        if is_undone and (entry := self.entry.reload()).state is not EntryState.UNDONE:
+            entry.mark_or_note(EntryState.UNDONE)
+
+    def report(self, run: ChangeRun, seen: UndoProposal, again: UndoProposal, done: Undone) -> None:
+        context = run.context
+        if done.moved is not None or again.cancelled is not None:
+            context.ui.undone(done, context.final_snapshot(done.topics))
+        if done.moved is not None and again.left:
+            context.ui.say(
+                f"Entry {self.entry.id} is not all undone, and stays open."
+                f" {describe_left(again.left)}"
+            )
+            context.ui.say(
+                f"The rest later: {undo_command(context, self.entry)}; --force insists on what"
+                " somebody has changed."
+            )
+
+    def next_step(self, run: ChangeRun) -> str:
+        return f"Try again: {undo_command(run.context, self.entry)}"
+
+    def require_ended(self, run: ChangeRun, again: UndoProposal, done: Undone) -> None:
+        """Say that all is as before, unless there is a report of what has moved.
+
+        Raises RefusedError where something is not, and nothing has moved; PartlyDoneError for what
+        could not be cancelled.
+        """
+        next_step = self.next_step(run)
+        with partly_done_after(again.begun):
+            if again.under_way:
+                raise PartlyDoneError(
+                    f"{counted(len(again.under_way), 'partition')} of entry {self.entry.id} could"
+                    f" not be cancelled, such as {again.under_way[0].id}."
+                    f" {describe_left(again.left)}".rstrip(),
+                    next_step,
+                )
+            if done.moved is not None:
+                return
+            if again.left:
+                raise RefusedError(
+                    f"Entry {self.entry.id} is not all undone. {describe_left(again.left)}",
+                    f"{next_step}; --force insists on what somebody has changed.",
+                )
+        self._say_undone(run.context)
+
+    def _say_undone(self, context: ChangeContext) -> None:
+        context.ui.say(f"All is as before entry {self.entry.id}: it is undone.")
 
 
-def automatic_undo(
-    context: ChangeContext, journal: Journal, entry: Entry, stopped: KipctlError
-) -> tuple[Undone, Snapshot] | None:
-    """Undo a change whose guard gave up, in the lock of the journal, unasked and unguarded.
-
-    What became of that is added to the error that stopped the change. Returns it, and the cluster
-    afterwards; None where it was not all undone.
-    """
-    if entry.undoes:
-        stopped.what += " An undo is not undone itself."
-        return None
-    context = replace(context, guard=Guarding())
-    again = f"Try again: {undo_command(context, entry)}"
+@contextmanager
+def partly_done_after(begun: Sequence[str]) -> Iterator[None]:
+    """What is refused once something is done, as these sentences say, is partly done."""
     try:
-        seen = survey_way_back(context, entry)
-        plan = seen.way.plan
-        context.require_possible(plan, context.summarize(plan, seen.snapshot))
-        gone = go_back(context, journal, entry, seen, [])
-        moved = gone.moved
-        if moved:
-            require_all_done(moved.failures, moved.done, again, has_changed=moved.has_changed)
-        require_put_back(gone.not_restored)
-        if left := gone.again.way.left:
-            raise PartlyDoneError(f"{left[0].id}: {left[0].reason}.")
-    except KipctlError as failed:
-        stopped.what += f" It was not all undone: {failed.what}"
-        stopped.next_step = again
-        return None
-    count = moved.done if moved else 0
-    stopped.what += f" Then it was undone: {counted(count, 'partition')} brought back."
-    stopped.next_step = "See: kipctl changes list"
-    return gone, context.final_snapshot(gone.topics)
+        yield
+    except (RefusedError, UsageError) as error:
+        if not begun:
+            raise
+        what, next_step = (
+            " ".join(text.replace(_UNCHANGED, "").split()) for text in (error.what, error.next_step)
+        )
+        raise PartlyDoneError(f"{' '.join(begun)} {what}", next_step) from None
 
 
-def _with_elections(way: RollbackPlan, known: Snapshot) -> Plan:
+def _with_elections(proposal: UndoProposal) -> Plan:
     """The way back with its mere elections, as moves to the order that there is."""
     elected = (
         Move(one.id, one.replicas, one.replicas, one.leader)
-        for one in known.partitions
-        if one.id in way.in_place
+        for one in proposal.snapshot.partitions
+        if one.id in proposal.to_elect
     )
-    return Plan(tuple(sorted((*way.plan.moves, *elected), key=lambda move: move.id)))
-
-
-def _cancel(context: ChangeContext, entry: Entry, own: Sequence[Reassignment]) -> Cancelled:
-    """Cancel what the entry still moves; what has ended meanwhile is rolled back afterwards."""
-    with context.ui.progress(f"Cancelling {counted(len(own), 'reassignment')}"):
-        return cancel(
-            context.cluster,
-            Cancellation(tuple(own), (), {one.id: entry for one in own}),
-            context.step_timeout_s,
-        )
+    return Plan(tuple(sorted((*proposal.plan.moves, *elected), key=lambda move: move.id)))
 
 
 def undo_command(context: ChangeContext, entry: Entry) -> str:
-    """What rolls back this entry, and no other one."""
+    """What undoes this entry, and no other one."""
     return f"kipctl undo {context.named(entry)}"
 
 
-def survey_way_back(context: ChangeContext, entry: Entry) -> WayBack:
-    cluster = context.cluster
-    deadline = context.deadline_s
-    busy, why = list_or_reason(cluster, may_not_list=context.dry_run)
-    context.say_if_not_listed(why)
-    now = retry_until(lambda: take_snapshot(cluster), deadline)
-    topics = sorted({p.topic for p in entry.before} & set(now.topics))
-    now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
-    way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=context.force)
-    own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
-    mine = {one.id for one in own}
-    others = tuple(one for one in busy if one.id not in mine)
-    skipped = tuple(one for one in way.plan.skipped if one.id not in mine)
-    return WayBack(own, others, now, replace(way, plan=replace(way.plan, skipped=skipped)))
-
-
-def describe_left(way: RollbackPlan) -> str:
+def describe_left(left: Sequence[SkippedPartition]) -> str:
     """What is left elsewhere than before, and why, in a few words."""
-    return " ".join(str(one) for one in skip_reasons(Plan((), way.left))[:3])
+    return " ".join(str(one) for one in skip_reasons(Plan((), tuple(left)))[:3])

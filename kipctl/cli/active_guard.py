@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from kipctl.changes.guarding import Guarding
-from kipctl.changes.journal.entry import Entry
+from kipctl.changes.guard_interface import RecordedGuard
+from kipctl.changes.guard_session import GuardSession
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.environment import Environment
@@ -14,7 +14,7 @@ from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.guard.canary import canary
 from kipctl.guard.canary_moves import MOST_PARTITIONS, add_canary_moves
-from kipctl.guard.conditions import Guard, Kind
+from kipctl.guard.conditions import Guard, Kind, parse_guard
 from kipctl.guard.exporters import Exporters
 from kipctl.guard.monitor import GuardMonitor
 from kipctl.report.guard_tables import guard_table
@@ -22,20 +22,17 @@ from kipctl.report.tables import Report
 from kipctl.runs.actions import lab_of
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.transport.request import Cluster
+from kipctl.urls import without_login
 
 
 @dataclass(slots=True)
-class ActiveGuard(Guarding):
-    """A guard at work on a cluster; without conditions it does nothing.
-
-    `entry` is that of the change that it guards, once there is one.
-    """
+class ActiveGuard(GuardSession):
+    """A guard at work on a cluster; without conditions it does nothing."""
 
     environment: Environment
     cluster: Cluster
     settings: GuardSettings
     monitor: GuardMonitor
-    entry: Entry | None = None
     has_canary: bool = False
 
     @property
@@ -49,11 +46,30 @@ class ActiveGuard(Guarding):
         return self.monitor.guard.is_given_up and self.settings.action == ROLLBACK
 
     @property
-    def looking(self) -> GuardMonitor:
-        return self.monitor
+    def record(self) -> RecordedGuard | None:
+        if not self.is_set:
+            return None
+        settings = self.settings
+        return RecordedGuard(
+            tuple(one.text for one in settings.conditions),
+            settings.patience_s,
+            settings.quiet_s,
+            settings.action,
+            tuple(map(without_login, settings.urls)),
+        )
 
-    def begin(self, entry: Entry, progress: Callable[[str], None]) -> GuardMonitor:
-        self.entry, self.monitor.progress = entry, progress
+    def restore(self, record: RecordedGuard) -> None:
+        if self.is_set:
+            return
+        conditions = tuple(map(parse_guard, record.conditions))
+        self.settings = GuardSettings(
+            conditions, record.patience_s, record.quiet_s, record.action, record.urls
+        )
+        self.monitor = monitor_of(self.environment, self.cluster, self.settings)
+        self.environment.message(f"Guarded as it was begun: {', '.join(record.conditions)}.")
+
+    def begin(self, progress: Callable[[str], None]) -> GuardMonitor:
+        self.monitor.progress = progress
         return self.monitor
 
     @contextmanager
@@ -105,6 +121,13 @@ def guarded(environment: Environment, cluster: Cluster, settings: GuardSettings)
 
     Raises UsageError for metrics of which nobody says where they are.
     """
+    monitor = monitor_of(environment, cluster, settings)
+    return ActiveGuard(environment, cluster, settings, monitor)
+
+
+def monitor_of(environment: Environment, cluster: Cluster, settings: GuardSettings) -> GuardMonitor:
+    """What looks for the guard. Raises UsageError for metrics of which nobody says where they
+    are."""
     urls = settings.urls
     if metrics := [one for one in settings.conditions if one.kind is Kind.METRIC]:
         urls = urls or _known_urls(environment, cluster)
@@ -114,12 +137,7 @@ def guarded(environment: Environment, cluster: Cluster, settings: GuardSettings)
                 "Give --metrics-url for each broker.",
             )
     guard = Guard.of(settings.conditions, settings.patience_s, settings.quiet_s)
-    return ActiveGuard(
-        environment,
-        cluster,
-        settings,
-        GuardMonitor(cluster, guard, Exporters(urls), environment.message),
-    )
+    return GuardMonitor(cluster, guard, Exporters(urls), environment.message)
 
 
 def _known_urls(environment: Environment, cluster: Cluster) -> tuple[str, ...]:

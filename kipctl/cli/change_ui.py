@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 from kipctl.changes.execution.cancellation import Cancellation, Cancelled
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.outcome import Undone
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary, document
+from kipctl.changes.proposal import Undone
 from kipctl.changes.ui import ChangeUi, PlanShown
 from kipctl.cli.active_guard import ActiveGuard
 from kipctl.cli.environment import Environment
@@ -151,9 +151,9 @@ class TerminalUi(ChangeUi):
 
 def _undone_report(done: Undone, after: Snapshot) -> Report:
     if done.moved is not None:
-        report = moved_report(REASSIGN, done.moved, done.known, after)
-    elif done.cancelled is not None:
-        report = cancelled_report(done.cancelled, after)
+        report = moved_report(REASSIGN, done.moved, done.before, after)
+    elif done.proposal.cancelled is not None:
+        report = cancelled_report(done.proposal.cancelled, after)
     else:
         return Report(REASSIGN, {}, ())
-    return with_skipped(report, done.again.way.plan)
+    return with_skipped(report, done.proposal.plan)

@@ -243,7 +243,7 @@ def unclean(
     from kipctl.changes.elections.batches import elect_unclean
     from kipctl.changes.elections.unclean import examine, why_riskier
     from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
-    from kipctl.changes.execution.reassign import LeftOut
+    from kipctl.changes.plans.plan import SkippedPartition
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
     from kipctl.transport.request import Cluster
 
@@ -291,7 +291,7 @@ def unclean(
         # A broker may be gone since: what was confirmed is this leader, and no greater loss.
         was = {one.id: one for one in found}
         reasons = {one.id: why_riskier(was[one.id], one) for one in examine(cluster, before)}
-        changed = [LeftOut(one, why) for one, why in reasons.items() if why]
+        changed = [SkippedPartition(one, why) for one, why in reasons.items() if why]
         next_step = "Start a broker that holds a replica."
         if changed:
             next_step += " Or repeat the command, and look at what would be lost again."

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.reassign import require_as_planned, verify
+from kipctl.changes.execution.safety_checks import survey
 from kipctl.changes.journal.entry import read_target
 from kipctl.changes.plans.kafka_json import check_against
 from kipctl.changes.plans.planners.rotate_leaders import rotate
@@ -14,7 +15,7 @@ from kipctl.report.reassign_tables import ongoing_report, rotations_report, veri
 
 def show_rotations(context: ChangeContext, ui: TerminalUi) -> None:
     """What a rotation of each topic would move; nothing is changed."""
-    seen = context.survey(rotate)
+    seen = survey(context.cluster, rotate)
     ui.report(rotations_report(seen.plan))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kipctl.changes.plans.plan import Move, Plan, Skipped, plan_to, require_moves
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, plan_to, require_moves
 from kipctl.changes.plans.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError
@@ -61,7 +61,7 @@ def test_what_cannot_rotate_is_left_alone_and_the_reason_told(
     before: Partition, reason: str
 ) -> None:
     plan = rotate(snapshot_of(before))
-    assert plan == Plan((), (Skipped(before.id, reason),))
+    assert plan == Plan((), (SkippedPartition(before.id, reason),))
     with pytest.raises(RefusedError, match="nothing to rotate") as refused:
         require_moves(plan, [])
     assert reason in refused.value.what
@@ -95,7 +95,7 @@ def test_a_leader_is_replaced_by_a_broker_without_a_replica(
 )
 def test_a_leader_that_cannot_be_replaced_stays(before: Partition, reason: str) -> None:
     plan = replace_leaders(snapshot_of(before, brokers=(1, 2, 3)))
-    assert plan == Plan((), (Skipped(before.id, reason),))
+    assert plan == Plan((), (SkippedPartition(before.id, reason),))
 
 
 def test_a_named_topic_must_rotate_though_others_can() -> None:
@@ -162,6 +162,6 @@ def test_what_is_left_alone_stands_in_the_plan() -> None:
     ids = [PartitionId("t", number) for number in range(4)]
     plan = Plan((Move(ids[0], (1, 2), (2, 1), 1), Move(ids[1], (1, 2), (2, 1), 1)))
     left = plan.skipping({ids[1]: "busy", ids[3]: "not in it"})
-    assert left == Plan(plan.moves[:1], (Skipped(ids[1], "busy"),))
+    assert left == Plan(plan.moves[:1], (SkippedPartition(ids[1], "busy"),))
     assert [batch.moves for batch in plan.batches(1)] == [plan.moves[:1], plan.moves[1:]]
     assert list(Plan(()).batches(5)) == []

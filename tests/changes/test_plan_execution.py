@@ -21,9 +21,9 @@ from kipctl.changes.execution.plan_result import (
     progress_of,
     require_all_done,
 )
-from kipctl.changes.execution.reassign import LeftOut, await_finished
+from kipctl.changes.execution.reassign import await_finished
 from kipctl.changes.execution.safety_checks import changed_since, unplanned
-from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, take_snapshot
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, TimedOutError
@@ -51,7 +51,7 @@ def moved(accepted: int, refused: int, elected: int, unelected: int) -> LeadersM
     """Of `accepted` partitions so many were elected and so many not."""
     ids = [PartitionId("t", n) for n in range(accepted + refused)]
     moves = tuple(Move(p, (1, 2), (2, 1), 1) for p in ids[:accepted])
-    failed = tuple(LeftOut(p, "refused") for p in ids[accepted:])
+    failed = tuple(SkippedPartition(p, "refused") for p in ids[accepted:])
     codes = [0] * elected + [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE] * unelected
     outcomes = tuple(ElectionResult(p, code) for p, code in zip(ids, codes, strict=False))
     return LeadersMoved(

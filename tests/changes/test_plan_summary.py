@@ -6,7 +6,7 @@ import pytest
 from plan_worlds import cluster_of
 
 from kipctl.changes.plans.log_sizes import Disk, LogSizes, disk_of, log_sizes
-from kipctl.changes.plans.plan import Move, Plan, Skipped
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import CopyLink, SkipReason, document, summarize
 from kipctl.changes.plans.planners import options
 from kipctl.changes.plans.planners.add_brokers import add
@@ -45,7 +45,7 @@ PLAN = Plan(
         Move(T[1], (1, 2), (2, 1), 1),
         Move(T[2], (2, 1), (2, 1, 3), 2),
     ),
-    (Skipped(T[3], "it is so"),),
+    (SkippedPartition(T[3], "it is so"),),
 )
 SIZES = {T[0]: 100, T[1]: 10, T[2]: 40}
 
@@ -101,7 +101,9 @@ def test_a_rotation_where_a_broker_is_down_and_a_partition_has_no_leader() -> No
 
 
 def test_reasons_are_counted_and_the_first_is_the_example() -> None:
-    plan = Plan((), (Skipped(T[1], "a"), Skipped(T[2], "b"), Skipped(T[3], "b")))
+    plan = Plan(
+        (), (SkippedPartition(T[1], "a"), SkippedPartition(T[2], "b"), SkippedPartition(T[3], "b"))
+    )
     assert summarize(NOW, plan).skip_reasons == (SkipReason("b", 2, T[2]), SkipReason("a", 1, T[1]))
 
 

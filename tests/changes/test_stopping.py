@@ -75,9 +75,9 @@ class TestPause:
     ) -> None:
         save = Journal.save
 
-        def asked_to_pause(self: Journal, *arguments: Any) -> Entry:
+        def asked_to_pause(self: Journal, *arguments: Any, **options: Any) -> Entry:
             fake.kipctl("changes pause")
-            return save(self, *arguments)
+            return save(self, *arguments, **options)
 
         monkeypatch.setattr(Journal, "save", asked_to_pause)
         ran = fake.kipctl("reassign --drain 3 --yes", status=5)

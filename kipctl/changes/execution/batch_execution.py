@@ -27,7 +27,6 @@ from kipctl.changes.execution.reassign import (
     LAST_POLL_S,
     Failure,
     LaterDeadline,
-    LeftOut,
     Progress,
     await_finished,
     await_one,
@@ -38,7 +37,7 @@ from kipctl.changes.execution.reassign import (
 from kipctl.changes.execution.safety_checks import BUSY, changed_since, unplanned
 from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
 from kipctl.changes.journal.entry import Entry, EntryState
-from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind, OnEvent, ignore_event
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import (
@@ -436,7 +435,9 @@ class Execution:
             raise
 
     def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:
-        self.failures += (LeftOut(partition_id, why) for partition_id, why in reasons.items())
+        self.failures += (
+            SkippedPartition(partition_id, why) for partition_id, why in reasons.items()
+        )
         self.copying.leave_out(reasons)
 
     def _mark(self, state: EntryState) -> None:

@@ -12,7 +12,6 @@ from kipctl.changes.elections.batches import in_batches
 from kipctl.changes.execution.reassign import (
     METADATA_GRACE_S,
     Failure,
-    LeftOut,
     await_finished,
     poll_pauses,
     retry_until,
@@ -20,7 +19,7 @@ from kipctl.changes.execution.reassign import (
 )
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry, EntryState
-from kipctl.changes.plans.plan import Plan, plan_to
+from kipctl.changes.plans.plan import Plan, SkippedPartition, plan_to
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
 from kipctl.counts import counted
@@ -80,6 +79,11 @@ class Cancellation:
     left_alone: tuple[Reassignment, ...]
     started: Mapping[PartitionId, Entry]
 
+    @property
+    def partitions(self) -> tuple[PartitionId, ...]:
+        """What is cancelled."""
+        return tuple(one.id for one in self.stop)
+
 
 def choose(
     busy: Sequence[Reassignment],
@@ -115,6 +119,18 @@ class Cancelled:
     order_unknown: tuple[PartitionId, ...]
     refused: tuple[Failure, ...]
 
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return self.refused
+
+    @property
+    def done(self) -> int:
+        return len(self.cancelled)
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self.cancelled)
+
 
 def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelled:
     """Cancel these reassignments, and put the replicas back in the order of before.
@@ -126,7 +142,7 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
     deadline = time.monotonic() + timeout_s
     now = {one.id: one for one in list_reassignments(cluster, [one.id for one in chosen.stop])}
     failures: list[Failure] = [
-        LeftOut(one.id, "it has ended, or has another target by now")
+        SkippedPartition(one.id, "it has ended, or has another target by now")
         for one in chosen.stop
         if one.id not in now or now[one.id].wanted != one.wanted
     ]
@@ -176,7 +192,7 @@ def _restored(
     if restored.moves:
         # Somebody may have started anew what was cancelled.
         busy = retry_until(lambda: list_reassignments(cluster, restored.target), deadline)
-        failures += (LeftOut(one.id, f"its order is not put back: {BUSY}") for one in busy)
+        failures += (SkippedPartition(one.id, f"its order is not put back: {BUSY}") for one in busy)
         restored = restored.without(one.id for one in busy)
     for batch in restored.batches(_AT_ONCE):
         refused = submit(
@@ -240,7 +256,7 @@ def _await_replicas(
 
 def cancel_unplanned(
     cluster: Cluster, unplanned_moves: Mapping[PartitionId, Reassignment], deadline: float
-) -> list[LeftOut]:
+) -> list[SkippedPartition]:
     """Cancel at once what turned out not to do what was confirmed; what came of each.
 
     While the controller moves it is asked again until `deadline` (of time.monotonic). What could
@@ -256,7 +272,7 @@ def cancel_unplanned(
     except KipctlError as error:
         refused = dict.fromkeys(unplanned_moves, error.what.rstrip("."))
     return [
-        LeftOut(
+        SkippedPartition(
             partition_id,
             "another change came before this one, which would have added"
             f" {list(one.adding)} and removed {list(one.removing)}; "

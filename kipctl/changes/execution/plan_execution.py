@@ -9,7 +9,7 @@ from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.reassign import Progress
 from kipctl.changes.execution.remaining import Remaining
 from kipctl.changes.guard_interface import ChangeGuard
-from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions
+from kipctl.changes.journal.entry import Entry, EntryState
 from kipctl.changes.plans.plan import Plan
 from kipctl.cluster.metadata_convergence import OnEvent
 from kipctl.cluster.snapshot import PartitionId
@@ -99,26 +99,25 @@ def resume(
     cluster: Cluster,
     left: Remaining,
     entry: Entry,
-    how: ExecutionOptions,
     *,
+    elects: bool,
     is_to_pause: Callable[[], bool] | None = None,
     named: str = "",
     **settings: Unpack[ExecutionSettings],
 ) -> LeadersMoved:
-    """Do the rest of a change that was cut off, in the way it was begun (`how`).
+    """Do the rest of a change that was cut off.
 
     First what is under way is waited for, and leaders are elected where only that is left.
     `is_to_pause` is that of the journal whose lock is held, where the entry is not in it; `named`
     is how `kipctl undo` takes it, if not by its id. It raises what `rotate_leaders` does.
     """
-    settings["pace"] = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
     is_begun = entry.state is not EntryState.PREPARED
     change = Execution(
         cluster,
         left.plan,
         entry,
         pause_asked=is_to_pause,
-        elects=how.elects,
+        elects=elects,
         named=named,
         is_sent=is_begun,
         is_changed=is_begun,

@@ -30,6 +30,21 @@ class Reassigned:
     entry: Entry | None
     copied: CopyResult | None = None
 
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """Partitions that were not reassigned."""
+        return self.refused
+
+    @property
+    def done(self) -> int:
+        """How many partitions have the wanted replicas."""
+        return len(self.plan.moves)
+
+    @property
+    def has_changed(self) -> bool:
+        """True when anything in the cluster is another way than before."""
+        return bool(self.plan.moves)
+
 
 @dataclass(frozen=True, slots=True)
 class LeadersMoved:

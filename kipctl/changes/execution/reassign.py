@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from kipctl.changes.execution.pacing import ReportInterval
-from kipctl.changes.plans.plan import Move, plan_to
+from kipctl.changes.plans.plan import Move, SkippedPartition, plan_to
 from kipctl.cluster.reassignments import SERVER_SHARE, list_reassignments
 from kipctl.cluster.snapshot import (
     Assignment,
@@ -60,17 +60,6 @@ class Failure(Protocol):
     def __str__(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A partition of the plan that was refused, not submitted, or cancelled again, and why."""
-
-    id: PartitionId
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.id}: {self.why}"
-
-
 def poll_pauses() -> Iterator[float]:
     """Seconds between one look and the next: doubled each time, up to a limit."""
     pause_s = FIRST_POLL_S
@@ -110,7 +99,7 @@ def submit(
     *,
     may_change_replication_factor: bool,
     deadline: float | None = None,
-) -> tuple[LeftOut, ...]:
+) -> tuple[SkippedPartition, ...]:
     """Ask the controller for this assignment (None cancels), and return what it refused.
 
     While the controller is moving it is asked again, until `deadline` (of time.monotonic; None:
@@ -153,7 +142,7 @@ def submit(
             broker_message=response.error_message,
         )
     return tuple(
-        LeftOut(
+        SkippedPartition(
             PartitionId(topic.name, partition.partition_index),
             error_name(partition.error_code)
             + (f" ({partition.error_message})" if partition.error_message else ""),

@@ -14,7 +14,7 @@ from kipctl.changes.execution.rollback import (
 )
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.plans.plan import Move, Plan, Skipped
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.changes.throttle import Setting, Throttle
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId, Snapshot
@@ -78,32 +78,32 @@ def remaining_work(
     moves: list[Move] = []
     under_way: list[Move] = []
     in_place: dict[PartitionId, int] = {}
-    skipped: list[Skipped] = []
+    skipped: list[SkippedPartition] = []
     is_whole = True
     for partition_id, before in sorted(entry.before.items()):
         after, partition = entry.after.get(partition_id), now.by_id.get(partition_id)
         one = open_ones.get(partition_id)
         if after is None or partition is None:
             skipped.append(
-                Skipped(partition_id, DELETED if partition is None else TARGET_NOT_KNOWN)
+                SkippedPartition(partition_id, DELETED if partition is None else TARGET_NOT_KNOWN)
             )
         elif is_recreated(entry, topic_ids or {}, partition_id.topic):
-            skipped.append(Skipped(partition_id, RECREATED))
+            skipped.append(SkippedPartition(partition_id, RECREATED))
         elif one is not None and started_by(entry, one) and one.target == after:
             under_way.append(Move(partition_id, before, after, partition.leader))
         elif one is not None:
             is_whole = False
-            skipped.append(Skipped(partition_id, BUSY))
+            skipped.append(SkippedPartition(partition_id, BUSY))
         elif partition.replicas == after:
             if elects and partition.leader != after[0]:
                 in_place[partition_id] = after[0]
             else:
-                skipped.append(Skipped(partition_id, DONE))
+                skipped.append(SkippedPartition(partition_id, DONE))
         elif partition.replicas != before and not was_cancelled(entry, partition):
-            skipped.append(Skipped(partition_id, CHANGED))
+            skipped.append(SkippedPartition(partition_id, CHANGED))
         elif why := not_alive(partition, after, alive):
             is_whole = False
-            skipped.append(Skipped(partition_id, why))
+            skipped.append(SkippedPartition(partition_id, why))
         else:
             moves.append(Move(partition_id, partition.replicas, after, partition.leader))
     return Remaining(

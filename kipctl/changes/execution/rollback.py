@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry, EntryState
-from kipctl.changes.plans.plan import Move, Plan, Skipped
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
 DELETED = "it does not exist any more"
@@ -28,7 +28,7 @@ class RollbackPlan:
     is_whole: bool
 
     @property
-    def left(self) -> tuple[Skipped, ...]:
+    def left(self) -> tuple[SkippedPartition, ...]:
         """What stays elsewhere than before: for later, or until somebody insists (`force`)."""
         return tuple(one for one in self.plan.skipped if one.reason not in (ALREADY_BACK, DELETED))
 
@@ -49,33 +49,33 @@ def plan_rollback(
     """
     by_id, alive, being_moved = now.by_id, frozenset(now.broker_ids), frozenset(busy)
     moves: list[Move] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedPartition] = []
     in_place: dict[PartitionId, int] = {}
     is_whole = True
     for partition_id, before in sorted(entry.before.items()):
         partition = by_id.get(partition_id)
         if partition is None:
-            skipped.append(Skipped(partition_id, DELETED))
+            skipped.append(SkippedPartition(partition_id, DELETED))
             continue
         is_anew = is_recreated(entry, topic_ids, partition_id.topic)
         left_alone = RECREATED if is_anew else _changed(entry, partition)
         if left_alone and not force:
-            skipped.append(Skipped(partition_id, left_alone))
+            skipped.append(SkippedPartition(partition_id, left_alone))
         elif partition_id in being_moved:
             is_whole = False
-            skipped.append(Skipped(partition_id, BUSY))
+            skipped.append(SkippedPartition(partition_id, BUSY))
         elif why := not_alive(partition, before, alive):
             is_whole = False
-            skipped.append(Skipped(partition_id, why))
+            skipped.append(SkippedPartition(partition_id, why))
         elif before[0] in partition.replicas and before[0] not in partition.isr:
             is_whole = False
-            skipped.append(Skipped(partition_id, f"broker {before[0]} is not in sync"))
+            skipped.append(SkippedPartition(partition_id, f"broker {before[0]} is not in sync"))
         elif partition.replicas != before:
             moves.append(Move(partition_id, partition.replicas, before, partition.leader))
         elif partition.leader != before[0] and entry.state is not EntryState.PREPARED:
             in_place[partition_id] = before[0]
         else:
-            skipped.append(Skipped(partition_id, ALREADY_BACK))
+            skipped.append(SkippedPartition(partition_id, ALREADY_BACK))
     return RollbackPlan(Plan(tuple(moves), tuple(skipped)), in_place, is_whole)
 
 

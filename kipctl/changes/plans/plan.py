@@ -42,11 +42,15 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """A partition that the plan leaves alone, and why."""
+class SkippedPartition:
+    """A partition that is left alone, and why: by the plan, or as it was refused, not submitted, or
+    cancelled again."""
 
     id: PartitionId
     reason: str
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Plan:
     """The moves, sorted by partition, and the partitions that are skipped."""
 
     moves: tuple[Move, ...]
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedPartition, ...] = ()
 
     @property
     def target(self) -> dict[PartitionId, tuple[int, ...]]:
@@ -83,7 +87,9 @@ class Plan:
 
     def skipping(self, reasons: Mapping[PartitionId, str]) -> "Plan":
         """The plan less the moves of these partitions, which are skipped."""
-        skipped = tuple(Skipped(m.id, reasons[m.id]) for m in self.moves if m.id in reasons)
+        skipped = tuple(
+            SkippedPartition(m.id, reasons[m.id]) for m in self.moves if m.id in reasons
+        )
         return replace(self.without(reasons), skipped=(*self.skipped, *skipped))
 
     def batches(self, size: int) -> Iterator["Plan"]:
@@ -92,12 +98,12 @@ class Plan:
             yield Plan(self.moves[first : first + size])
 
 
-def sorted_plan(steps: Iterable[Move | Skipped]) -> Plan:
+def sorted_plan(steps: Iterable[Move | SkippedPartition]) -> Plan:
     """The plan of these moves and skipped partitions, which come in any order."""
     in_order = sorted(steps, key=lambda one: one.id)
     return Plan(
         tuple(one for one in in_order if isinstance(one, Move)),
-        tuple(one for one in in_order if isinstance(one, Skipped)),
+        tuple(one for one in in_order if isinstance(one, SkippedPartition)),
     )
 
 
@@ -107,13 +113,13 @@ def plan_to(snapshot: Snapshot, target: Assignment) -> Plan:
     Partitions that are there already, or no longer exist, are left alone.
     """
     now = snapshot.by_id
-    steps: list[Move | Skipped] = []
+    steps: list[Move | SkippedPartition] = []
     for partition_id, replicas in target.items():
         partition = now.get(partition_id)
         if partition is None:
-            steps.append(Skipped(partition_id, "it does not exist any more"))
+            steps.append(SkippedPartition(partition_id, "it does not exist any more"))
         elif partition.replicas == replicas:
-            steps.append(Skipped(partition_id, "it is assigned so already"))
+            steps.append(SkippedPartition(partition_id, "it is assigned so already"))
         else:
             steps.append(Move(partition_id, partition.replicas, replicas, partition.leader))
     return sorted_plan(steps)

@@ -6,7 +6,7 @@ The preferred leaders then have to be elected. Only replicas that are in sync co
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from kipctl.changes.plans.plan import Move, Plan, Skipped, sorted_plan
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
 from kipctl.changes.plans.planners.leader_balance import Candidates, balance
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
@@ -34,7 +34,7 @@ def leaders_off(
     require_known(snapshot, brokers)
     off = frozenset(brokers)
     concerned, choices = [], []
-    steps: list[Move | Skipped] = []
+    steps: list[Move | SkippedPartition] = []
     for partition in inputs.changeable(snapshot):
         can_lead = in_sync(partition, snapshot.broker_ids)
         first = partition.replicas[0]
@@ -48,7 +48,7 @@ def leaders_off(
             concerned.append(partition)
             choices.append(Candidates(may))
         else:
-            steps.append(Skipped(partition.id, "no replica on another broker is in sync"))
+            steps.append(SkippedPartition(partition.id, "no replica on another broker is in sync"))
     leaders = balance(_other_leaders(snapshot, concerned), choices)
     for partition, leader in zip(concerned, leaders, strict=True):
         rest = [replica for replica in partition.replicas if replica != leader]
@@ -74,12 +74,12 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
                 "List them: kipctl inspect leaders",
             )
         if broker not in partition.replicas:
-            skipped.append(Skipped(partition_id, f"broker {broker} has no replica of it"))
+            skipped.append(SkippedPartition(partition_id, f"broker {broker} has no replica of it"))
         elif broker not in in_sync(partition, snapshot.broker_ids):
-            skipped.append(Skipped(partition_id, f"broker {broker} is not in sync"))
+            skipped.append(SkippedPartition(partition_id, f"broker {broker} is not in sync"))
         elif broker == partition.replicas[0]:
             skipped.append(
-                Skipped(partition_id, f"broker {broker} is its preferred leader already")
+                SkippedPartition(partition_id, f"broker {broker} is its preferred leader already")
             )
         else:
             moves.append(_first(partition, broker))
@@ -99,7 +99,7 @@ def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
             concerned.append(partition)
             choices.append(Candidates(can_lead, partition.replicas[0]))
         else:
-            skipped.append(Skipped(partition.id, "its preferred leader is not in sync"))
+            skipped.append(SkippedPartition(partition.id, "its preferred leader is not in sync"))
     leaders = balance(_other_leaders(snapshot, concerned), choices)
     moves = [
         _first(partition, broker)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from kipctl.changes.plans.plan import Move, Plan, Skipped, sorted_plan
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     Placement,
@@ -27,7 +27,7 @@ def rack_aware(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
             "The brokers that are alive stand in fewer than two racks.",
             "Set broker.rack on every broker, and restart it.",
         )
-    steps: list[Move | Skipped] = []
+    steps: list[Move | SkippedPartition] = []
     for partition in placement.largest_first(inputs.changeable(snapshot)):
         after = list(partition.replicas)
         unused = placement.racks - placement.racks_of(after)
@@ -40,7 +40,7 @@ def rack_aware(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
         if tuple(after) == partition.replicas:
             continue
         if why := placement.objection(partition, after):
-            steps.append(Skipped(partition.id, why))
+            steps.append(SkippedPartition(partition.id, why))
             continue
         steps.append(placement.move(partition, after))
     return sorted_plan(steps)

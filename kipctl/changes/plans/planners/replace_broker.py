@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from kipctl.changes.plans.plan import Plan, Skipped
+from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     Placement,
@@ -46,5 +46,5 @@ def replace(
         if why is None:
             moves.append(move_of(partition, after))
         else:
-            skipped.append(Skipped(partition.id, why))
+            skipped.append(SkippedPartition(partition.id, why))
     return Plan(tuple(moves), tuple(skipped))

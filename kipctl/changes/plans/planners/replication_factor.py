@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from kipctl.changes.plans.plan import Move, Plan, Skipped, sorted_plan
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     NO_SOURCE,
@@ -28,7 +28,7 @@ def replication_factor(
     """
     require_factor(factor)
     placement = Placement(snapshot, inputs)
-    steps: list[Move | Skipped] = []
+    steps: list[Move | SkippedPartition] = []
     for partition in placement.largest_first(inputs.changeable(snapshot)):
         if len(partition.replicas) == factor:
             continue
@@ -41,7 +41,7 @@ def replication_factor(
         else:
             after, why = _lowered(placement, partition, factor), ""
         if after is None:
-            steps.append(Skipped(partition.id, why))
+            steps.append(SkippedPartition(partition.id, why))
             continue
         steps.append(placement.move(partition, after))
     return sorted_plan(steps)

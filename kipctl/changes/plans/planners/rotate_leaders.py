@@ -1,6 +1,6 @@
 """Leaders moved on: to the next replica, or to a broker that has none yet."""
 
-from kipctl.changes.plans.plan import Move, Plan, Skipped
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.cluster.snapshot import NO_LEADER, Partition, Snapshot
 
 
@@ -15,7 +15,7 @@ def rotate(snapshot: Snapshot) -> Plan:
     for partition in snapshot.partitions:
         first = _next_leader(partition)
         if isinstance(first, str):
-            skipped.append(Skipped(partition.id, first))
+            skipped.append(SkippedPartition(partition.id, first))
             continue
         start = partition.replicas.index(first)
         after = partition.replicas[start:] + partition.replicas[:start]
@@ -51,11 +51,11 @@ def replace_leaders(snapshot: Snapshot) -> Plan:
         free = [b for b in (*later, *brokers) if b not in partition.replicas]
         first = _next_leader(partition) if len(partition.replicas) > 1 else None
         if not free:
-            skipped.append(Skipped(partition.id, "every broker has a replica of it"))
+            skipped.append(SkippedPartition(partition.id, "every broker has a replica of it"))
         elif partition.leader == NO_LEADER:
-            skipped.append(Skipped(partition.id, "it has no leader"))
+            skipped.append(SkippedPartition(partition.id, "it has no leader"))
         elif isinstance(first, str):
-            skipped.append(Skipped(partition.id, first))
+            skipped.append(SkippedPartition(partition.id, first))
         else:
             others = [r for r in partition.replicas if r not in (partition.leader, first)]
             after = (*(() if first is None else (first,)), *others, free[0])

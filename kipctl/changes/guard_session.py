@@ -3,17 +3,13 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard
-from kipctl.changes.journal.entry import Entry
+from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, RecordedGuard
 from kipctl.changes.plans.plan import Plan
 from kipctl.cluster.snapshot import Snapshot
 
 
-class Guarding:
+class GuardSession:
     """Nothing is looked at, and nothing held up."""
-
-    entry: Entry | None = None
-    """That of the change that is guarded, once there is one."""
 
     @property
     def is_set(self) -> bool:
@@ -26,14 +22,16 @@ class Guarding:
         return False
 
     @property
-    def looking(self) -> ChangeGuard:
-        """What is asked before each step of a change."""
-        return NO_GUARD
+    def record(self) -> RecordedGuard | None:
+        """What the entry of the change keeps of it; None where nothing is looked at."""
+        return None
 
-    def begin(self, entry: Entry, progress: Callable[[str], None]) -> ChangeGuard:
-        """The change of this entry begins: what is asked before each of its steps."""
-        self.entry = entry
-        return self.looking
+    def restore(self, record: RecordedGuard) -> None:
+        """Guard by what an entry has kept, unless another guard was asked for."""
+
+    def begin(self, progress: Callable[[str], None]) -> ChangeGuard:
+        """The change begins: what is asked before each of its steps."""
+        return NO_GUARD
 
     def canary(self, batches: int = 0) -> AbstractContextManager[None]:
         """Inside, what it takes to look runs, where a change goes on in so many batches."""

@@ -1,0 +1,220 @@
+"""What a change of a cluster is: an object that says what each step of the one way is for it.
+
+`kipctl.changes.carry_out` calls the steps, in the order in which they stand here.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
+
+from kipctl.changes.context import ChangeContext
+from kipctl.changes.execution.plan_execution import ExecutionSettings
+from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
+from kipctl.changes.execution.reassign import Failure
+from kipctl.changes.execution.safety_checks import require_no_reassignments
+from kipctl.changes.execution.throttled_change import journaled
+from kipctl.changes.journal.entry import Entry, ExecutionOptions
+from kipctl.changes.journal.journal import Journal
+from kipctl.changes.plans.log_sizes import ask_log_sizes
+from kipctl.changes.plans.plan import Plan
+from kipctl.changes.proposal import Proposal
+from kipctl.changes.throttle import NotRestored
+from kipctl.changes.ui import PlanShown
+from kipctl.cluster.snapshot import Snapshot
+
+
+class Result(Protocol):
+    """What became of a change, by partition."""
+
+    @property
+    def failures(self) -> tuple[Failure, ...]: ...
+
+    @property
+    def done(self) -> int: ...
+
+    @property
+    def has_changed(self) -> bool: ...
+
+
+class Counted(Protocol):
+    """What a change looked at."""
+
+    @property
+    def partitions(self) -> Sequence[object]: ...
+
+
+@dataclass(slots=True)
+class ChangeRun:
+    """A change that is being carried out, in the lock of the journal.
+
+    `entry` is its own, once there is one. `not_restored` is what of a throttle could not be put
+    back.
+    """
+
+    context: ChangeContext
+    journal: Journal
+    entry: Entry | None = None
+    not_restored: list[NotRestored] = field(default_factory=list)
+
+
+Seen = TypeVar("Seen", bound=Counted)
+Done = TypeVar("Done", bound=Result)
+SeenReplicas = TypeVar("SeenReplicas", bound=Proposal)
+
+
+class Change(Generic[Seen, Done]):
+    """One change. Its methods may raise KipctlError."""
+
+    @property
+    def moves_measured(self) -> bool:
+        """Whether leaders of what is measured on (`ChangeContext.measured_on`) move along."""
+        return False
+
+    def look(self, context: ChangeContext) -> Seen:
+        """What is to be done to the cluster as it is now. In a dry run it needs no right to
+        change anything."""
+        raise NotImplementedError
+
+    def show(self, context: ChangeContext, seen: Seen) -> None:
+        """Show what would be done: the result of a dry run."""
+        raise NotImplementedError
+
+    def end_without(self, context: ChangeContext, seen: Seen) -> None:
+        """End where there is nothing to do."""
+        self.show(context, seen)
+
+    def refuse(self, context: ChangeContext, seen: Seen) -> None:
+        """Raise RefusedError for what must not be done."""
+
+    def announce(self, context: ChangeContext, seen: Seen) -> None:
+        """Show what is to be confirmed."""
+
+    def question(self, seen: Seen) -> str:
+        raise NotImplementedError
+
+    def locked(self, context: ChangeContext, journal: Journal) -> AbstractContextManager[None]:
+        """Inside, no other kipctl changes the cluster."""
+        return context.locked(journal)
+
+    def leaders_along(self, seen: Seen) -> int:
+        """With so many partitions leaders of a canary's topic are to move."""
+        return 0
+
+    def look_again(self, run: ChangeRun, seen: Seen) -> Seen:
+        """The same, right before it is done. Raises RefusedError where it is not what was
+        confirmed."""
+        raise NotImplementedError
+
+    def recorded(self, run: ChangeRun, again: Seen) -> AbstractContextManager[Entry | None]:
+        """Inside, it is written down, and copies no faster than its throttle allows."""
+        raise NotImplementedError
+
+    def title(self, again: Seen) -> str:
+        """What is going on, for whoever follows the progress."""
+        raise NotImplementedError
+
+    def execute(
+        self, run: ChangeRun, again: Seen, entry: Entry | None, settings: ExecutionSettings
+    ) -> Done:
+        """Do it, and wait until it is done."""
+        raise NotImplementedError
+
+    def finish(self, run: ChangeRun, again: Seen, done: Done) -> None:
+        """What is left to be written down, or to be put back."""
+
+    def report(self, run: ChangeRun, seen: Seen, again: Seen, done: Done) -> None:
+        """Tell what became of it."""
+        raise NotImplementedError
+
+    def next_step(self, run: ChangeRun) -> str:
+        """For a change that is not all done."""
+        return f"Undo: kipctl undo {run.context.named(run.entry)}" if run.entry else ""
+
+    def require_ended(self, run: ChangeRun, again: Seen, done: Done) -> None:
+        """Raise KipctlError where more is left than what failed."""
+
+
+class ReplicaChange(Change[SeenReplicas, Done]):
+    """A change of replicas, of their order, and of who leads them."""
+
+    elects: bool = True
+    """Whether preferred leaders are elected after each batch."""
+
+    def propose(self, context: ChangeContext) -> SeenReplicas:
+        """What is to be done, without how large it is."""
+        raise NotImplementedError
+
+    def look(self, context: ChangeContext) -> SeenReplicas:
+        seen = self.propose(context)
+        if not seen.plan.copies_data:
+            return seen
+        return replace(seen, logs=ask_log_sizes(context.cluster, seen.snapshot))
+
+    def about(self, seen: SeenReplicas) -> dict[str, object]:
+        """What the document of a dry run has beside the plan."""
+        return {}
+
+    def beside_the_plan(self, seen: SeenReplicas) -> Iterator[str]:
+        """What is done beside submitting the plan, and whose change it is about."""
+        yield from ()
+
+    def show(self, context: ChangeContext, seen: SeenReplicas) -> None:
+        context.ui.plan(
+            PlanShown(
+                seen.plan,
+                seen.summary,
+                self.elects,
+                context.throttle,
+                (*seen.under_way, *seen.others),
+                self.about(seen),
+                (*self.beside_the_plan(seen), "Nothing was changed."),
+            )
+        )
+
+    def refuse(self, context: ChangeContext, seen: SeenReplicas) -> None:
+        require_no_reassignments(seen.others, additional=context.additional)
+        context.require_possible(seen.plan, seen.summary)
+
+    def announce(self, context: ChangeContext, seen: SeenReplicas) -> None:
+        context.show(seen.plan, seen.summary)
+        for sentence in self.beside_the_plan(seen):
+            context.ui.say(sentence)
+
+    def journal_as(
+        self, run: ChangeRun, plan: Plan, undoes: str = ""
+    ) -> AbstractContextManager[Entry]:
+        """Inside, this plan is in the journal, with the throttle that it asks for."""
+        context, pace = run.context, run.context.pace
+        return journaled(
+            context.cluster,
+            run.journal,
+            plan,
+            context.origin,
+            ExecutionOptions(
+                pace.batch, pace.between_s, self.elects, pace.throttle, pace.concurrent
+            ),
+            context.ui.say,
+            run.not_restored,
+            undoes=undoes,
+            guard=context.guard.record,
+        )
+
+    @contextmanager
+    def recorded(self, run: ChangeRun, again: SeenReplicas) -> Iterator[Entry | None]:
+        with self.journal_as(run, again.plan) as entry:
+            yield entry
+
+
+def report_moves(
+    context: ChangeContext,
+    seen: Proposal,
+    before: Snapshot,
+    done: LeadersMoved | Reassigned,
+) -> None:
+    """Tell what became of what was seen, with the cluster right `before` it was done."""
+    if isinstance(done, Reassigned):
+        context.ui.reassigned(done, context.final_snapshot(done.plan.topics), seen.plan)
+        return
+    before = before.only(seen.partitions)
+    context.ui.moved(done, before, context.final_snapshot(before.topics), seen.plan)

@@ -1,0 +1,101 @@
+"""What is to be done to a cluster as it is now, and what became of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from kipctl.changes.execution.cancellation import Cancelled
+from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.reassign import Failure
+from kipctl.changes.execution.remaining import Remaining
+from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes
+from kipctl.changes.plans.plan import Plan, SkippedPartition
+from kipctl.changes.plans.plan_summary import PlanSummary, summarize
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+
+NOTHING = Plan(())
+NOTHING_LEFT = Remaining(NOTHING)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a change would do to the cluster of the snapshot.
+
+    `plan` moves replicas, `to_elect` has the leaders to elect where replicas are in place.
+    `under_way` are reassignments of the change itself, `others` those of anybody else. Where
+    `is_whole` is False, something is left for later. `batch` is how many partitions are changed at
+    once, if not as the pace of the change says (0).
+    """
+
+    snapshot: Snapshot
+    plan: Plan = NOTHING
+    to_elect: Mapping[PartitionId, int] = field(default_factory=dict)
+    under_way: tuple[Reassignment, ...] = ()
+    others: tuple[Reassignment, ...] = ()
+    is_whole: bool = True
+    logs: LogSizes = NOT_ASKED
+    batch: int = 0
+
+    @property
+    def partitions(self) -> tuple[PartitionId, ...]:
+        """Those that there is something to do for."""
+        return (*self.plan.target, *self.to_elect, *(one.id for one in self.under_way))
+
+    @cached_property
+    def summary(self) -> PlanSummary:
+        """What the plan comes to."""
+        return summarize(self.snapshot, self.plan, self.logs)
+
+
+@dataclass(frozen=True)
+class ResumeProposal(Proposal):
+    """What is `left` of a change that was cut off."""
+
+    left: Remaining = NOTHING_LEFT
+
+
+@dataclass(frozen=True)
+class UndoProposal(Proposal):
+    """The way back from a change; what of it is under way is cancelled, which is its way back.
+
+    `left` stays elsewhere than before, for later or until somebody insists. `cancelled`, and the
+    sentences of `begun`, are what was done before anything is moved back.
+    """
+
+    left: tuple[SkippedPartition, ...] = ()
+    cancelled: Cancelled | None = None
+    begun: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What became of the way back; `moved` is None where nothing was to be moved."""
+
+    proposal: UndoProposal
+    moved: LeadersMoved | None
+
+    @property
+    def before(self) -> Snapshot:
+        """What was moved, as it was before."""
+        return self.proposal.snapshot.only((*self.proposal.to_elect, *self.proposal.plan.target))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Of what was moved; where nothing was, of what was cancelled."""
+        if self.moved is not None:
+            return tuple(self.before.topics)
+        cancelled = self.proposal.cancelled
+        return tuple(sorted({one.topic for one in cancelled.cancelled} if cancelled else ()))
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return self.moved.failures if self.moved else ()
+
+    @property
+    def done(self) -> int:
+        return self.moved.done if self.moved else 0
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self.proposal.begun) or (self.moved is not None and self.moved.has_changed)
