@@ -24,9 +24,15 @@ def in_short(document: Document) -> str:
         f" {one['from']}"
         for one in document["replication_factor_changes"]
     )
+    spread = document["topic_spread"]
+    even = (
+        f"; leaders are even within {spread['even_after']} of these topics, {spread['even']} before"
+        if not counts["copied"] and spread["even"] != spread["even_after"]
+        else ""
+    )
     partitions = counted(counts["partitions"], "partition")
     change = "changes" if counts["partitions"] == 1 else "change"
-    return f"{partitions} of {topics} {change}: {data}{factors}{alone}."
+    return f"{partitions} of {topics} {change}: {data}{factors}{even}{alone}."
 
 
 def copied_lines(document: Document) -> Iterator[str]:

@@ -107,6 +107,17 @@ def test_reasons_are_counted_and_the_first_is_the_example() -> None:
     assert summarize(NOW, plan).skip_reasons == (SkipReason("b", 2, T[2]), SkipReason("a", 1, T[1]))
 
 
+def test_it_is_said_in_how_many_topics_leaders_are_even() -> None:
+    """Broker 3 has no replica, and counts in none of them."""
+    plan = Plan((Move(T[0], (1, 2), (2, 1), 1), Move(T[1], (1, 2), (2, 1), 1)))
+    seen = document(summarize(NOW, plan))
+    assert seen["topic_spread"] == {"topics": 1, "even": 1, "even_after": 0}
+    assert in_short(seen) == (
+        "2 partitions of 1 topic change: no data is copied; leaders are even within 0 of these"
+        " topics, 1 before."
+    )
+
+
 def test_what_copying_takes_and_whose_disk_fills() -> None:
     seen = document(summarize(NOW, PLAN, told({3: Disk(200, 120)})), 1.0)
     lines = list(copied_lines(seen))

@@ -64,13 +64,23 @@ class SkipReason:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicSpread:
+    """Of so many topics, in how many no broker leads two partitions more than another that has
+    replicas of it: before and after."""
+
+    topics: int
+    even: int
+    even_after: int
+
+
+@dataclass(frozen=True, slots=True)
 class PlanSummary:
     """The plan in numbers.
 
     `copied` partitions get a replica that copies their data; `factors` are how many partitions
     change from one number of replicas to another. `unknown_sizes` is how many replicas are copied
     whose size no broker reported: they are in no sum of bytes; `silent` says which brokers did
-    not report theirs, and why.
+    not report theirs, and why. `topic_spread` is of the topics that the plan changes.
     """
 
     partitions: int
@@ -82,6 +92,7 @@ class PlanSummary:
     skip_reasons: tuple[SkipReason, ...]
     unknown_sizes: int
     silent: Mapping[int, str]
+    topic_spread: TopicSpread
 
     @property
     def copied_replicas(self) -> int:
@@ -159,6 +170,30 @@ def summarize(snapshot: Snapshot, plan: Plan, logs: LogSizes = NOT_ASKED) -> Pla
         skip_reasons=skip_reasons(plan),
         unknown_sizes=sum(len(m.adding) for m in plan.moves if m.id not in logs.sizes),
         silent=logs.missing,
+        topic_spread=topic_spread(snapshot, plan),
+    )
+
+
+def topic_spread(snapshot: Snapshot, plan: Plan) -> TopicSpread:
+    """In how many of the topics that it changes leaders are even, before the plan and after it."""
+    topics = frozenset(plan.topics)
+    moves = {move.id: move for move in plan.moves}
+    before: dict[str, Counter[int]] = {topic: Counter() for topic in topics}
+    after: dict[str, Counter[int]] = {topic: Counter() for topic in topics}
+    for one in snapshot.partitions:
+        if one.id.topic in topics:
+            move = moves.get(one.id)
+            replicas = one.replicas if move is None else move.after
+            before[one.id.topic].update(dict.fromkeys(one.replicas, 0) | {one.leader: 1})
+            leader = one.leader if move is None else move.preferred_leader
+            after[one.id.topic].update(dict.fromkeys(replicas, 0) | {leader: 1})
+
+    def is_even(leads: Counter[int]) -> bool:
+        counts = [count for broker, count in leads.items() if broker != NO_LEADER]
+        return max(counts) - min(counts) < 2
+
+    return TopicSpread(
+        len(topics), sum(map(is_even, before.values())), sum(map(is_even, after.values()))
     )
 
 
@@ -192,6 +227,7 @@ def document(seen: PlanSummary, throttle_bytes_per_s: float | None = None) -> di
             {**asdict(broker), "fills": broker.fills if broker.usable is not None else None}
             for broker in seen.brokers
         ],
+        "topic_spread": asdict(seen.topic_spread),
         "replication_factor_changes": [
             {"from": old, "to": new, "partitions": n} for (old, new), n in seen.factors.items()
         ],

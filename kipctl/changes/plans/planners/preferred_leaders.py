@@ -4,7 +4,7 @@ The preferred leaders then have to be elected. Only replicas that are in sync co
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
 from kipctl.changes.plans.planners.leader_balance import Candidates, balance
@@ -46,10 +46,10 @@ def leaders_off(
         may = tuple(replica for replica in can_lead if replica not in off)
         if may:
             concerned.append(partition)
-            choices.append(Candidates(may))
+            choices.append(Candidates(may, topic=partition.id.topic))
         else:
             steps.append(SkippedPartition(partition.id, "no replica on another broker is in sync"))
-    leaders = balance(_other_leaders(snapshot, concerned), choices)
+    leaders = _balanced(snapshot, concerned, choices)
     for partition, leader in zip(concerned, leaders, strict=True):
         rest = [replica for replica in partition.replicas if replica != leader]
         rest.sort(key=lambda replica: replica in off)
@@ -97,10 +97,10 @@ def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
         can_lead = tuple(in_sync(partition, snapshot.broker_ids))
         if partition.replicas[0] in can_lead:
             concerned.append(partition)
-            choices.append(Candidates(can_lead, partition.replicas[0]))
+            choices.append(Candidates(can_lead, partition.replicas[0], partition.id.topic))
         else:
             skipped.append(SkippedPartition(partition.id, "its preferred leader is not in sync"))
-    leaders = balance(_other_leaders(snapshot, concerned), choices)
+    leaders = _balanced(snapshot, concerned, choices)
     moves = [
         _first(partition, broker)
         for partition, broker in zip(concerned, leaders, strict=True)
@@ -114,8 +114,16 @@ def _first(partition: Partition, broker: int) -> Move:
     return move_of(partition, (broker, *others))
 
 
-def _other_leaders(snapshot: Snapshot, concerned: Iterable[Partition]) -> dict[int, int]:
-    """How many other partitions each live broker is the preferred leader of."""
+def _balanced(
+    snapshot: Snapshot, concerned: Iterable[Partition], choices: Sequence[Candidates]
+) -> list[int]:
+    """The leaders of these partitions, even with those that the others prefer."""
     left_out = {partition.id for partition in concerned}
-    firsts = Counter(p.replicas[0] for p in snapshot.partitions if p.id not in left_out)
-    return {broker: firsts[broker] for broker in snapshot.broker_ids}
+    others = Counter(
+        (p.id.topic, p.replicas[0]) for p in snapshot.partitions if p.id not in left_out
+    )
+    firsts = Counter[int]()
+    for (_, broker), count in others.items():
+        firsts[broker] += count
+    fixed = {broker: firsts[broker] for broker in snapshot.broker_ids}
+    return balance(fixed, choices, others)
