@@ -15,7 +15,7 @@ from rich.text import Text
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.progress import ProgressText
-from kipctl.report.formats import OutputFormat, write
+from kipctl.report.formats import A_SCREEN, OutputFormat, write
 from kipctl.report.printable import on_one_line
 from kipctl.report.progress_bar import ProgressLine
 from kipctl.report.tables import ClusterIdentity, Report, with_commands
@@ -100,7 +100,7 @@ class Environment:
     def show(self, report: Report) -> None:
         """Show what a question is about, on stderr: it is not the command's result."""
         shown = with_commands(report, self._typed)
-        write(shown, OutputFormat.AUTO, self.stderr, self.stderr.isatty())
+        write(shown, OutputFormat.AUTO, self.stderr, self.stderr.isatty(), most=A_SCREEN)
         self.stderr.flush()
 
     def stdout_is_closed(self) -> bool:

@@ -33,14 +33,16 @@ def leaders(
     amiss come first.
     """
     environment = context.ensure_object(Environment)
+    from kipctl.changes.execution.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.transport.request import Cluster
 
     with Cluster(environment.access(bootstrap_server)) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
+        busy, _ = list_or_reason(cluster, may_not_list=True)
     shown = select(snapshot, topic) if topic else snapshot
-    environment.report(leaders_report(shown), output)
+    environment.report(leaders_report(shown, busy), output)
 
 
 @app.command()

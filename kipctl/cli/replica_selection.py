@@ -25,7 +25,6 @@ from kipctl.errors import (
 )
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import limit_rows
 from kipctl.report.printable import on_one_line
 from kipctl.report.replica_selection_tables import (
     flip_line,
@@ -167,7 +166,7 @@ def replica_selection(
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
     opening = (selection_answer(document),)
     report = Report(COMMAND, document, selection_tables(document), _closing(found), opening=opening)
-    environment.report(limit_rows(report), output)
+    environment.report(report, output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kipctl.counts import counted
 from kipctl.protocol.address import host_port
 from kipctl.report.leader_tables import Value, listing
-from kipctl.report.tables import Paragraph, Report, Table, Tone
+from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 from kipctl.transport.product import Product
 
 if TYPE_CHECKING:
@@ -89,7 +89,10 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
     preferred = Counter(p.preferred_leader for p in snapshot.partitions)
-    not_in_sync = Counter(r for p in snapshot.partitions for r in p.replicas if r not in p.isr)
+    not_in_sync = Counter(
+        r for p in snapshot.partitions for r in facts.replicas(p) if r not in p.isr
+    )
+    adding = Counter(r for p in snapshot.partitions for r in facts.adding(p))
     needed = needed_by(facts)
     doubtful = may_be_needed(facts)
     return listing(
@@ -102,6 +105,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
             "leaders": "Leaders",
             "preferred": "Preferred",
             "not_in_sync": "Not in sync",
+            "adding": Column("(adding)", detail=True),
             "needed_by": "Needed by",
             "answers": "Answers",
         },
@@ -114,6 +118,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 leader_counts[one.id],
                 preferred[one.id],
                 not_in_sync[one.id],
+                adding[one.id],
                 needed[one.id] or (None if one.id in doubtful else 0),
                 one.no_answer is None,
             )
@@ -123,6 +128,11 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
             " stopped now."
             + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
+            *(
+                ("(adding): replicas being copied for a reassignment; not counted before.",)
+                if adding
+                else ()
+            ),
         ),
     )
 

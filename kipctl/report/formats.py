@@ -39,8 +39,15 @@ class OutputFormat(StrEnum):
     CSV = "csv"
 
 
-def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: bool) -> None:
-    """Write the report to the stream in the format asked for. Raises OSError."""
+def write(
+    report: Report,
+    output: OutputFormat,
+    stream: TextIO,
+    is_terminal: bool,
+    most: int | None = None,
+) -> None:
+    """Write the report to the stream in the format asked for; plain text has at most so many rows
+    of a table, and every row with None. Raises OSError."""
     stream = printable_stream(stream)
     if output is OutputFormat.AUTO:
         output = OutputFormat.TABLE if is_terminal else OutputFormat.PLAIN
@@ -64,10 +71,9 @@ def write(report: Report, output: OutputFormat, stream: TextIO, is_terminal: boo
 
             stream.write(markdown(report))
         case OutputFormat.PLAIN:
-            _write_lines(report, _Paper(thousands=""), stream)
+            _write_lines(report, _Paper(thousands="", most=most), stream)
         case OutputFormat.WIDE:
-            every = tuple(replace(table, most=0) for table in report.tables)
-            _write_lines(replace(report, tables=every), _Paper(is_terminal), stream)
+            _write_lines(report, _Paper(is_terminal), stream)
         case _:
             paper = _Paper(True, console_on(stream).width, most=A_SCREEN)
             _write_lines(report, paper if is_terminal else _Paper(), stream)

@@ -240,8 +240,10 @@ def _padded(text: str, width: int, right: bool) -> str:
 
 
 def for_people(table: Table, most: int | None) -> Table:
-    """The rows that people are shown, and how many more there are; at most so many, or those that
-    the table says."""
+    """The rows that people are shown, and how many more there are: at most `most`, or those that
+    the table says; None for every row, as `grep` and files are to have them."""
+    if most is None:
+        return table
     shown = most if table.most is None else table.most
     left = len(table.rows) - (shown or len(table.rows))
     if left <= 0:

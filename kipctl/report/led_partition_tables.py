@@ -1,40 +1,50 @@
 """Tables of `inspect leaders`: who leads, by broker, topic and partition."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kipctl.report.leader_tables import limit_rows, listing
-from kipctl.report.tables import Column, Paragraph, Report, Tone
+from kipctl.report.leader_tables import ids, listing
+from kipctl.report.tables import Column, Paragraph, Report, Tone, table_of
 
 if TYPE_CHECKING:
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Partition, Snapshot
 
 
-def leaders_report(snapshot: "Snapshot") -> Report:
-    by_partition, partitions = listing(
-        "Partitions",
+def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) -> Report:
+    """`busy` are the reassignments in progress: what is still copied for them is `(adding)`."""
+    adding = {one.id: one.adding for one in busy}
+
+    def out_of_sync(p: "Partition", broker: int) -> bool:
+        return broker in p.replicas and broker not in (*p.isr, *adding.get(p.id, ()))
+
+    partitions = [
         {
-            "topic": "Topic",
-            "partition": "Partition",
-            "leader": "Leader",
-            "leader_epoch": "Epoch",
-            "preferred_leader": "Preferred",
-            "replicas": "Replicas",
-            "isr": "In sync",
-            "offline": "Offline",
+            **p.id._asdict(),
+            "leader": None if p.leader < 0 else p.leader,
+            "leader_epoch": p.leader_epoch,
+            "preferred_leader": p.preferred_leader,
+            "replicas": p.replicas,
+            "adding": adding.get(p.id, ()),
+            "isr": p.isr,
+            "offline": p.offline,
+        }
+        for p in sorted(snapshot.partitions, key=_is_in_order)
+    ]
+    by_partition = table_of(
+        "Partitions",
+        partitions,
+        {
+            "Topic": "topic",
+            "Partition": "partition",
+            "Leader": "leader",
+            "Epoch": "leader_epoch",
+            "Preferred": "preferred_leader",
+            "Replicas": _replicas,
+            "In sync": lambda one: ids(one["isr"]),
+            "Offline": lambda one: ids(one["offline"]),
         },
-        (
-            (
-                *p.id,
-                None if p.leader < 0 else p.leader,
-                p.leader_epoch,
-                p.preferred_leader,
-                p.replicas,
-                p.isr,
-                p.offline,
-            )
-            for p in sorted(snapshot.partitions, key=_is_in_order)
-        ),
     )
     leader_counts = snapshot.leaders_per_broker
     by_broker, brokers = listing(
@@ -54,9 +64,7 @@ def leaders_report(snapshot: "Snapshot") -> Report:
                 leader_counts[broker.id],
                 sum(p.preferred_leader == broker.id for p in snapshot.partitions),
                 sum(broker.id in p.replicas for p in snapshot.partitions),
-                sum(
-                    broker.id in p.replicas and broker.id not in p.isr for p in snapshot.partitions
-                ),
+                sum(out_of_sync(p, broker.id) for p in snapshot.partitions),
             )
             for broker in snapshot.brokers
         ),
@@ -84,7 +92,7 @@ def leaders_report(snapshot: "Snapshot") -> Report:
         ),
     )
     by_topic = replace(by_topic, columns=(*by_topic.columns[:4], Column("Leader skew", digits=2)))
-    report = Report(
+    return Report(
         "inspect leaders",
         {
             "partitions": partitions,
@@ -97,7 +105,12 @@ def leaders_report(snapshot: "Snapshot") -> Report:
         (by_broker, by_topic, by_partition),
         opening=(_leaders_answer(snapshot),),
     )
-    return limit_rows(report)
+
+
+def _replicas(partition: Mapping[str, Any]) -> str:
+    """`2, 3, 4 (adding)`."""
+    adding = partition["adding"]
+    return ", ".join(f"{r} (adding)" if r in adding else str(r) for r in partition["replicas"])
 
 
 def _is_in_order(partition: "Partition") -> bool:

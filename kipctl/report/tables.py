@@ -32,9 +32,9 @@ class Table:
     """A titled table; `notes` are sentences printed under it.
 
     Where a report has different tables from time to time they have a `name`, and CSV begins each
-    of their rows with it. People are shown the first `most` rows (0: all of them; None: as many as
-    a terminal has room for), and how many more there are, which `-o wide` shows too. What
-    programs read has every row.
+    of their rows with it. A terminal is shown the first `most` rows (0: all of them; None: as many
+    as it has room for), and how many more there are, which `-o wide` shows too. Pipes and files get
+    every row.
     """
 
     title: str

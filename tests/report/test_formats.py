@@ -100,6 +100,17 @@ def test_a_terminal_is_shown_a_screen_of_rows_and_how_to_see_the_others(
 
 
 @pytest.mark.parametrize("output", OutputFormat)
+def test_a_pipe_gets_every_row_also_of_a_table_that_a_terminal_is_shown_less_of(
+    output: OutputFormat,
+) -> None:
+    rows = tuple((f"row {n}",) for n in range(25))
+    long = Report("x", {"rows": rows}, (Table("", ("row",), rows, most=10),))
+    piped = text(output, long)
+    assert "row 24" in piped
+    assert "more" not in piped
+
+
+@pytest.mark.parametrize("output", OutputFormat)
 def test_what_is_to_fit_a_screen_names_the_tables_that_wide_has_besides(
     output: OutputFormat,
 ) -> None:

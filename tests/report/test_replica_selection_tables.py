@@ -6,7 +6,6 @@ from test_formats import text
 
 from kipctl.report.formats import OutputFormat
 from kipctl.report.layout import for_people
-from kipctl.report.leader_tables import limit_rows
 from kipctl.report.replica_selection_tables import (
     flip_line,
     flips_table,
@@ -95,8 +94,8 @@ def test_reads_alike_are_one_row_those_that_leave_their_rack_first() -> None:
 
 def test_people_are_shown_a_few_partitions_and_programs_all() -> None:
     many = document(*(row(partition=number) for number in range(30)))
-    report = limit_rows(Report("", {}, selection_tables(many)))
-    few = for_people(report.tables[-1], None)
+    report = Report("", {}, selection_tables(many))
+    few = for_people(report.tables[-1], 20)
     assert len(few.rows) == 20
     assert few.notes == ("And 10 more: -o wide shows them all.",)
     assert len(report.tables[-1].rows) == 30

@@ -63,7 +63,10 @@ def test_versions_features_and_settings_are_those_of_the_lab(
     (found,) = [what for what in whats(shown) if "a-lonely-topic" in what]
     assert "partitions with one replica: a-lonely-topic" in found
     rows = kipctl("inspect brokers -o csv").out.splitlines()
-    assert "table,Broker,Address,Rack,Kafka,Leaders,Preferred,Not in sync,Needed by,Answers" in rows
+    assert (
+        "table,Broker,Address,Rack,Kafka,Leaders,Preferred,Not in sync,(adding),Needed by,Answers"
+        in rows
+    )
     assert f"settings,min.insync.replicas,1,{SETTINGS['min.insync.replicas']!r}" in [
         row.replace('"', "'") for row in rows
     ]

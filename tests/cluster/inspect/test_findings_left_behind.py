@@ -24,6 +24,8 @@ from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
 from kipctl.protocol.reassignments import ListPartitionReassignmentsRequest
+from kipctl.report.broker_tables import brokers_report
+from kipctl.report.led_partition_tables import leaders_report
 
 ORDERS_0, ORDERS_1 = PartitionId("orders", 0), PartitionId("orders", 1)
 TO_4 = Reassignment(ORDERS_0, (1, 2, 4, 3), (4,), (3,))
@@ -418,3 +420,24 @@ def test_metrics_that_lead_nowhere_end_it_before_anything_is_asked(fake: Reassig
     assert ran.err.startswith(
         "kipctl: The metrics at http://127.0.0.1:1/metrics cannot be reached: "
     )
+
+
+def test_a_replica_that_is_still_copied_is_shown_as_that() -> None:
+    seen = replace(
+        four(partitions=(Partition(ORDERS_0, (4, 1, 2, 3), (1, 2, 3), 1, 5),)),
+        copying=Reassignments((TO_4,)),
+    )
+    brokers = brokers_report(seen, ()).document["brokers"]
+    assert [(one["not_in_sync"], one["adding"]) for one in brokers] == [(0, 0)] * 3 + [(0, 1)]
+    shown = leaders_report(seen.snapshot, [TO_4])
+    assert [one["not_in_sync"] for one in shown.document["brokers"]] == [0] * 4
+    assert shown.tables[-1].rows[0][5] == "4 (adding), 1, 2, 3"
+
+
+def test_a_replica_and_one_that_is_still_copied_are_one_replica() -> None:
+    on_its_way = replace(TO_4, replicas=(4, 1), adding=(4,), removing=())
+    seen = replace(
+        four(partitions=(Partition(ORDERS_0, (4, 1), (1,), 1, 5),)),
+        copying=Reassignments((on_its_way,)),
+    )
+    assert "single-replica" in [one.id for one in diagnose(seen)]

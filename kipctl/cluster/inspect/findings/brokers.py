@@ -28,7 +28,7 @@ def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
 def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     """Replicas on brokers that no Metadata lists."""
     alive = set(facts.snapshot.broker_ids)
-    held = Counter(r for p in facts.snapshot.partitions for r in p.replicas)
+    held = Counter(r for p in facts.snapshot.partitions for r in facts.replicas(p))
     for dead in sorted(held.keys() - alive):
         yield problem(
             "broker-not-alive",

@@ -171,6 +171,12 @@ class ClusterFacts:
         """The brokers that a reassignment is about to add to the partition's replicas."""
         return self.copying.adding.get(partition.id, ())
 
+    def replicas(self, partition: Partition) -> tuple[int, ...]:
+        """The partition's replicas without those, which Metadata lists among them while they are
+        copied: they can neither lead nor stand in for another."""
+        adding = self.adding(partition)
+        return tuple(broker for broker in partition.replicas if broker not in adding)
+
     @property
     def below_min_insync(self) -> tuple[Partition, ...]:
         """Partitions with a leader, and with fewer replicas in sync than acks=all takes."""

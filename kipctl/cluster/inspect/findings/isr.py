@@ -92,9 +92,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
 
     As Kafka counts (UnderReplicatedPartitions): not those that a reassignment is about to add.
     """
-    missing = {
-        p.id: set(p.replicas) - set(p.isr) - set(facts.adding(p)) for p in _with_leader(facts)
-    }
+    missing = {p.id: set(facts.replicas(p)) - set(p.isr) for p in _with_leader(facts)}
     behind = [p for p in _with_leader(facts) if missing[p.id]]
     spare = {p.id: _spare(facts, p) for p in behind}
     not_known = [p for p in behind if spare[p.id] is None]
@@ -139,7 +137,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
 def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
     """Topics that a restart of one broker stops, even when all is well."""
     several = len(facts.snapshot.brokers) > 1
-    single = facts.topics_with(lambda p: len(p.replicas) == 1)
+    single = facts.topics_with(lambda p: len(facts.replicas(p)) == 1)
     if single and several:
         yield warning(
             "single-replica",
@@ -147,7 +145,9 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
             "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
             "Add replicas: kipctl reassign --replication-factor 3 --topic TOPIC",
         )
-    tight = facts.topics_with(lambda p: 2 == len(p.replicas) <= (facts.min_insync_replicas(p) or 0))
+    tight = facts.topics_with(
+        lambda p: 2 == len(facts.replicas(p)) <= (facts.min_insync_replicas(p) or 0)
+    )
     if tight:
         yield _no_more_than_min_insync(
             tight,
@@ -155,7 +155,9 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
             " --topic TOPIC. With min.insync.replicas 1 instead, acks=all could mean the leader"
             " alone.",
         )
-    tight = facts.topics_with(lambda p: 2 < len(p.replicas) <= (facts.min_insync_replicas(p) or 0))
+    tight = facts.topics_with(
+        lambda p: 2 < len(facts.replicas(p)) <= (facts.min_insync_replicas(p) or 0)
+    )
     if tight:
         yield _no_more_than_min_insync(
             tight,
@@ -177,7 +179,9 @@ def _no_more_than_min_insync(topics: Sequence[str], change: str) -> Finding:
 def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
     """acks=all that means the leader alone."""
     weak = facts.topics_with(
-        lambda p: len(p.replicas) > 2 and not p.internal and facts.min_insync_replicas(p) == 1,
+        lambda p: (
+            len(facts.replicas(p)) > 2 and not p.internal and facts.min_insync_replicas(p) == 1
+        ),
     )
     if weak:
         yield note(

@@ -46,8 +46,9 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
     if len(set(rack_of.values())) > 1:
 
         def is_in_one_rack(partition: Partition) -> bool:
-            its_racks = {rack_of.get(replica) for replica in partition.replicas}
-            return len(partition.replicas) > 1 and len(its_racks) == 1 and None not in its_racks
+            replicas = facts.replicas(partition)
+            its_racks = {rack_of.get(replica) for replica in replicas}
+            return len(replicas) > 1 and len(its_racks) == 1 and None not in its_racks
 
         together = facts.topics_with(is_in_one_rack)
         if together:
