@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.progress import ProgressText
 from kipctl.report.formats import A_SCREEN, OutputFormat, write
@@ -78,10 +78,14 @@ class Environment:
         self.stderr = printable_stream(self.stderr, may_close=True)
 
     def report(self, report: Report, output: OutputFormat) -> None:
-        """Print a command's result; it may be cut off by its reader (`| head`)."""
+        """Print a command's result; it may be cut off by its reader (`| head`).
+
+        What was done stays done where stdout does not take the result: how it is undone is said on
+        stderr then. Raises PartlyDoneError, but for a reader that has all it wanted.
+        """
         self._say_limits()
-        try:
-            report = replace(
+        about = with_commands(
+            replace(
                 report,
                 cluster=self._identity(),
                 tables=tuple(
@@ -89,13 +93,23 @@ class Environment:
                     for table in report.tables
                 ),
                 closing=tuple(map(self._repeatable, report.closing)),
-            )
-            about = with_commands(report, self._typed)
+            ),
+            self._typed,
+        )
+        try:
             write(about, output, self.stdout, self.stdout.isatty())
             self.stdout.flush()
-        except BrokenPipeError:
-            # The reader has all it wanted: the command goes on to its own exit status.
+        except OSError as failed:
             self.discard_stdout()
+            for line in about.closing:
+                if line.startswith("Undo"):
+                    self.message(line)
+            if not isinstance(failed, BrokenPipeError):
+                raise PartlyDoneError(
+                    f"The result cannot be written to stdout: {failed.strerror}."
+                    " What was done stays done.",
+                    "Make room, or write it elsewhere.",
+                ) from failed
 
     def show(self, report: Report) -> None:
         """Show what a question is about, on stderr: it is not the command's result."""

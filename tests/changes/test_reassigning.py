@@ -1,6 +1,7 @@
 """`kipctl reassign` on a cluster that stumbles: what it does, says, and writes down."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -764,6 +765,25 @@ class TestOutput:
         ran = fake.kipctl("reassign --rotate --all-topics --yes")
         assert len(ran.err.splitlines()) < 30
         assert sum(line.split()[:1] == ["m"] for line in ran.out.splitlines()) >= 300
+
+
+@pytest.mark.parametrize("full", [True, False], ids=["full", "closed"])
+@pytest.mark.parametrize("output", ["plain", "json"])
+def test_where_stdout_takes_no_result_the_way_back_is_said_on_stderr(
+    fake: Reassigning, full: bool, output: str
+) -> None:
+    if full:
+        stdout = open("/dev/full", "w")
+    else:
+        read, write = os.pipe()
+        os.close(read)
+        stdout = open(write, "w")
+    with stdout:
+        change = f"reassign --rotate --topic t --yes -o {output}"
+        ran = fake.kipctl(change, stdout=stdout, status=5 if full else 0)
+    assert f"Undo: kipctl undo {fake.entries()[-1].id}" in ran.err
+    assert "fault" not in ran.err
+    assert ("The result cannot be written to stdout: No space left on device." in ran.err) is full
 
 
 def test_kipctl_alone_counts_what_is_not_well(fake: Reassigning) -> None:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from on_lab import Ran
@@ -42,6 +43,7 @@ class Commands:
         typed: str | None = None,
         meanwhile: Callable[[], object] = lambda: None,
         state: Path | None = None,
+        stdout: TextIO | None = None,
     ) -> Ran:
         """Run a command line, given in one piece or more, as in a shell; it has to end with this
         status, or with one of these.
@@ -54,7 +56,7 @@ class Commands:
             "KIPCTL_BOOTSTRAP_SERVER": self.bootstrap_server,
             "XDG_STATE_HOME": str(state or self.state),
         }
-        environment = Environment(Typed(typed, meanwhile), out, err, variables)
+        environment = Environment(Typed(typed, meanwhile), stdout or out, err, variables)
         words = shlex.split(" ".join(arguments))
         with pytest.MonkeyPatch.context() as patch:
             if state:
