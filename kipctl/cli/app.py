@@ -20,8 +20,8 @@ from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import HELP_OPTION_NAMES, laid_out
 from kipctl.cli.help_page import with_pages
+from kipctl.cli.mistyped import refuse_mistyped
 from kipctl.cli.pairs import spread_pairs
-from kipctl.cli.repeated import refuse_repeated_options
 from kipctl.errors import ExitStatus, KipctlError, PartlyDoneError, UsageError, did_you_mean
 from kipctl.extras import required_when_imported
 from kipctl.next_step import Command
@@ -118,7 +118,7 @@ def command(name: str) -> TyperCommand | TyperGroup:
     root = typer.main.get_command(alone)
     assert isinstance(root, TyperGroup)
     whole = with_pages(laid_out(with_connecting_options(root)))
-    found = refuse_repeated_options(whole).commands[name]
+    found = refuse_mistyped(whole).commands[name]
     assert isinstance(found, TyperCommand | TyperGroup)
     return found
 

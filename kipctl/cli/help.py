@@ -234,6 +234,11 @@ def value_name(option: TyperOption) -> str:
     return VALUE_NAMES.get(kind.annotation, "TEXT")
 
 
+def argument_name(argument: Any) -> str:
+    """What stands for its value, without what says that it may be left out or repeated."""
+    return str(argument.metavar or argument.name).strip("[].")
+
+
 def default_of(parameter: TyperOption | TyperArgument) -> str:
     """Its default as it is typed; empty when there is none to speak of."""
     is_flag = isinstance(parameter, TyperOption) and parameter.is_flag

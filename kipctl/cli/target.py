@@ -49,10 +49,6 @@ def target_of(
     its entry says, unless --command-config says otherwise. Raises UsageError.
     """
     name, file = options.get("cluster"), options.get("command_config") or ""
-    for option in ("--cluster", "--command-config", "--expect-cluster", "--bootstrap-server"):
-        given_as = option.removeprefix("--").replace("-", "_")
-        if (servers if given_as == "bootstrap_server" else options.get(given_as)) == "":
-            raise UsageError(f"{option} is empty.", "A variable of the shell may not be set.")
     if servers and name:
         raise UsageError("--bootstrap-server and --cluster name two clusters.", "Give one.")
     known = named_clusters(clusters_file(variables))

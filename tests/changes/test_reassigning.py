@@ -772,13 +772,9 @@ class TestOutput:
 def test_where_stdout_takes_no_result_the_way_back_is_said_on_stderr(
     fake: Reassigning, full: bool, output: str
 ) -> None:
-    if full:
-        stdout = open("/dev/full", "w")
-    else:
-        read, write = os.pipe()
-        os.close(read)
-        stdout = open(write, "w")
-    with stdout:
+    read, write = os.pipe()
+    os.close(read)
+    with open("/dev/full" if full else write, "w") as stdout:
         change = f"reassign --rotate --topic t --yes -o {output}"
         ran = fake.kipctl(change, stdout=stdout, status=5 if full else 0)
     assert f"Undo: kipctl undo {fake.entries()[-1].id}" in ran.err

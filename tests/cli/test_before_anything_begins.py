@@ -13,7 +13,7 @@ from wrong_options import ALONE, ANY, ARGUMENTS, NEEDS_LAB, QUIET, VALID, WRONG,
 
 from kipctl.cli.app import root_command
 from kipctl.cli.generate.commands import Command, Parameter, command_tree
-from kipctl.cli.help import commands
+from kipctl.cli.help import argument_name, commands
 
 COMMANDS = {" ".join(c.path[1:]): c for c in command_tree().walk() if not c.commands}
 
@@ -123,3 +123,20 @@ def test_what_is_right_begins(command: str, places: dict[str, str], tmp_path: Pa
     words = [*command.split(), *shlex.split(VALID[command].format(**places))]
     ended = outcome(words, tmp_path)
     assert ended.begun != [], ended
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands(root_command())))
+def test_an_empty_value_is_refused_by_every_option_and_argument(
+    path: str, command: TyperCommand
+) -> None:
+    """A variable of the shell that is not set: nothing else may be meant in its place."""
+    others: list[str] = []
+    for option in command.params:
+        if not isinstance(option, TyperOption):
+            said = kipctl(*path.split(), *others, "")
+            others.append("1")
+            assert f"{argument_name(option)} is empty." in said.err
+        elif not (option.is_flag or option.is_eager):
+            for words in ((option.opts[-1], ""), (f"{option.opts[0]}=",)):
+                said = kipctl(*path.split(), *words)
+                assert (said.status, f"{option.opts[0]} is empty." in said.err) == (2, True), said

@@ -366,7 +366,6 @@ def test_which_cluster_is_meant_and_as_whom(
     [
         ({"cluster": "a"}, "c:1", "name two clusters"),
         ({"cluster": "never"}, None, "no cluster 'never'; there is: a, b"),
-        ({"expect_cluster": ""}, "c:1", "--expect-cluster is empty"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -29,7 +29,7 @@ OF_ALL = {
     "kipctl.cli.environment",
     "kipctl.cli.help",
     "kipctl.cli.help_page",
-    "kipctl.cli.repeated",
+    "kipctl.cli.mistyped",
     "kipctl.cli.pairs",
     "kipctl.errors",
     "kipctl.extras",

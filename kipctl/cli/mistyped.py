@@ -1,0 +1,36 @@
+"""What every command refuses: an empty value, and two values where an option takes one.
+
+The parser takes the last of two, silently; an empty value is a shell's variable that is not set,
+and what it stands for then (every topic, the last change) may not be what is meant.
+"""
+
+from functools import partial
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from kipctl.cli.help import argument_name, commands
+from kipctl.errors import UsageError
+
+
+def refuse_mistyped(root: TyperGroup) -> TyperGroup:
+    """Let every command below raise UsageError for them."""
+    for _, command in commands(root):
+        command.parse_args = partial(_parse_args, command, command.parse_args)  # type: ignore[method-assign]
+    return root
+
+
+def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list[str]) -> Any:
+    # The parser consumes its list, and notes each occurrence of an option in `order`.
+    values, _, order = command.make_parser(context).parse_args(args=list(arguments))
+    page = f"See `{context.command_path} --help`."
+    given: list[Any] = []
+    for option in order:
+        if option in given and not (getattr(option, "multiple", True) or option.is_eager):
+            raise UsageError(f"{option.opts[0]} is given twice; it can be given once.", page)
+        given.append(option)
+        value = values.get(option.name)
+        if "" in (value if isinstance(value, list | tuple) else (value,)):
+            name = option.opts[0] if isinstance(option, TyperOption) else argument_name(option)
+            raise UsageError(f"{name} is empty.", "A variable of the shell may not be set.")
+    return parse(context, arguments)
