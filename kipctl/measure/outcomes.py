@@ -1,7 +1,7 @@
 """The common outcome of several probes of a run, and the outcome of one that died."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import singledispatch
 from pathlib import Path
@@ -187,8 +187,13 @@ def all_healths(of_workers: Sequence[Health | None]) -> Health | None:
         max(one.lag_max_us for one in known),
         sum(one.reauthentications for one in known),
         max(one.reauthentication_max_us for one in known),
-        tuple(sum((Counter(dict(one.connection_failures)) for one in known), Counter()).items()),
+        _added(one.connection_failures for one in known),
+        _added(one.hinted_elsewhere for one in known),
     )
+
+
+def _added(counts: Iterable[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    return tuple(sum((Counter(dict(one)) for one in counts), Counter[str]()).items())
 
 
 def _all_cpu_s(of_workers: Sequence[float | None]) -> float | None:

@@ -108,6 +108,7 @@ class ProbeClient(Generic[AnyPartition, AnyLink]):
             len(self._network.reauthentications_us),
             max(self._network.reauthentications_us, default=0),
             tuple(self._network.failures.most_common()),
+            tuple(self._metadata.hinted_elsewhere.most_common()),
         )
 
     def close(self) -> None:

@@ -12,7 +12,9 @@ class Health:
     `topic_changes` say what became of topics. The lag is how much later than it should have, by the
     clock, the client went on (microseconds): what it was late is in the latencies, and not Kafka's.
     While a connection authenticates again (KIP-368) nothing is sent over it. `connection_failures`
-    are brokers' addresses with why a connection did not come about, and how often.
+    are brokers' addresses with why a connection did not come about, and how often;
+    `hinted_elsewhere` are brokers with the address that hints gave and Metadata's other one, and
+    how many such hints were followed.
     """
 
     throttle_ms: int = 0
@@ -23,6 +25,7 @@ class Health:
     reauthentications: int = 0
     reauthentication_max_us: int = 0
     connection_failures: tuple[tuple[str, int], ...] = ()
+    hinted_elsewhere: tuple[tuple[str, int], ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """Its part of the object that `--output json` prints."""
@@ -39,6 +42,7 @@ class Health:
                 "max_ms": self.reauthentication_max_us / 1000,
             },
             "connection_failures": dict(self.connection_failures),
+            "hinted_elsewhere": dict(self.hinted_elsewhere),
         }
 
 

@@ -1,10 +1,12 @@
 """Who leads, as far as a client knows: the newest leader epoch counts (KIP-951). Rules, pure."""
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from kipctl.protocol.address import host_port
 from kipctl.trace.codes import Decision
 
 if TYPE_CHECKING:  # commands take their options from here, and show their help without it
@@ -77,6 +79,11 @@ class Leadership(Generic[PartitionKey]):
         self._discovery = discovery
         self._leaders: dict[PartitionKey, Leader] = {}
         self.nodes: dict[int, Node] = {}
+        self._shown: dict[int, Node] = {}
+        """The brokers as the last Metadata answer that was taken has them."""
+        self.hinted_elsewhere: Counter[str] = Counter()
+        """Hints that were followed and name another address of a broker than Metadata does, by what
+        both say: a proxy that rewrites Metadata and not hints is passed by."""
 
     def leader(self, partition: PartitionKey) -> Leader | None:
         """The leader to send to, or None when it is not known or cannot be reached."""
@@ -108,6 +115,7 @@ class Leadership(Generic[PartitionKey]):
         fresh = {node.id: node for node in nodes}
         if not fresh:
             return []
+        self._shown = dict(fresh)
         changed = []
         for partition, offered in leaders.items():
             known = self._leaders.get(partition)
@@ -149,6 +157,10 @@ class Leadership(Generic[PartitionKey]):
         at = hint.endpoint
         if at is not None and at.node_id == leader.id:
             self.nodes[leader.id] = Node(at.node_id, at.host, at.port, at.rack)
+            shown = self._shown.get(leader.id)
+            if shown is not None and (shown.host, shown.port) != (at.host, at.port):
+                metadata = host_port(shown.host, shown.port)
+                self.hinted_elsewhere[f"broker {leader.id} at {hint.address}, not {metadata}"] += 1
         if leader.id not in self.nodes:
             return Decision.UNKNOWN_NODE
         self._leaders[partition] = leader

@@ -87,6 +87,7 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
         self._leadership: Leadership[AnyPartition] = Leadership(discovery)
         self.epoch = self._leadership.epoch
         """The newest leader epoch known of a partition; -1 for none."""
+        self.hinted_elsewhere = self._leadership.hinted_elsewhere
         backoff = retry_backoff(
             discovery, config.retry_backoff_ms * 1000, config.retry_backoff_max_ms * 1000
         )

@@ -3,14 +3,21 @@
 from typing import TYPE_CHECKING
 
 from kipctl.report.leader_tables import listing
-from kipctl.report.tables import Cell, Column, Paragraph, Report, Table
+from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.leader_hint_check import BrokerHints
 
 
+_PAST_PROXY = (
+    "Hints lead past a proxy: each has the leader and the epoch of Metadata, at an address that"
+    " Metadata does not show. It rewrites Metadata alone, and clients that follow hints go round"
+    " it, or to where they cannot connect."
+)
+
+
 def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Report:
-    from kipctl.cluster.inspect.leader_hint_check import Verdict
+    from kipctl.cluster.inspect.leader_hint_check import Verdict, passes_proxy
 
     _, brokers = listing(
         "Hints",
@@ -59,11 +66,15 @@ def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Re
     not_asked = sum(one.verdict is Verdict.NOT_ASKED for one in checked)
     no_right = sum(one.verdict is Verdict.NO_RIGHT for one in checked)
     in_fetch = sum(one.fetched.hint is not None for one in checked)
+    agreeing = sum(one.agrees for one in checked)
+    is_passed = passes_proxy(checked)
     return Report(
         "inspect hints",
         {
             "brokers": brokers,
             "hinting": hinting,
+            "agreeing": agreeing,
+            "past_proxy": is_passed,
             "drafts": drafts,
             "not_asked": not_asked,
             "hinting_in_fetch": in_fetch,
@@ -73,7 +84,11 @@ def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Re
             Paragraph(
                 _no_right_to_write(in_fetch, len(checked) - not_asked)
                 if no_right and not_asked + no_right == len(checked)
-                else _hints_sentence(hinting, drafts, not_asked, len(checked), has_partitions)
+                else _hints_sentence(
+                    hinting, agreeing, drafts, not_asked, len(checked), has_partitions
+                ),
+                (_PAST_PROXY,) if is_passed else (),
+                Tone.BAD if is_passed else Tone.NONE,
             ),
         ),
     )
@@ -113,7 +128,7 @@ def _no_right_to_write(in_fetch: int, asked: int) -> str:
 
 
 def _hints_sentence(
-    hinting: int, drafts: int, not_asked: int, brokers: int, has_partitions: bool
+    hinting: int, agreeing: int, drafts: int, not_asked: int, brokers: int, has_partitions: bool
 ) -> str:
     if not has_partitions:
         return (
@@ -124,7 +139,11 @@ def _hints_sentence(
         return "No broker could be asked: it takes a partition that another broker leads."
     asked = f"{brokers - not_asked} brokers" + (" that were asked" if not_asked else "")
     drafted = f" {drafts} did so only in the form of KIP-951's early draft." if drafts else ""
-    return f"{hinting} of {asked} named a leader.{drafted} Nothing was moved, and nothing written."
+    agree = {0: "none", hinting: "all"}.get(agreeing, str(agreeing))
+    so = f", {agree} as Metadata has it" if hinting else ""
+    return (
+        f"{hinting} of {asked} named a leader{so}.{drafted} Nothing was moved, and nothing written."
+    )
 
 
 def _range(versions: tuple[int, int] | None) -> str | None:

@@ -150,6 +150,12 @@ def health_notes(
         yield f"Brokers throttled the {client} for {throttle_ms / 1000:,.1f} s in all (quotas)."
     for failure, times in [*document.get("connection_failures", {}).items()][:_MOST_FAILURES]:
         yield f"The {client} could not connect to {failure} ({times:,} times)."
+    if elsewhere := document.get("hinted_elsewhere", {}):
+        yield (
+            f"Hints lead past the proxy: {counted(sum(elsewhere.values()), 'hint')} that the"
+            f" {client} followed named another address than Metadata, such as"
+            f" {next(iter(elsewhere))}. It rewrites Metadata alone."
+        )
     again = document.get("reauthentications")
     if again and again["count"]:
         yield (

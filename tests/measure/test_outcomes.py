@@ -34,6 +34,7 @@ NOT_KNOWN = dict.fromkeys(
         "loop_lag_ms",
         "reauthentications",
         "connection_failures",
+        "hinted_elsewhere",
         "cpu_seconds",
     )
 )

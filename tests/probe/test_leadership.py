@@ -89,6 +89,20 @@ def test_the_endpoint_of_a_hint_overrides_the_node_known_and_others_stay() -> No
     assert known.nodes[1] == elsewhere
 
 
+def test_hints_that_were_followed_to_another_address_than_metadatas_are_counted() -> None:
+    known = leadership()
+    known.apply_hint(P, a_hint(Leader(2, 6), TWO))
+    assert not known.hinted_elsewhere
+    known.apply_hint(P, a_hint(Leader(2, 7), TWO_ELSEWHERE))
+    known.apply_hint(P, a_hint(Leader(2, 7), TWO_ELSEWHERE))  # known already
+    known.apply_hint(P, a_hint(Leader(2, 8), TWO_ELSEWHERE))
+    known.apply_hint(Q, a_hint(Leader(3, 8), THREE))  # Metadata has no other address of it
+    assert known.hinted_elsewhere == {"broker 2 at localhost:9992, not localhost:9002": 2}
+    known.apply_metadata([ONE, TWO_ELSEWHERE], {})  # it is there now
+    known.apply_hint(P, a_hint(Leader(2, 9), TWO_ELSEWHERE))
+    assert known.hinted_elsewhere.total() == 2
+
+
 @pytest.mark.parametrize(
     "hint", [a_hint(Leader(2, 5), TWO_ELSEWHERE), a_hint(Leader(3, 6), TWO_ELSEWHERE)]
 )

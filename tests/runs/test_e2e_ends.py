@@ -209,6 +209,7 @@ def test_what_was_acknowledged_is_waited_for_however_the_producer_ends(
 def test_of_a_producer_that_did_not_come_to_tell_nothing_is_said_to_be_known(ran: Any) -> None:
     document = ran(failure="It died.")
     names = "throttle_ms topic_changes loop_lag_ms reauthentications connection_failures"
+    names += " hinted_elsewhere"
     assert document["health"]["producer"] == dict.fromkeys(names.split())
     assert document["health"]["consumer"]["throttle_ms"] == 0
     assert document["cpu_seconds"] == {"producer": None, "consumer": 1.0}
@@ -228,6 +229,12 @@ def test_it_says_how_well_either_client_went_on(ran: Any) -> None:
         "producer": Health(1500, (f"{recreated} 1.2 s.",)).as_document(),
         "consumer": Health(2500, (f"{recreated} 1.3 s.",), 0, 9000, 9500).as_document(),
     }
+    document["health"]["producer"]["hinted_elsewhere"] = {"broker 2 at b:1, not p:2": 3}
+    assert times_table(document).notes[2] == (
+        "Hints lead past the proxy: 3 hints that the producer followed named another address than"
+        " Metadata, such as broker 2 at b:1, not p:2. It rewrites Metadata alone."
+    )
+    del document["health"]["producer"]["hinted_elsewhere"]
     assert times_table(document).notes == (
         f"{recreated} 1.2 s.",
         "Brokers throttled the producer for 1.5 s in all (quotas).",

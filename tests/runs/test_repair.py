@@ -107,6 +107,7 @@ def test_what_was_settled_becomes_a_run_that_says_that_it_failed_and_is_repaired
         "loop_lag_ms",
         "reauthentications",
         "connection_failures",
+        "hinted_elsewhere",
         "cpu_seconds",
     )
     assert [document[name] for name in not_known] == [None] * len(not_known)

@@ -130,7 +130,11 @@ def test_stock_clients_log_in_through_the_tap(
 @pytest.mark.parametrize(
     ("user", "verdict", "said"),
     [
-        ("admin", "hint agrees with Metadata", "2 of 2 brokers named a leader."),
+        (
+            "admin",
+            "hint agrees with Metadata",
+            "2 of 2 brokers named a leader, all as Metadata has it.",
+        ),
         (
             "reader",
             "no right to write to the topic: not known",

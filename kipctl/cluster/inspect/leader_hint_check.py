@@ -56,7 +56,6 @@ from kipctl.transport.request import BrokerConnection, Cluster
 DRAFT_VERSION = FIRST_PRODUCE_WITH_HINTS - 1
 LAST_VERSION_WITH_NAMES = 12
 PRODUCE_TIMEOUT_MS = 1000
-NO_QUESTION = "no partition that it would refuse to be read"
 _BEHIND_S, _BEHIND_POLL_S = 3.0, 0.1
 """How long Metadata may be behind what brokers answer, and how often it is asked again."""
 
@@ -72,13 +71,14 @@ class Verdict(StrEnum):
     NO_HINT = "no hint"
     TOO_OLD = "too old for hints"
     NOT_ASKED = "no partition is led elsewhere: not asked"
+    READS_ALL = "it has a replica of each partition, and none has moved: not asked"
     NO_RIGHT = "no right to write to the topic: not known"
     UNEXPECTED = "answered otherwise"
     UNREACHABLE = "does not answer"
 
 
 _CONTRADICTIONS = frozenset({Verdict.DIFFERS, Verdict.OTHER_ENDPOINT, Verdict.UNEXPECTED})
-_NO_ANSWER = frozenset({Verdict.NOT_ASKED, Verdict.NO_RIGHT})
+_NO_ANSWER = frozenset({Verdict.NOT_ASKED, Verdict.READS_ALL, Verdict.NO_RIGHT})
 """Nothing is known of hints by that request; the other one may tell."""
 
 
@@ -111,7 +111,37 @@ class BrokerHints:
     @property
     def contradicts_metadata(self) -> bool:
         """Whether an answer, to Produce or Fetch, is not what Metadata made expect."""
-        return not _CONTRADICTIONS.isdisjoint((self.verdict, self.fetched.verdict))
+        return not _CONTRADICTIONS.isdisjoint(self.verdicts)
+
+    @property
+    def verdicts(self) -> frozenset[Verdict]:
+        """Those by which hints are judged, of Produce and Fetch; empty where it was not asked."""
+        return frozenset((self.verdict, self.fetched.verdict)) - _NO_ANSWER
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it was asked, and each hint is what Metadata says."""
+        return self.verdicts == {Verdict.AGREES}
+
+    @property
+    def hints(self) -> tuple[tuple[Verdict, LeaderHint], ...]:
+        """The hints that it gave, with what each is judged to be."""
+        given = ((self.verdict, self.hint), (self.fetched.verdict, self.fetched.hint))
+        return tuple((verdict, hint) for verdict, hint in given if hint is not None)
+
+
+def passes_proxy(checked: Iterable[BrokerHints]) -> bool:
+    """Whether each hint names Metadata's leader and epoch, at an address of no broker there.
+
+    So it is behind what rewrites the addresses in Metadata, and not those in hints (KIP-951): who
+    follows a hint goes past it.
+    """
+    checked = list(checked)
+    shown = {host_port(one.broker.host, one.broker.port) for one in checked}
+    hints = [given for one in checked for given in one.hints]
+    return bool(hints) and all(
+        verdict is Verdict.OTHER_ENDPOINT and hint.address not in shown for verdict, hint in hints
+    )
 
 
 def flaws(checked: Iterable[BrokerHints]) -> list[str]:
@@ -119,7 +149,7 @@ def flaws(checked: Iterable[BrokerHints]) -> list[str]:
 
     Without a broker that could be asked that is the flaw.
     """
-    known = {one.broker.id: {one.verdict, one.fetched.verdict} - _NO_ANSWER for one in checked}
+    known = {one.broker.id: one.verdicts for one in checked}
     if not any(known.values()):
         return ["no broker could be asked"]
     return [
@@ -264,7 +294,7 @@ def _check_fetch(
         return FetchCheck(Verdict.TOO_OLD)
     question = _question(broker, list(partitions))
     if question is None:
-        return FetchCheck(Verdict.NOT_ASKED, detail=NO_QUESTION)
+        return FetchCheck(Verdict.READS_ALL)
     asked, epoch = question
     try:
         known = connection.request(metadata_request([asked.topic]))

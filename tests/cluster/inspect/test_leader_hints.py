@@ -14,6 +14,7 @@ from kipctl.cluster.inspect.leader_hint_check import (
     Verdict,
     compare_with_metadata,
     flaws,
+    passes_proxy,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.protocol.leader_hints import LeaderHint
@@ -189,3 +190,47 @@ def test_requiring_them_ends_with_a_status_of_its_own(old_cluster):
     )
     assert "too old for hints" in ran.out
     assert "Clients cannot follow the hints of every broker: broker 1: too old" in ran.err
+
+
+def test_what_rewrites_metadata_alone_is_said_first_and_no_hint_of_it_is_required(
+    tmp_path: Path,
+) -> None:
+    """As behind a proxy that shows its own addresses, and hands the brokers' hints on as they are:
+    here Metadata says 127.0.0.1 and the hints localhost."""
+    with FakeCluster(partitions=2) as cluster:
+        cluster.own_host = "localhost"
+        shown = hints(cluster).document
+        ran = OnLab(cluster.bootstrap_server, tmp_path).kipctl("inspect hints --require", status=7)
+    assert (shown["hinting"], shown["agreeing"], shown["past_proxy"]) == (2, 0, True)
+    first, second = ran.out.splitlines()[:2]
+    assert first.startswith("2 of 2 brokers named a leader, none as Metadata has it.")
+    assert second.strip().startswith("Hints lead past a proxy:")
+    assert "hint with another endpoint than Metadata's" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("second_says", "agrees", "passes"),
+    [
+        ((2, 6, "proxied:1"), (False, False), True),
+        ((2, 6, "b2:9092"), (False, True), False),
+        ((2, 6, "b1:9092"), (False, False), False),  # a router, or a hint that is wrong
+        ((1, 7, "proxied:1"), (False, False), False),
+        (None, (False, False), True),
+    ],
+)
+def test_a_proxy_is_passed_where_every_hint_names_metadatas_leader_at_an_address_of_no_broker(
+    second_says: tuple[int, int, str] | None, agrees: tuple[bool, bool], passes: bool
+) -> None:
+    def answer(broker: Broker, says: tuple[int, int, str] | None) -> BrokerHints:
+        if says is None:
+            return BrokerHints(broker, Verdict.NOT_ASKED)
+        leader, epoch, address = says
+        host, _, port = address.partition(":")
+        hint = LeaderHint(leader, epoch, NodeEndpoint(node_id=leader, host=host, port=int(port)))
+        verdict, hint_told, detail = compare_with_metadata(hint, SHOWN, PartitionId("t", 0))
+        return BrokerHints(broker, verdict, hint=hint_told, detail=detail)
+
+    one, two = SHOWN.brokers
+    checked = [answer(one, (2, 6, "elsewhere:1")), answer(two, second_says)]
+    assert tuple(broker.agrees for broker in checked) == agrees
+    assert passes_proxy(checked) is passes
