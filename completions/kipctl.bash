@@ -128,6 +128,7 @@ _kipctl() {
         'kipctl wait --command-config') return ;;
         'kipctl wait --expect-cluster') return ;;
         'kipctl wait --map') return ;;
+        'kipctl roll --spare') return ;;
         'kipctl roll --exec') return ;;
         'kipctl roll --broker') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl roll --was-restarted') COMPREPLY=($(compgen -W 'yes no' -- "$current")); return ;;
@@ -561,7 +562,7 @@ _kipctl() {
         'kipctl changes clear-throttles') words='' options='--dry-run --yes --force --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl undo') words='' options='--journal --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --guard --guard-patience --guard-quiet --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl wait') words='' options='--until --topic --timeout --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
-        'kipctl roll') words='' options='--exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --guard --guard-patience --guard-quiet --guard-action --dry-run --force --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl roll') words='' options='--spare --exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --guard --guard-patience --guard-quiet --guard-action --dry-run --force --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl report') words='' options='--since --until --master --conf --start-timeout --scratch --html --svg --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RUN... "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl tap') words='' options='--for --client-ca --lend-identity --tls-to-brokers --ca --listen --advertise --certificate --key --cap --delay --drop-hints --stale-metadata --reset --yes --record --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl demo') words='' options='--record --output --help' ;;

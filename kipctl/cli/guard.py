@@ -24,8 +24,9 @@ class GuardOptions:
         typer.Option(
             "--guard",
             metavar="CONDITION",
-            help="What pauses it: 'urp > 10', 'under-min-isr > 0', 'offline > 0', "
-            "'metric NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms'; repeatable.",
+            help="What pauses it: 'urp > 10', 'under-min-isr > 0', 'at-min-isr > 0', "
+            "'offline > 0', 'metric NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms';"
+            " repeatable.",
         ),
     ] = None
     guard_patience: Annotated[

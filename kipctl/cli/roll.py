@@ -34,6 +34,7 @@ _FIELDS = {
     "between": "between_s",
     "batch": "batch",
     "force": "force",
+    "spare": "spare",
 }
 """The field of RollOptions that each option sets."""
 
@@ -106,6 +107,15 @@ def roll(
             "--force", help="Restart brokers though partitions cannot be written meanwhile."
         ),
     ] = False,
+    spare: Annotated[
+        int,
+        typer.Option(
+            "--spare",
+            metavar="N",
+            min=0,
+            help="Only where partitions keep N replicas above min.insync.replicas meanwhile.",
+        ),
+    ] = 0,
     timeout: Annotated[
         Duration, duration_option("--timeout", "For each wait, as until a broker is in sync.")
     ] = Duration(600),
@@ -166,6 +176,7 @@ def roll(
         between_s=between,
         batch=batch,
         force=force,
+        spare=spare,
     )
     with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
         said = None if was_restarted is None else was_restarted == "yes"

@@ -69,7 +69,12 @@ class RollRequest:
         from kipctl.roll.facts import ask_facts
         from kipctl.roll.plan import plan_roll
 
-        return plan_roll(ask_facts(self.cluster), self.brokers, controllers=self.controllers)
+        return plan_roll(
+            ask_facts(self.cluster),
+            self.brokers,
+            controllers=self.controllers,
+            spare=self.how.spare,
+        )
 
 
 def dry_run(request: RollRequest) -> None:

@@ -2,6 +2,7 @@
 
     urp > 10
     under-min-isr > 0
+    at-min-isr > 0
     offline > 0 for 5s
     metric kafka_server_replicamanager_underminisrpartitioncount > 0
     p99 > 50ms for 10s
@@ -29,7 +30,9 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NUMBER = r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"
 _TIME = r"(?P<{}>\d+(?:\.\d+)?)\s*(?P<{}_unit>ms|s|m|h)"
-_COUNT = rf"(?P<kind>urp|under-min-isr|offline)\s*(?P<sign>[<>]=?)\s*(?P<limit>{_NUMBER})"
+_COUNT = (
+    rf"(?P<kind>urp|under-min-isr|at-min-isr|offline)\s*(?P<sign>[<>]=?)\s*(?P<limit>{_NUMBER})"
+)
 _METRIC = (
     r"(?P<kind>metric)\s+(?P<name>[a-zA-Z_:][\w:]*)\s*(?:\{(?P<labels>[^{}]*)\})?"
     rf"\s*(?P<sign>[<>]=?)\s*(?P<limit>{_NUMBER})"
@@ -48,6 +51,9 @@ class Kind(StrEnum):
 
     UNDER_REPLICATED = "urp"
     UNDER_MIN_ISR = "under-min-isr"
+    AT_MIN_ISR = "at-min-isr"
+    """Those that lack replicas, and have min.insync.replicas in sync, or fewer. Kafka's metric
+    AtMinIsrPartitionCount counts what lacks none, too, and not what has fewer."""
     OFFLINE = "offline"
     METRIC = "metric"
     LATENCY = "latency"
@@ -55,7 +61,22 @@ class Kind(StrEnum):
 
     @property
     def is_of_partitions(self) -> bool:
-        return self in (Kind.UNDER_REPLICATED, Kind.UNDER_MIN_ISR, Kind.OFFLINE)
+        return self in (
+            Kind.UNDER_REPLICATED,
+            Kind.UNDER_MIN_ISR,
+            Kind.AT_MIN_ISR,
+            Kind.OFFLINE,
+        )
+
+    @property
+    def takes_min_insync(self) -> bool:
+        """Whether min.insync.replicas has to be known."""
+        return self in (Kind.UNDER_MIN_ISR, Kind.AT_MIN_ISR)
+
+    @property
+    def takes_reassignments(self) -> bool:
+        """Whether replicas that are being added have to be known."""
+        return self in (Kind.UNDER_REPLICATED, Kind.AT_MIN_ISR)
 
     @property
     def is_measured_by_canary(self) -> bool:
@@ -113,8 +134,8 @@ def parse_guard(text: str) -> Condition:
         )
     raise UsageError(
         f"{text!r} is no guard.",
-        "Write urp > 10, under-min-isr > 0, offline > 0, metric NAME > 5, p99 > 50ms or moved-wait"
-        " p50 > 20ms; each may end with: for 10s.",
+        "Write urp > 10, under-min-isr > 0, at-min-isr > 0, offline > 0, metric NAME > 5,"
+        " p99 > 50ms or moved-wait p50 > 20ms; each may end with: for 10s.",
     )
 
 
@@ -150,17 +171,18 @@ def count_partitions(
     found = 0
     for partition in snapshot.partitions:
         isr = frozenset(partition.isr) | (frozenset(partition.replicas) & {away})
+        added = frozenset((adding or {}).get(partition.id, ()))
+        is_behind = not frozenset(partition.replicas) - added <= isr
+        least = min_insync.get(partition.id.topic)
+        if least is None and kind.takes_min_insync:
+            return None
         match kind:
             case Kind.UNDER_REPLICATED:
-                expected = frozenset(partition.replicas) - frozenset(
-                    (adding or {}).get(partition.id, ())
-                )
-                found += not expected <= isr
+                found += is_behind
             case Kind.UNDER_MIN_ISR:
-                least = min_insync.get(partition.id.topic)
-                if least is None:
-                    return None
-                found += len(isr) < least
+                found += least is not None and len(isr) < least
+            case Kind.AT_MIN_ISR:
+                found += is_behind and least is not None and len(isr) <= least
             case Kind.OFFLINE:
                 found += partition.leader == NO_LEADER and not (
                     away in partition.replicas and set(partition.isr) <= {away}

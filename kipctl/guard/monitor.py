@@ -94,10 +94,10 @@ class GuardMonitor(ChangeGuard):
         if not counted:
             return values
         try:
-            counts_urp = any(one.kind is Kind.UNDER_REPLICATED for one in counted)
-            adding = adding_replicas(self.cluster) if counts_urp else {}
+            takes_adding = any(one.kind.takes_reassignments for one in counted)
+            adding = adding_replicas(self.cluster) if takes_adding else {}
             seen = snapshot or take_snapshot(self.cluster)
-            if any(one.kind is Kind.UNDER_MIN_ISR for one in counted):
+            if any(one.kind.takes_min_insync for one in counted):
                 self._ask_min_insync(seen)
         except (UnreachableError, TimedOutError):
             return values | dict.fromkeys((one.text for one in counted), None)

@@ -40,6 +40,7 @@ def plan_tables(plan: Mapping[str, Any]) -> tuple[Table, ...]:
                 "Replicas": "replicas",
                 "No other replica": "no_other_replica",
                 "Below min.insync": "below_min_insync_replicas",
+                "At min.insync": "at_min_insync_replicas",
                 "One left": "one_replica_left",
             },
             _examples(plan),
@@ -63,6 +64,7 @@ def _examples(plan: Mapping[str, Any]) -> tuple[str, ...]:
     meanings = {
         "lost": "cannot be read or written meanwhile",
         "below": "takes no acks=all writes meanwhile",
+        "at_minimum": "takes acks=all writes meanwhile, and not if one more replica fails",
         "single": "has one in-sync replica meanwhile",
     }
     notes = []

@@ -255,7 +255,12 @@ class Roll:
         chosen = None if step.is_controller_only else [step.broker]
         try:
             facts = self.watcher.facts()
-            plan = plan_roll(facts, chosen, controllers=step.is_controller_only)
+            plan = plan_roll(
+                facts,
+                chosen,
+                controllers=step.is_controller_only,
+                spare=self.record.how.spare,
+            )
         except (UnreachableError, TimedOutError, UsageError) as error:
             if may_wait:
                 return error.what

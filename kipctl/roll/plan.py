@@ -77,10 +77,11 @@ class Risk(Node):
 
     `lost` have no other replica in sync: nobody can read or write them. `below` have fewer in sync
     than min.insync.replicas: acks=all writes are refused. `single` are left with one in-sync
-    replica, and still take writes. Of `unknown` min.insync.replicas is not known: they may be
-    below it. Topics that kipctl has made for a run of its own hold nobody's data, and are in none
-    of these. With `no_quorum` the controllers that are left are no majority: no leader is elected
-    meanwhile.
+    replica, and still take writes; `at_minimum` with just min.insync.replicas: one that fails
+    meanwhile stops them. `without_spare` have fewer to spare then than was asked for. Of `unknown`
+    min.insync.replicas is not known: they may be below it. Topics that kipctl has made for a run of
+    its own hold nobody's data, and are in none of these. With `no_quorum` the controllers that are
+    left are no majority: no leader is elected meanwhile.
     """
 
     replicas: int
@@ -88,18 +89,29 @@ class Risk(Node):
     lost: tuple[PartitionId, ...] = ()
     below: tuple[PartitionId, ...] = ()
     single: tuple[PartitionId, ...] = ()
+    at_minimum: tuple[PartitionId, ...] = ()
+    without_spare: tuple[PartitionId, ...] = ()
     unknown: tuple[PartitionId, ...] = ()
     no_quorum: bool = False
 
     @property
     def is_harmful(self) -> bool:
         """Whether clients cannot write, or read, some partitions meanwhile, or may not be able, or
-        nobody can lead."""
-        return bool(self.lost or self.below or self.unknown or self.no_quorum)
+        nobody can lead, or less is to spare than was asked for."""
+        return self.is_known_to_harm or bool(self.unknown)
+
+    @property
+    def is_known_to_harm(self) -> bool:
+        return bool(self.lost or self.below or self.without_spare or self.no_quorum)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON: counts, and some of the partitions."""
-        parts = {"lost": self.lost, "below": self.below, "single": self.single}
+        parts = {
+            "lost": self.lost,
+            "below": self.below,
+            "at_minimum": self.at_minimum,
+            "single": self.single,
+        }
         return {
             "broker": self.broker,
             "host": self.host,
@@ -110,6 +122,7 @@ class Risk(Node):
             "leaders": self.leaders,
             "no_other_replica": len(self.lost),
             "below_min_insync_replicas": len(self.below),
+            "at_min_insync_replicas": len(self.at_minimum),
             "one_replica_left": len(self.single),
             "min_insync_replicas_not_known": len(self.unknown),
             "no_quorum": self.no_quorum,
@@ -140,10 +153,15 @@ class RollPlan:
 
 
 def plan_roll(
-    facts: Facts, chosen: Sequence[int] | None = (), *, controllers: bool = False
+    facts: Facts,
+    chosen: Sequence[int] | None = (),
+    *,
+    controllers: bool = False,
+    spare: int = 0,
 ) -> RollPlan:
     """The roll of these brokers, or of all (None: of none), and with `controllers` of those that
-    are no brokers. Raises UsageError for a broker that is not there, and where controllers are not
+    are no brokers. So many replicas above min.insync.replicas are to be left meanwhile: `spare`.
+    Raises UsageError for a broker that is not there, and where controllers are not
     known, RefusedError for one that is down."""
     snapshot = facts.snapshot
     alive = snapshot.broker_ids
@@ -182,6 +200,7 @@ def plan_roll(
             ),
             by_broker.get(broker.id, ()),
             facts.min_insync,
+            spare,
         )
         for broker in order
     )
@@ -229,10 +248,13 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
         )
     if force:
         return
-    harmful = [step for step in plan.steps if step.lost or step.below or step.no_quorum]
-    if harmful:
+    if harmful := [step for step in plan.steps if step.is_known_to_harm]:
         one = harmful[0]
-        what = "stops the controllers" if one.no_quorum else "stops partitions"
+        what = "stops partitions"
+        if one.no_quorum:
+            what = "stops the controllers"
+        elif not one.lost and not one.below:
+            what = "leaves less to spare than was asked for"
         kind = "nodes" if any(step.is_controller_only for step in plan.steps) else "brokers"
         raise RefusedError(
             f"Restarting {len(harmful)} of {len(plan.steps)} {kind} {what}:"
@@ -255,6 +277,8 @@ def describe_risk(risk: Risk) -> str:
         parts.append(f"{_some(risk.lost)} without any replica")
     if risk.below:
         parts.append(f"{_some(risk.below)} below min.insync.replicas")
+    if risk.without_spare:
+        parts.append(f"{_some(risk.without_spare)} with too few above min.insync.replicas")
     if risk.unknown:
         parts.append(f"{_some(risk.unknown)} of unknown min.insync.replicas")
     if risk.no_quorum:
@@ -274,8 +298,10 @@ def _held(snapshot: Snapshot) -> dict[int, list[Partition]]:
     return held
 
 
-def _risk(about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int | None]) -> Risk:
-    lost, below, single, unknown = [], [], [], []
+def _risk(
+    about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int | None], spare: int
+) -> Risk:
+    lost, below, single, unknown, at_minimum, without_spare = [], [], [], [], [], []
     for partition in held:
         if is_own(partition.id.topic):
             continue
@@ -286,13 +312,24 @@ def _risk(about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int |
             continue
         if least is None:
             unknown.append(partition.id)
+        else:
+            if left == least:
+                at_minimum.append(partition.id)
+            if least <= left < least + spare:
+                without_spare.append(partition.id)
         # With more than it has replicas it takes no acks=all writes today either.
         if least is not None and left < least <= len(partition.isr):
             below.append(partition.id)
         elif left == 1:
             single.append(partition.id)
     return replace(
-        about, lost=tuple(lost), below=tuple(below), single=tuple(single), unknown=tuple(unknown)
+        about,
+        lost=tuple(lost),
+        below=tuple(below),
+        single=tuple(single),
+        at_minimum=tuple(at_minimum),
+        without_spare=tuple(without_spare),
+        unknown=tuple(unknown),
     )
 
 

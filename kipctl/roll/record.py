@@ -64,6 +64,8 @@ class RollOptions:
     between_s: float = 0.0
     batch: int = 1000
     force: bool = False
+    spare: int = 0
+    """Replicas above min.insync.replicas that are to be left while a broker is away."""
 
     @property
     def redacted(self) -> "RollOptions":

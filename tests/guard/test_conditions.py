@@ -17,6 +17,7 @@ TOPIC_AND_LE = (("topic", "x"), ("le", "1"))
     [
         ("urp > 10", Kind.UNDER_REPLICATED, ">", 10, {}),
         ("under-min-isr>0", Kind.UNDER_MIN_ISR, ">", 0, {}),
+        ("at-min-isr > 0", Kind.AT_MIN_ISR, ">", 0, {}),
         ("offline >= 1 for 5s", Kind.OFFLINE, ">=", 1, {"held_s": 5}),
         ("  urp  >  1 ", Kind.UNDER_REPLICATED, ">", 1, {}),
         ("metric idle < 0.3 for 2m", Kind.METRIC, "<", 0.3, {"held_s": 120, "name": "idle"}),
@@ -59,6 +60,9 @@ def test_what_is_none(text: str) -> None:
         (Kind.UNDER_MIN_ISR, None, 2),
         (Kind.UNDER_MIN_ISR, 3, 1),
         (Kind.UNDER_MIN_ISR, 9, 2),
+        (Kind.AT_MIN_ISR, None, 3),
+        (Kind.AT_MIN_ISR, 3, 1),
+        (Kind.AT_MIN_ISR, 9, 2),
         (Kind.OFFLINE, None, 1),
         (Kind.OFFLINE, 3, 1),
         (Kind.OFFLINE, 9, 0),
@@ -88,9 +92,28 @@ def test_a_replica_that_is_being_added_is_not_missed_yet(
     assert count_partitions(Kind.UNDER_REPLICATED, snapshot, {}, None, busy) == count
 
 
+@pytest.mark.parametrize(
+    ("replicas", "isr", "least", "count"),
+    [
+        ((1, 2, 3), (1, 2), 2, 1),
+        ((1, 2, 3, 4), (1, 2, 3), 2, 0),  # one more may go
+        ((1, 2, 3), (1,), 2, 1),  # it is beyond it, which is no reason to go on
+        ((1, 2), (1, 2), 2, 0),  # it lacks none: so it is all the time
+    ],
+)
+def test_a_partition_at_its_minimum_lacks_replicas_and_has_no_more_than_that(
+    replicas: tuple[int, ...], isr: tuple[int, ...], least: int, count: int
+) -> None:
+    snapshot = cluster_of(replicas, isr=[isr])
+    assert count_partitions(Kind.AT_MIN_ISR, snapshot, {"t": least}) == count
+    added = {snapshot.partitions[0].id: tuple(set(replicas) - set(isr))}
+    assert count_partitions(Kind.AT_MIN_ISR, snapshot, {"t": least}, None, added) == 0
+
+
 def test_where_min_insync_is_not_known_the_count_is_not_either() -> None:
     for known in ({"t": None}, {}):
         assert count_partitions(Kind.UNDER_MIN_ISR, cluster_of((1,)), known) is None
+        assert count_partitions(Kind.AT_MIN_ISR, cluster_of((1,)), known) is None
         assert count_partitions(Kind.UNDER_REPLICATED, cluster_of((1,)), known) == 0
 
 

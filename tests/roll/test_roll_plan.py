@@ -101,6 +101,36 @@ def test_a_restart_that_stops_partitions_has_to_be_insisted_on() -> None:
     require_safe(plan, force=True)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "least", "spare", "at_minimum", "without_spare"),
+    [
+        ((1, 2, 3), 2, 0, 1, 0),
+        ((1, 2, 3, 4), 2, 0, 0, 0),
+        ((1, 2, 3), 2, 1, 1, 1),
+        ((1, 2, 3, 4), 2, 1, 0, 0),
+        ((1, 2, 3, 4), 2, 2, 0, 1),
+        ((2, 3, 4), 3, 1, 0, 0),  # broker 1 has no replica of it
+        ((1, 2, 3), 3, 1, 0, 0),  # below it: that is worse, and said
+        ((1, 2, 3), None, 1, 0, 0),
+    ],
+)
+def test_a_partition_at_its_minimum_is_told_from_one_with_room(
+    replicas: tuple[int, ...], least: int | None, spare: int, at_minimum: int, without_spare: int
+) -> None:
+    facts = Facts(cluster_of(replicas), frozenset(), 9, min_insync={"t": least})
+    plan = plan_roll(facts, (1,), spare=spare)
+    [step] = plan.steps
+    assert (len(step.at_minimum), len(step.without_spare)) == (at_minimum, without_spare)
+    document = step.as_document()
+    assert document["at_min_insync_replicas"] == at_minimum
+    assert document["such_as"]["at_minimum"] == ["t-0"] * at_minimum
+    if without_spare:
+        with pytest.raises(RefusedError, match="leaves less to spare than was asked for") as no:
+            require_safe(plan, force=False)
+        assert "broker 1: t-0 with too few above min.insync.replicas" in no.value.what
+        require_safe(plan, force=True)
+
+
 def test_a_restart_of_which_nobody_knows_what_it_stops_has_to_be_insisted_on() -> None:
     plan = plan_roll(Facts(cluster_of((1, 2, 3)), frozenset(), 9, min_insync={"t": None}))
     with pytest.raises(RefusedError, match="not known: broker 1: t-0 of unknown") as no:
