@@ -159,6 +159,7 @@ complete -c kipctl -n '__kipctl_at kipctl changes cancel' -l command-config -x -
 complete -c kipctl -n '__kipctl_at kipctl changes cancel' -l expect-cluster -x -d 'Refuse a cluster of another id'
 complete -c kipctl -n '__kipctl_at kipctl changes cancel' -l map -x -d 'Reach a broker there, as by a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl changes cancel' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl changes clear-throttles' -l all -d 'Take off those of others, too: of any broker and topic'
 complete -c kipctl -n '__kipctl_at kipctl changes clear-throttles' -l dry-run -d 'Show what would be done, and change nothing'
 complete -c kipctl -n '__kipctl_at kipctl changes clear-throttles' -s y -l yes -d 'Do not ask before changing things'
 complete -c kipctl -n '__kipctl_at kipctl changes clear-throttles' -l force -d 'Insist: also while they are needed, and where a broker is away for good'

@@ -22,7 +22,7 @@ no-leader-hints no-leader-none-eligible no-leader-one-eligible no-preferred-read
 no-reassignment-api no-spare-replica not-preferred-leader reassignment-in-progress
 reassignment-stands-still reassignments-not-known releases-differ replica-selector-not-set
 replicas-in-one-rack session-timeout-long settings-differ settings-not-known single-replica
-throttle-left-behind unclean-election-allowed under-min-isr under-replicated
+throttle-in-use throttle-left-behind unclean-election-allowed under-min-isr under-replicated
 """
 DOUBTS = "acks-0 brokers-cold client-late few-moves machine-busy"
 """Names that people have written down: none is taken away, none gets another meaning."""

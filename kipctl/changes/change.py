@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -22,6 +22,7 @@ from kipctl.changes.proposal import Proposal
 from kipctl.changes.throttle import NotRestored
 from kipctl.changes.ui import PlanShown
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.errors import KipctlError
 
 
 class Result(Protocol):
@@ -160,6 +161,9 @@ class ReplicaChange(Change[SeenReplicas, Done]):
         yield from ()
 
     def show(self, context: ChangeContext, seen: SeenReplicas) -> None:
+        if seen.plan.copies_data:
+            with suppress(KipctlError):  # of a cluster without an id nothing is kept
+                context.say_throttles_of_others(context.journal(), seen.plan)
         context.ui.plan(
             PlanShown(
                 seen.plan,

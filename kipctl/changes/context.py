@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kipctl.changes.execution.batch_execution import BATCH_TIMEOUT_S
-from kipctl.changes.execution.copy_progress import format_duration
 from kipctl.changes.execution.pacing import Pace
 from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.reassign import retry_until
@@ -21,6 +20,8 @@ from kipctl.changes.execution.safety_checks import (
 from kipctl.changes.execution.throttled_change import (
     entries_with_throttles,
     leftover_warning,
+    others_warning,
+    still_set,
     throttles_set_by_others,
 )
 from kipctl.changes.guard_session import GuardSession
@@ -31,7 +32,7 @@ from kipctl.changes.plans.plan_summary import PlanSummary, too_little_room
 from kipctl.changes.ui import ChangeUi
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import Snapshot, refresh_snapshot, select, take_snapshot
-from kipctl.counts import counted
+from kipctl.counts import counted, format_duration
 from kipctl.errors import RefusedError
 from kipctl.transport.request import Cluster
 
@@ -126,15 +127,9 @@ class ChangeContext:
 
     def say_unfinished(self, journal: Journal, plan: Plan | None = None) -> None:
         """Warn of what an earlier kipctl has left, when it was cut off, and one elsewhere."""
-        own = entries_with_throttles(journal)
-        if plan and (found := throttles_set_by_others(self.cluster, plan.moves, own)):
-            setting, value = next(iter(found.items()))
-            self.ui.say(
-                f"{counted(len(found), 'throttle')} that kipctl here has not set, such as"
-                f" {setting}: {value}. Another tool, or a kipctl on another machine, may be moving"
-                " partitions, or was cut off. They stay as they are."
-            )
-        if own:
+        if plan:
+            self.say_throttles_of_others(journal, plan)
+        if own := still_set(self.cluster, entries_with_throttles(journal)):
             self.ui.say(leftover_warning(own, self.cluster.nodes))
         if open_ones := [entry for entry in journal.unfinished_changes() if entry.is_open]:
             newest, changed_by = open_ones[0], journal.locked_by()
@@ -147,6 +142,12 @@ class ChangeContext:
                     f" {newest.id}"
                 )
             self.ui.say(state)
+
+    def say_throttles_of_others(self, journal: Journal, plan: Plan) -> None:
+        """Say whose throttles the change meets, and what becomes of them."""
+        own = entries_with_throttles(journal)
+        if found := throttles_set_by_others(self.cluster, plan.moves, own):
+            self.ui.say(others_warning(found, self.throttle))
 
     def execution_settings(self, progress: Callable[[str], None]) -> ExecutionSettings:
         """How a change is carried out, and who follows it."""

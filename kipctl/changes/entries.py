@@ -4,7 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.execution.throttled_change import clear_throttles, entries_with_throttles
+from kipctl.changes.execution.throttled_change import (
+    clear_throttles,
+    entries_with_throttles,
+    still_set,
+)
 from kipctl.changes.journal.entry import Entry, read_entry
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.throttle import NotRestored
@@ -67,4 +71,9 @@ def put_throttles_back(
     context: ChangeContext, journal: Journal, entry: "Entry"
 ) -> Sequence[NotRestored]:
     """Put back what was set for this change, and for rollbacks of it."""
-    return clear_throttles(context.cluster, throttled_for(context, journal, entry))
+    found = throttled_for(context, journal, entry)
+    was_set = still_set(context.cluster, found)
+    left = clear_throttles(context.cluster, found, message=context.ui.say)
+    if was_set and not left:
+        context.ui.say("The throttle is removed.")
+    return left

@@ -16,7 +16,12 @@ from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.reassign import retry_until, topic_ids
 from kipctl.changes.execution.remaining import remaining_work
 from kipctl.changes.execution.safety_checks import list_or_reason, require_no_reassignments
-from kipctl.changes.execution.throttled_change import settings_now, throttle_for, throttled
+from kipctl.changes.execution.throttled_change import (
+    kept_beside,
+    settings_now,
+    throttle_for,
+    throttled,
+)
 from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.plan_summary import skip_reasons
@@ -112,7 +117,8 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
     def recorded(self, run: ChangeRun, again: ResumeProposal) -> Iterator[Entry | None]:
         entry, context = self.entry.reload(), run.context
         to_set: Throttle | None = again.left.to_set_for_copies
-        wanted = throttle_for(context.cluster, again.left.moves, self.how)
+        kept = kept_beside(entry)
+        wanted = throttle_for(context.cluster, again.left.moves, self.how, kept)
         if entry.throttle is None and wanted:
             entry, to_set = entry.with_throttle(wanted), None
         with throttled(context.cluster, entry, again.left.moves, context.ui.say, [], to_set):

@@ -2,76 +2,70 @@
 
 A rate is a broker's, in bytes per second; which replicas it holds for is a topic's. Both stay until
 somebody removes them. So what was there before is read first, and described such that it can be
-saved: whoever has the description can put it back. A broker's settings are changed by the broker
-itself, and only while it runs.
+saved: whoever has the description can put it back.
 """
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from kipctl.changes.plans.plan import Move
+from kipctl.changes.throttle_settings import (
+    GONE,
+    groups,
+    raise_for,
+    read_group,
+    read_settings,
+    write,
+)
+from kipctl.cluster.reassignments import list_reassignments, topics_and_brokers
+from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import (
+    ALL_REPLICAS,
+    BROKER,
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     RATES,
+    TOPIC,
+    Setting,
 )
+from kipctl.counts import format_bytes
 from kipctl.errors import (
     KipctlError,
     PartlyDoneError,
-    RefusedError,
     TimedOutError,
     UnreachableError,
     UsageError,
 )
-from kipctl.protocol.describe_configs import (
-    ConfigSource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResult,
-    ResourceType,
-)
-from kipctl.protocol.error_codes import ErrorCode, error_text
-from kipctl.protocol.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    AlterConfigsResourceResponse,
-    ConfigOperation,
-    IncrementalAlterConfigsRequest,
-)
+from kipctl.next_step import Command, joined
+from kipctl.protocol.describe_configs import ResourceType
+from kipctl.protocol.error_codes import error_text
 from kipctl.transport.request import Cluster
 
-ALL_REPLICAS = "*"
-CLEAR = "kipctl changes clear-throttles"
-
-BROKER, TOPIC = "broker", "topic"
-_TYPES = {BROKER: ResourceType.BROKER, TOPIC: ResourceType.TOPIC}
-_SOURCES = {BROKER: ConfigSource.BROKER, TOPIC: ConfigSource.TOPIC}
-_TOPICS_A_REQUEST = 500
-_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+CLEAR = Command("changes clear-throttles")
+CLEAR_ALL = Command("changes clear-throttles --all")
 _SHOWN_TIMEOUT_S, _SHOWN_POLL_S = 5.0, 0.02
-
-
-class Setting(NamedTuple):
-    """A config of a broker or a topic: `kind` says of which, `name` is its id or name."""
-
-    kind: str
-    name: str
-    config: str
-
-    def __str__(self) -> str:
-        return f"{self.config} of {self.kind} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A setting's value before the throttle and during it; None where there is none of its own."""
+    """A setting's value before the throttle and during it; None where there is none of its own.
+
+    `replaces` is what kipctl had set until just now: a broker may not have heard yet of `during`.
+    `of_another`: the rate before was of somebody whose data was being copied when it was replaced,
+    so that it is not to outlive that.
+    """
 
     setting: Setting
     before: str | None
     during: str | None
+    replaces: str | None = None
+    of_another: bool = False
+
+    def is_own(self, value: str | None) -> bool:
+        """Whether kipctl has set this value."""
+        return value is not None and value in (self.during, self.replaces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +78,13 @@ class Throttle:
         """As JSON, for a journal; `read_throttle` reads it."""
         return {
             "changes": [
-                {**one.setting._asdict(), "before": one.before, "during": one.during}
+                {
+                    **one.setting._asdict(),
+                    "before": one.before,
+                    "during": one.during,
+                    "replaces": one.replaces,
+                    "of_another": one.of_another,
+                }
                 for one in self.changes
             ]
         }
@@ -99,13 +99,14 @@ def read_throttle(document: object) -> Throttle:
 
 
 def _read_change(entry: object) -> Change:
-    if isinstance(entry, dict) and entry.get("kind") in _TYPES:
+    if isinstance(entry, dict) and entry.get("kind") in (BROKER, TOPIC):
         names = entry.get("name"), entry.get("config")
-        values = entry.get("before"), entry.get("during")
+        values = entry.get("before"), entry.get("during"), entry.get("replaces")
         if all(isinstance(n, str) for n in names) and all(
             v is None or isinstance(v, str) for v in values
         ):
-            return Change(Setting(entry["kind"], str(names[0]), str(names[1])), *values)
+            setting = Setting(entry["kind"], str(names[0]), str(names[1]))
+            return Change(setting, *values, entry.get("of_another") is True)
     raise UsageError(f"What was saved of the throttle is damaged: {entry!r} is no change.")
 
 
@@ -151,18 +152,32 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
 
 
 def throttle_changes(
-    wanted: Mapping[Setting, str], before: Mapping[Setting, str | None]
+    wanted: Mapping[Setting, str],
+    before: Mapping[Setting, str | None],
+    kept: Iterable[Throttle] = (),
+    busy: Collection[int] = (),
 ) -> Throttle:
     """What changes: rates are replaced, replicas that are throttled already stay so.
 
-    What is as wanted already is no change, and will not be put back.
+    What is as wanted already is no change, and will not be put back. `kept` are throttles of this
+    journal that are still to be put back: what was before them is what was before this one, too.
+    `busy` are brokers that others' reassignments copy to or from now, and so may need their rates.
+    A pure function.
     """
+    known = {one.setting: one for throttle in kept for one in throttle.changes}
     changes = []
     for setting, value in wanted.items():
         was = before.get(setting)
-        during = value if setting.config in RATES else with_replicas(was, value)
-        if during != was:
-            changes.append(Change(setting, was, during))
+        is_rate = setting.config in RATES
+        during = value if is_rate else with_replicas(was, value)
+        if during == was:
+            continue
+        earlier = known.get(setting)
+        if earlier and earlier.is_own(was):
+            changes.append(Change(setting, earlier.before, during, of_another=earlier.of_another))
+        else:
+            of_another = is_rate and was is not None and setting.name in map(str, busy)
+            changes.append(Change(setting, was, during, of_another=of_another))
     return Throttle(tuple(changes))
 
 
@@ -170,18 +185,43 @@ def with_replicas(value: str | None, added: str) -> str:
     """A list of throttled replicas with more of them; one of all replicas stays as it is."""
     if value is not None and value.strip() == ALL_REPLICAS:
         return value
-    listed = [] if not value else [one.strip() for one in value.split(",")]
-    return ",".join(dict.fromkeys([*listed, *added.split(",")]))
+    return ",".join(dict.fromkeys([*_entries(value), *_entries(added)]))
 
 
-def prepare_throttle(cluster: Cluster, moves: Iterable[Move], rate: int) -> Throttle:
+def without_replicas(value: str, added: Iterable[str]) -> str | None:
+    """A list of throttled replicas without these; None where none is left."""
+    kept = [entry for entry in _entries(value) if entry not in set(added)]
+    return ",".join(kept) or None
+
+
+def _entries(value: str | None) -> list[str]:
+    return [entry for part in (value or "").split(",") if (entry := part.strip())]
+
+
+def prepare_throttle(
+    cluster: Cluster, moves: Sequence[Move], rate: int, kept: Iterable[Throttle] = ()
+) -> Throttle:
     """What would throttle these moves, with what is set now; changes nothing.
 
-    `rate` is in bytes per second, in and out of each broker. Save it before `set_throttle`. Raises
-    RefusedError, UnreachableError, TimedOutError, and UsageError for a rate below 1.
+    `rate` is in bytes per second, in and out of each broker; `kept` as in `throttle_changes`. Save
+    it before `set_throttle`. Raises RefusedError, UnreachableError, TimedOutError, and UsageError
+    for a rate below 1.
     """
     wanted = wanted_settings(moves, rate, cluster.nodes)
-    return throttle_changes(wanted, read_settings(cluster, wanted))
+    before = read_settings(cluster, wanted)
+    busy = brokers_copying(cluster, without={move.id for move in moves}) or frozenset()
+    return throttle_changes(wanted, before, kept, busy)
+
+
+def brokers_copying(
+    cluster: Cluster, without: Collection[PartitionId] = ()
+) -> frozenset[int] | None:
+    """The brokers that reassignments copy to or from now; None where that is not known."""
+    try:
+        busy = [one for one in list_reassignments(cluster) if one.id not in without]
+    except KipctlError:
+        return None
+    return topics_and_brokers(busy)[1]
 
 
 def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
@@ -189,10 +229,10 @@ def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
     is raised; PartlyDoneError when one of them cannot be.
     """
     try:
-        for group in _groups([one.setting for one in throttle.changes]):
+        for group in groups([one.setting for one in throttle.changes]):
             during = {one.setting: one.during for one in throttle.changes}
-            for answer in _write(cluster, {setting: during[setting] for setting in group}):
-                _raise_for(answer)
+            for answer in write(cluster, {setting: during[setting] for setting in group}):
+                raise_for(answer)
     except BaseException as error:
         require_put_back(put_back(cluster, throttle))
         if isinstance(error, KipctlError):
@@ -200,17 +240,84 @@ def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
         raise
 
 
-def put_back(cluster: Cluster, throttle: Throttle) -> tuple[NotRestored, ...]:
-    """Give every setting the value that it had before; one that fails stops no other.
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What becomes of a setting: it gets `value`, or is `left` as it is; `said` is why, where that
+    is not what was before. `is_left_over`: nobody needs what somebody else has set."""
+
+    setting: Setting
+    value: str | None = None
+    is_left: bool = False
+    said: str = ""
+    is_left_over: bool = False
+
+
+def way_back(
+    one: Change, now: str | None, kept: Iterable[Throttle] = (), busy: Collection[int] | None = None
+) -> WayBack:
+    """How a setting that is `now` so is put back.
+
+    `kept` are other throttles of this journal that are still set, the newest first: under one of
+    them the setting gets its value. `busy` are the brokers that reassignments still copy to or from
+    (None: not known). A rate that belonged to a reassignment which has ended is not set again. Of a
+    list of replicas what was added is taken out. A pure function.
+    """
+    others = [of for throttle in kept for of in throttle.changes if of.setting == one.setting]
+    is_needed = busy is None or one.setting.name in map(str, busy)
+    if one.setting.config not in RATES:
+        if now is None:  # it may only not be shown yet
+            return WayBack(one.setting, is_left=one.before is not None)
+        under = {entry for other in others for entry in _entries(other.during)}
+        added = set(_entries(one.during)) - set(_entries(one.before)) - under
+        return WayBack(one.setting, without_replicas(now, added))
+    # A broker may not have heard yet of what was set: then it shows what it had before.
+    if one.is_own(now) or now == one.before:
+        if others:
+            return WayBack(one.setting, others[0].during)
+        if one.of_another and busy is not None and not is_needed:
+            return WayBack(
+                one.setting,
+                said=f"{one.setting} was {format_rate(one.before)}, of a reassignment that has"
+                " ended since: it is not set again.",
+            )
+        return WayBack(one.setting, one.before)
+    if now is None or any(other.is_own(now) for other in others):
+        return WayBack(one.setting, is_left=True)
+    return WayBack(
+        one.setting,
+        is_left=True,
+        said=f"somebody else has set it to {format_rate(now)}"
+        + (", and data is still copied there: it stays" if is_needed else ""),
+        is_left_over=not is_needed,
+    )
+
+
+def format_rate(value: str | None) -> str:
+    """A rate as a setting has it, in words."""
+    if value is None:
+        return "none"
+    return f"{format_bytes(int(value))}/s" if value.isdecimal() and value.isascii() else value
+
+
+def put_back(
+    cluster: Cluster,
+    throttle: Throttle,
+    kept: Sequence[Throttle] = (),
+    say: Callable[[str], object] = lambda _: None,
+) -> tuple[NotRestored, ...]:
+    """Give every setting the value that is right after it (`way_back`); one that fails stops no
+    other.
 
     One that somebody else has changed meanwhile stays as it is. Of a topic that is gone nothing is
-    to be put back. Returns what is still set.
+    to be put back. Returns what is still set and should not be; what is left to others that need
+    it is said.
     """
     not_restored: list[NotRestored] = []
     changes = {one.setting: one for one in throttle.changes}
-    for group in _groups(list(changes)):
+    putting = _PuttingBack(cluster, kept, say)
+    for group in groups(list(changes)):
         try:
-            not_restored += _put_back_group(cluster, [changes[setting] for setting in group])
+            not_restored += putting.group([changes[setting] for setting in group])
         except KipctlError as error:
             is_broker_down = isinstance(error, (UnreachableError, TimedOutError))
             not_restored += [
@@ -219,33 +326,50 @@ def put_back(cluster: Cluster, throttle: Throttle) -> tuple[NotRestored, ...]:
     return tuple(not_restored)
 
 
-def _put_back_group(cluster: Cluster, changes: Sequence[Change]) -> Iterator[NotRestored]:
-    settings = [one.setting for one in changes]
-    try:
-        now = _read_group(cluster, settings)
-    except (UnreachableError, TimedOutError):
-        cluster.metadata(())  # it may have restarted at another address
-        now = _read_group(cluster, settings)
-    own: dict[Setting, str | None] = {}
-    for one in changes:
-        if one.setting not in now:
-            continue  # a topic that is gone
-        # A broker may not have heard yet of what was set: then it shows what it had before.
-        if now[one.setting] in (one.before, one.during):
-            own[one.setting] = one.before
-        else:
-            why = f"somebody else has set it to {now[one.setting]}"
-            yield NotRestored(one.setting, why, is_set_by_other=True)
-    answers = _write(cluster, own)
-    if own and not any(answer.error_code for answer in answers):
-        _await_settings(cluster, own)
-    for answer in answers:
-        if answer.error_code and answer.error_code not in _GONE:
-            why = answer.error_message or error_text(answer.error_code)
-            kind = BROKER if answer.resource_type == ResourceType.BROKER else TOPIC
-            for setting in own:
-                if (setting.kind, setting.name) == (kind, answer.resource_name):
-                    yield NotRestored(setting, why)
+@dataclass(slots=True)
+class _PuttingBack:
+    cluster: Cluster
+    kept: Sequence[Throttle]
+    say: Callable[[str], object]
+    _busy: list[frozenset[int] | None] = field(default_factory=list)
+
+    @property
+    def busy(self) -> frozenset[int] | None:
+        """The brokers that data is copied to or from; asked once, when it is needed."""
+        if not self._busy:
+            self._busy.append(brokers_copying(self.cluster))
+        return self._busy[0]
+
+    def group(self, changes: Sequence[Change]) -> Iterator[NotRestored]:
+        cluster, settings = self.cluster, [one.setting for one in changes]
+        try:
+            now = read_group(cluster, settings)
+        except (UnreachableError, TimedOutError):
+            cluster.metadata(())  # it may have restarted at another address
+            now = read_group(cluster, settings)
+        own: dict[Setting, str | None] = {}
+        for one in changes:
+            if one.setting not in now:
+                continue  # a topic that is gone
+            value = now[one.setting]
+            is_plain = (one.is_own(value) or value == one.before) and not one.of_another
+            back = way_back(one, value, self.kept, None if is_plain else self.busy)
+            if back.is_left_over:
+                yield NotRestored(one.setting, back.said, is_set_by_other=True)
+            elif back.said:
+                self.say(back.said if not back.is_left else f"{one.setting}: {back.said}.")
+            if not back.is_left:
+                own[one.setting] = back.value
+        answers = write(cluster, own)
+        if own and not any(answer.error_code for answer in answers):
+            _await_settings(cluster, own)
+        for answer in answers:
+            if answer.error_code and answer.error_code not in GONE:
+                why = answer.error_message or error_text(answer.error_code)
+                kind = BROKER if answer.resource_type == ResourceType.BROKER else TOPIC
+                for setting in own:
+                    if (setting.kind, setting.name) == (kind, answer.resource_name):
+                        yield NotRestored(setting, why)
 
 
 def _await_settings(cluster: Cluster, wanted: Mapping[Setting, str | None]) -> None:
@@ -254,7 +378,7 @@ def _await_settings(cluster: Cluster, wanted: Mapping[Setting, str | None]) -> N
     deadline = time.monotonic() + _SHOWN_TIMEOUT_S
     with suppress(KipctlError):
         while time.monotonic() < deadline:
-            now = _read_group(cluster, list(wanted))
+            now = read_group(cluster, list(wanted))
             if all(now.get(setting) == value for setting, value in wanted.items()):
                 return
             time.sleep(_SHOWN_POLL_S)
@@ -269,112 +393,22 @@ def require_put_back(not_restored: Sequence[NotRestored], *, is_forgotten: bool 
     if not not_restored:
         return
     more = f" And {len(not_restored) - 1} more." if len(not_restored) > 1 else ""
-    own = [one for one in not_restored if not (one.is_broker_down or one.is_set_by_other)]
-    here = [one.setting for one in not_restored if is_forgotten or not one.is_broker_down]
     away = [one.setting.name for one in not_restored if one.is_broker_down]
-    steps = []
-    if own and not is_forgotten:
-        steps.append(f"Put it back: {CLEAR}.")
-    if here:
-        steps.append(
-            f"{'Or remove' if steps else 'Remove'} it: kafka-configs --alter --entity-type"
-            f" {here[0].kind}s --entity-name"
-            f" {here[0].name} --delete-config {here[0].config}"
-        )
+    of_others = [one for one in not_restored if one.is_set_by_other]
+    steps: list[str | Command] = []
+    if len(not_restored) > len(away) + len(of_others) and not is_forgotten:
+        steps.append("Put it back: " + CLEAR)
+    elif of_others or len(not_restored) > len(away):
+        steps.append("Remove it: " + CLEAR_ALL)
     if away and not is_forgotten:
         steps.append(
-            f"When broker {away[0]} is back: {CLEAR}. If it is gone for good, forget its throttle:"
-            f" {CLEAR} --force"
+            f"When broker {away[0]} is back: "
+            + CLEAR
+            + ". If it is gone for good, forget its throttle: "
+            + Command("changes clear-throttles --force")
         )
+    elif away:
+        steps.append(f"When broker {away[0]} is back: " + CLEAR_ALL)
     raise PartlyDoneError(
-        f"A throttle is STILL SET: {not_restored[0]}.{more}".replace("..", "."), " ".join(steps)
+        f"A throttle is STILL SET: {not_restored[0]}.{more}".replace("..", "."), joined(". ", steps)
     )
-
-
-def read_settings(cluster: Cluster, settings: Iterable[Setting]) -> dict[Setting, str | None]:
-    """Each setting's own value; None where it has none, but only a default or one for all brokers.
-
-    Of topics that do not exist nothing is known. Raises RefusedError, UnreachableError and
-    TimedOutError.
-    """
-    found: dict[Setting, str | None] = {}
-    for group in _groups(list(settings)):
-        found |= _read_group(cluster, group)
-    return found
-
-
-def _groups(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
-    """What goes into one request each: some topics' settings, or those of one broker."""
-    topics = list(dict.fromkeys(s.name for s in settings if s.kind == TOPIC))
-    for start in range(0, len(topics), _TOPICS_A_REQUEST):
-        names = frozenset(topics[start : start + _TOPICS_A_REQUEST])
-        yield [s for s in settings if s.kind == TOPIC and s.name in names]
-    for broker in dict.fromkeys(s.name for s in settings if s.kind == BROKER):
-        yield [s for s in settings if s.kind == BROKER and s.name == broker]
-
-
-def _by_resource(settings: Iterable[Setting]) -> dict[tuple[str, str], list[Setting]]:
-    found: dict[tuple[str, str], list[Setting]] = {}
-    for setting in settings:
-        found.setdefault((setting.kind, setting.name), []).append(setting)
-    return found
-
-
-def _read_group(cluster: Cluster, group: Sequence[Setting]) -> dict[Setting, str | None]:
-    request = DescribeConfigsRequest(
-        resources=tuple(
-            DescribeConfigsResource(_TYPES[kind], name, tuple(one.config for one in settings))
-            for (kind, name), settings in _by_resource(group).items()
-        )
-    )
-    kind, name, _ = group[0]
-    connection = cluster.broker(int(name)) if kind == BROKER else cluster.any_broker()
-    found: dict[Setting, str | None] = {}
-    for result in connection.request(request).results:
-        if result.error_code not in _GONE:
-            _raise_for(result)
-            own = {c.name: c.value for c in result.configs if c.config_source == _SOURCES[kind]}
-            found |= {one: own.get(one.config) for one in group if one.name == result.resource_name}
-    return found
-
-
-def _write(
-    cluster: Cluster, values: Mapping[Setting, str | None]
-) -> tuple[AlterConfigsResourceResponse, ...]:
-    """Set, or delete where the value is None, the settings of one group."""
-    if not values:
-        return ()
-    request = IncrementalAlterConfigsRequest(
-        resources=tuple(
-            AlterConfigsResource(
-                _TYPES[kind],
-                name,
-                tuple(
-                    AlterableConfig(
-                        one.config,
-                        ConfigOperation.DELETE if values[one] is None else ConfigOperation.SET,
-                        values[one],
-                    )
-                    for one in settings
-                ),
-            )
-            for (kind, name), settings in _by_resource(values).items()
-        )
-    )
-    kind, name, _ = next(iter(values))
-    if kind == BROKER:
-        return cluster.broker(int(name)).request(request).responses
-    return cluster.ask_controller(request).responses
-
-
-def _raise_for(answer: AlterConfigsResourceResponse | DescribeConfigsResult) -> None:
-    if answer.error_code:
-        what = "Broker" if answer.resource_type == ResourceType.BROKER else "Topic"
-        verb = "set" if isinstance(answer, AlterConfigsResourceResponse) else "shown"
-        said = f" ({answer.error_message})" if answer.error_message else ""
-        raise RefusedError(
-            f"The throttle of {what.lower()} {answer.resource_name} cannot be {verb}:"
-            f" {error_text(answer.error_code)}{said}.",
-            f"It takes the right to describe and alter configs of the"
-            f" {'cluster' if what == 'Broker' else 'topic'}.",
-        )

@@ -7,11 +7,12 @@ from enum import StrEnum
 
 from kipctl.at_once import AT_ONCE
 from kipctl.changes.elections.request import SEE_LEADERS
-from kipctl.changes.execution.catch_up import CatchUpTracker, catching_up
+from kipctl.changes.execution.catch_up import CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.cluster.acls import no_topics_warning
 from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.reassignments import list_reassignments
+from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import (
     Broker,
     PartitionId,

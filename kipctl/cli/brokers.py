@@ -1,5 +1,7 @@
 """`kipctl inspect brokers`: a doctor for the cluster. Changes nothing."""
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -12,6 +14,7 @@ from kipctl.cli.options import (
     pause_option,
 )
 from kipctl.durations import Duration
+from kipctl.errors import KipctlError
 from kipctl.report.formats import OutputFormat
 
 TIMEOUT_S = 10.0
@@ -41,6 +44,8 @@ def brokers(
     counts of requests and errors stand beside those that kipctl sent meanwhile.
     """
     environment = context.ensure_object(Environment)
+    from kipctl.changes.execution.throttled_change import known_throttles
+    from kipctl.changes.journal.journal import journal
     from kipctl.cluster.inspect.findings.diagnose import diagnose
     from kipctl.cluster.inspect.findings.facts import collect_facts
     from kipctl.report.broker_tables import brokers_report
@@ -51,4 +56,7 @@ def brokers(
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
         facts = collect_facts(cluster, urls, refresh_snapshot)
         environment.report_hidden_topics(cluster, facts.snapshot.topics)
+    with suppress(KipctlError):  # of a cluster without an id nothing is kept
+        kept = journal(facts.snapshot.cluster_id, environment.variables)
+        facts = replace(facts, known_throttles=known_throttles(kept))
     environment.report(brokers_report(facts, diagnose(facts), everything), output)

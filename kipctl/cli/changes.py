@@ -234,6 +234,9 @@ def cancel(
 @app.command("clear-throttles")
 def clear_throttles(
     context: typer.Context,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Take off those of others, too: of any broker and topic.")
+    ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     force: Annotated[
@@ -246,13 +249,16 @@ def clear_throttles(
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Put back the throttles that changes which were cut off have left."""
-    from kipctl.cli.changes_shown import put_throttles_back
+    """Put back the throttles that changes which were cut off have left.
+
+    What something needs is refused: a reassignment, or a broker that catches up under it.
+    """
+    from kipctl.cli.throttles_shown import clear
 
     with changing(
         context, bootstrap_server, dry_run=dry_run, yes=yes, force=force, output=output
     ) as (change, ui):
-        put_throttles_back(change, ui)
+        clear(change, ui, everything=everything)
 
 
 def _require_named(entry: str | None) -> None:

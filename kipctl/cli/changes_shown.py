@@ -1,24 +1,15 @@
-"""`kipctl changes list`, `show`, `pause` and `clear-throttles`: the journal, and what it left."""
+"""`kipctl changes list`, `show` and `pause`: the journal, and what goes on."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import current
 from kipctl.changes.execution.safety_checks import list_or_reason
-from kipctl.changes.execution.throttled_change import (
-    clear_throttles,
-    entries_with_throttles,
-    is_needed,
-)
-from kipctl.changes.throttle import require_put_back
 from kipctl.cli.change_ui import TerminalUi
 from kipctl.cluster.snapshot import refresh_snapshot
-from kipctl.counts import counted
 from kipctl.errors import RefusedError
-from kipctl.report.change_tables import CHANGES, entry_report, history_report
-from kipctl.report.tables import Report, Table, paragraphs
+from kipctl.report.change_tables import entry_report, history_report
 
 _SHOWN_ENTRIES = 20
 
@@ -62,34 +53,3 @@ def pause(context: ChangeContext) -> None:
         f"It stops after its batch: {who}. To go on then: kipctl changes resume (of a roll:"
         " kipctl roll --resume)"
     )
-
-
-def put_throttles_back(context: ChangeContext, ui: TerminalUi) -> None:
-    """Put back the throttles that earlier changes have left."""
-    cluster = context.cluster
-    journal = context.journal()
-    found = entries_with_throttles(journal)
-    changes = [change for one in found if one.throttle for change in one.throttle.changes]
-    rows = tuple(
-        (str(c.setting), c.during or "-", "none" if c.before is None else c.before) for c in changes
-    )
-    first = f"{counted(len(rows), 'throttle is', 'throttles are')} still set by earlier changes."
-    if not rows:
-        first = "No throttle of this user on this machine is still set."
-    listed = [{**c.setting._asdict(), "during": c.during, "before": c.before} for c in changes]
-    table = Table("Throttles", ("Setting", "Now", "Before"), rows)
-    report = Report(CHANGES, {"throttles": listed}, (table,), opening=paragraphs(first))
-    if context.dry_run or not found:
-        ui.report(report)
-        return
-    if is_needed(cluster, found) and not context.force:
-        raise RefusedError(
-            "Partitions that they throttle are still being reassigned.",
-            "Wait until it is done (kipctl reassign --list), or insist with --force.",
-        )
-    ui.confirm(f"Put back {counted(len(rows), 'setting')}?")
-    with journal.locked(context.origin):
-        not_restored = clear_throttles(cluster, found, forget=context.force)
-    back = f"{len(rows) - len(not_restored)} of {counted(len(rows), 'throttle')} put back."
-    ui.report(replace(report, opening=paragraphs(back)))
-    require_put_back(not_restored, is_forgotten=context.force)

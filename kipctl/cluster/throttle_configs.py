@@ -1,7 +1,12 @@
-"""The configs of replication throttles (KIP-73), by their names in Kafka.
+"""The configs of replication throttles (KIP-73), by their names in Kafka, and what they hold back.
 
 A rate is a broker's, in bytes per second; which replicas it holds for is a topic's.
 """
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -12,3 +17,52 @@ REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 UNLIMITED = 2**63 - 1
 """What a broker reports of a rate that is not set."""
+ALL_REPLICAS = "*"
+"""The list of all replicas of a topic."""
+ALL_BROKERS = ""
+"""Stands for a broker's id where something is set for all of them (`--entity-default`)."""
+BROKER, TOPIC = "broker", "topic"
+
+
+class Setting(NamedTuple):
+    """A config of a broker or a topic: `kind` says of which, `name` is its id or name."""
+
+    kind: str
+    name: str
+    config: str
+
+    def __str__(self) -> str:
+        whose = f"{self.kind} {self.name}" if self.name else f"all {self.kind}s"
+        return f"{self.config} of {whose}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownThrottles:
+    """What kipctl here has set, by its journal: who has set a setting to which value.
+
+    `running` are those that are at work now, `left` those that were cut off: each as a sentence
+    names it.
+    """
+
+    running: Mapping[tuple[Setting, str], str] = field(default_factory=dict)
+    left: Mapping[tuple[Setting, str], str] = field(default_factory=dict)
+
+
+def lists_replica(listed: str | None, partition: int, replica: int) -> bool:
+    """Whether a topic's list has this replica of this partition."""
+    entries = [one.strip() for one in (listed or "").split(",")]
+    return ALL_REPLICAS in entries or f"{partition}:{replica}" in entries
+
+
+def removals(settings: Iterable[Setting], bootstrap_server: str) -> Iterator[str]:
+    """Kafka's own commands that take these off: a line for each broker and topic."""
+    tool = f"kafka-configs --bootstrap-server {shlex.quote(bootstrap_server)}"
+    configs: dict[tuple[str, str], list[str]] = {}
+    for one in settings:
+        configs.setdefault((one.kind, one.name), []).append(one.config)
+    for (kind, name), found in sorted(configs.items()):
+        entity = f"--entity-name {shlex.quote(name)}" if name else "--entity-default"
+        yield (
+            f"{tool} --alter --entity-type {kind}s {entity} --delete-config"
+            f" {','.join(sorted(found))}"
+        )

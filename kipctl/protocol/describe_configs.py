@@ -21,11 +21,14 @@ class ResourceType(IntEnum):
 class ConfigSource(IntEnum):
     """Where a value comes from (Kafka's `DescribeConfigsResponse.ConfigSource`), as far as needed.
 
-    TOPIC and BROKER are set on that very topic or broker while it runs.
+    TOPIC and BROKER are set on that very topic or broker while it runs, ALL_BROKERS on all brokers
+    at once (`--entity-default`), FILE is the broker's own file.
     """
 
     TOPIC = 1
     BROKER = 2
+    ALL_BROKERS = 3
+    FILE = 4
 
 
 class DescribeConfigsSynonym(Message):
@@ -61,6 +64,13 @@ class DescribeConfigsResult(Message):
         """The configs' values by name."""
         return {config.name: config.value for config in self.configs}
 
+    @property
+    def sources(self) -> dict[str, tuple[int, ...]]:
+        """Where a value of each config is set, the one that holds first; empty without synonyms."""
+        return {
+            config.name: tuple(one.source for one in config.synonyms) for config in self.configs
+        }
+
 
 class DescribeConfigsResponse(Response):
     throttle_time_ms: Int32 = 0
@@ -86,8 +96,13 @@ class DescribeConfigsRequest(Request[DescribeConfigsResponse]):
 
 
 def configs_request(
-    kind: ResourceType, names: Iterable[str], configs: Iterable[str]
+    kind: ResourceType,
+    names: Iterable[str],
+    configs: Iterable[str],
+    *,
+    include_synonyms: bool = False,
 ) -> DescribeConfigsRequest:
     """For these configs of each of these topics or brokers."""
     keys = tuple(configs)
-    return DescribeConfigsRequest(tuple(DescribeConfigsResource(kind, n, keys) for n in names))
+    resources = tuple(DescribeConfigsResource(kind, n, keys) for n in names)
+    return DescribeConfigsRequest(resources, include_synonyms)

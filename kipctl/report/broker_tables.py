@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kipctl.counts import counted
 from kipctl.protocol.address import host_port
+from kipctl.protocol.describe_configs import ConfigSource
 from kipctl.report.leader_tables import Value, listing
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 from kipctl.transport.product import Product
@@ -24,6 +25,11 @@ COUNTED = {
 }
 """The requests that are shown, and what kipctl sends of the kind."""
 
+_SOURCES: Mapping[int, str] = {
+    ConfigSource.BROKER: "broker",
+    ConfigSource.ALL_BROKERS: "all brokers",
+    ConfigSource.FILE: "file",
+}
 LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
 
 
@@ -67,6 +73,7 @@ def brokers_report(
                     "what": finding.what,
                     "consequence": finding.consequence,
                     "change": finding.change,
+                    "commands": list(finding.commands),
                 }
                 for finding in findings
             ],
@@ -149,6 +156,10 @@ def _broker_document(one: "BrokerFacts") -> dict[str, object]:
         "api_versions": {str(key): list(versions) for key, versions in one.api_versions.items()},
         "settings": dict(one.settings),
         "throttles": dict(one.throttles),
+        "throttles_from": {
+            config: [_SOURCES.get(source, "elsewhere") for source in sources]
+            for config, sources in one.throttles_from.items()
+        },
         "log_dirs": [
             {"path": found.path, "error": found.error, "cordoned": found.is_cordoned}
             for found in one.directories
@@ -337,7 +348,16 @@ def _findings(findings: "tuple[Finding, ...]") -> Table:
             "change": "Change",
             "id": "Id",
         },
-        ((str(one.severity), one.what, one.consequence, one.change, one.id) for one in findings),
+        (
+            (
+                str(one.severity),
+                one.what,
+                one.consequence,
+                " ".join((one.change, *one.commands)),
+                one.id,
+            )
+            for one in findings
+        ),
     )
     return table
 
@@ -358,7 +378,12 @@ def _paragraph(finding: "Finding") -> Paragraph:
     tones = {"problem": Tone.BAD, "warning": Tone.WARNING}
     return Paragraph(
         f"{finding.severity}: {finding.what}",
-        (finding.consequence, finding.change, f"More: kipctl explain {finding.id}"),
+        (
+            finding.consequence,
+            finding.change,
+            *finding.commands,
+            f"More: kipctl explain {finding.id}",
+        ),
         tones.get(finding.severity, Tone.NONE),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kipctl.counts import counted
+from kipctl.counts import counted, format_bytes, format_duration
 from kipctl.own_topic_names import is_own
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
@@ -113,8 +113,6 @@ def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
     """What was copied, beside what was expected; nothing where nothing was."""
     if copied is None:
         return ()
-    from kipctl.changes.execution.copy_progress import format_bytes, format_duration
-
     return (
         f"Copied {format_bytes(copied.copied)} in {format_duration(copied.seconds)};"
         f" {format_bytes(copied.expected_bytes)} were expected.",

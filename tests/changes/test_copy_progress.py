@@ -16,12 +16,12 @@ from kipctl.changes.execution.copy_progress import (
     CopyTracker,
     bytes_per_s,
     copied_so_far,
-    format_duration,
     seconds_left,
 )
 from kipctl.changes.execution.reassign import submit
 from kipctl.changes.plans.plan import Move, Plan
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.counts import format_duration
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import ApiVersionsRequest
 from kipctl.protocol.describe_log_dirs import DescribeLogDirsRequest

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reassigning import Reassigning
+from reassigning import Held, Reassigning
 
 from kipctl.changes.execution.throttled_change import applies_to, entries_with_throttles
 from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions
@@ -61,8 +61,7 @@ def test_while_data_is_still_copied_it_stays_and_is_put_back_later(fake: Reassig
     """As after SIGKILL: what it replaced is written down."""
     fake.moves_at_once = False
     ran = fake.kipctl(DRAIN, "--timeout 20", status=6)
-    assert "Data is still copied, so the throttle stays." in ran.err
-    assert "kipctl changes clear-throttles" in ran.err
+    assert "Data is still copied, so the throttle stays until" in ran.err
     assert fake.configs[BROKER, "4"] == RATES
     assert len(notes(fake)) == 1
     ran = fake.kipctl("changes clear-throttles --yes", status=4)
@@ -84,10 +83,116 @@ def test_what_somebody_else_has_set_meanwhile_is_left_and_named(fake: Reassignin
         lambda: fake.configs[BROKER, "4"].update({"follower.replication.throttled.rate": "99"})
     ]
     ran = fake.kipctl(DRAIN, status=5)
+    assert notes(fake) == []
     assert "STILL SET: follower.replication.throttled.rate of broker 4" in ran.err
     assert own(fake) == {**BEFORE, (BROKER, "4"): {"follower.replication.throttled.rate": "99"}}
-    fake.kipctl("changes clear-throttles --yes --force", status=5)
+    ran = fake.kipctl("changes clear-throttles --yes")
+    assert "clear-throttles --all" in ran.out
+
+
+class TestWhatOthersSet:
+    """Another tool, or a kipctl on another machine, throttles the same brokers."""
+
+    OTHER = PartitionId("u", 0)
+
+    @pytest.fixture(autouse=True)
+    def another_copies(self, fake: Reassigning) -> None:
+        """A partition of another topic is on its way to broker 4, at 7 B/s."""
+        fake.partitions[self.OTHER] = Held((1, 2, 3), 1, target=(1, 2, 4))
+        fake.configs[BROKER, "4"] = dict.fromkeys(RATES, "7")
+        fake.moves_at_once = False
+
+    def test_it_is_said_before_whose_rates_are_replaced_in_a_dry_run_too(
+        self, fake: Reassigning
+    ) -> None:
+        ran = fake.kipctl("reassign --drain 3 --topic t --throttle 50MB/s --dry-run")
+        assert "leader.replication.throttled.rate of broker 1: 7 B/s" in ran.err
+        assert "50.0 MB/s takes its place" in ran.err
+        assert "stay as they are" not in ran.err
+
+    def test_a_rate_that_is_in_use_at_the_end_stays_without_an_error(
+        self, fake: Reassigning
+    ) -> None:
+        def others_rate() -> None:
+            fake.configs[BROKER, "4"] = dict.fromkeys(RATES, "5000000")
+            fake.arriving = set(T)
+
+        fake.changes = [others_rate]
+        ran = fake.kipctl("reassign --drain 3 --topic t --throttle 50MB/s --additional --yes")
+        assert fake.configs[BROKER, "4"] == dict.fromkeys(RATES, "5000000")
+        assert (
+            "of broker 4: somebody else has set it to 5.0 MB/s, and data is still copied there: it"
+            " stays." in ran.err
+        )
+        assert "STILL SET" not in ran.err
+        assert notes(fake) == []
+
+    def test_the_rate_of_a_change_that_has_ended_is_not_set_again(self, fake: Reassigning) -> None:
+        fake.changes = [lambda: setattr(fake, "moves_at_once", True)]
+        ran = fake.kipctl("reassign --drain 3 --topic t --throttle 50MB/s --additional --yes")
+        assert "was 7 B/s, of a reassignment that has ended since: it is not set again" in ran.err
+        assert not fake.configs[BROKER, "4"]
+        assert notes(fake) == []
+
+
+def test_what_others_have_taken_off_is_not_said_to_be_set(fake: Reassigning) -> None:
+    """As kafka-reassign-partitions --verify does: the journal alone does not know."""
+    fake.moves_at_once = False
+    fake.kipctl(DRAIN, "--timeout 20", status=6)
+    fake.finish()
+    fake.moves_at_once = True
+    fake.configs = {}
+    ran = fake.kipctl("reassign --drain 2 --yes")
+    assert "Throttles of earlier changes" not in ran.err
+    ran = fake.kipctl("changes clear-throttles --yes")
     assert notes(fake) == []
+
+
+class TestClearAll:
+    """`changes clear-throttles --all`: what others have left, by name."""
+
+    ALL = "changes clear-throttles --all"
+
+    @pytest.fixture(autouse=True)
+    def left(self, fake: Reassigning) -> None:
+        fake.configs[BROKER, ""] = dict.fromkeys(RATES, "1000")
+
+    def test_without_it_what_others_have_set_is_told(self, fake: Reassigning) -> None:
+        ran = fake.kipctl("changes clear-throttles --yes")
+        assert "No throttle of this user on this machine is still set." in ran.out
+        assert "4 throttles that kipctl here has not set:" in ran.out
+        assert "clear-throttles --all" in ran.out
+
+    def test_it_shows_who_set_what_and_kafkas_own_lines(self, fake: Reassigning) -> None:
+        before = deepcopy(fake.configs)
+        ran = fake.kipctl(self.ALL, "--dry-run")
+        assert "leader.replication.throttled.rate of all brokers" in ran.out
+        assert "not kipctl here" in ran.out
+        assert (
+            f"kafka-configs --bootstrap-server {fake.bootstrap_server} --alter --entity-type"
+            " brokers --entity-default --delete-config" in ran.out
+        )
+        assert "--entity-type topics --entity-name t --delete-config" in ran.out
+        assert fake.configs == before
+
+    def test_it_takes_all_of_them_off(self, fake: Reassigning) -> None:
+        fake.kipctl(self.ALL, "--yes")
+        assert own(fake) == {}
+
+    def test_while_something_is_reassigned_under_them_it_is_refused(
+        self, fake: Reassigning
+    ) -> None:
+        fake.partitions[T[0]].target = (1, 2, 4)
+        ran = fake.kipctl(self.ALL, "--yes", status=4)
+        assert "still being reassigned" in ran.err
+        assert own(fake) != {}
+
+    def test_while_a_broker_catches_up_under_them_it_is_refused(self, fake: Reassigning) -> None:
+        fake.partitions[T[0]].isr = (1, 2)
+        ran = fake.kipctl(self.ALL, "--yes", status=4)
+        assert "Broker 3 catches up under them: 1 partition (t-0) out of sync." in ran.err
+        fake.kipctl(self.ALL, "--yes --force")
+        assert own(fake) == {}
 
 
 def test_a_way_back_that_copies_is_throttled_too(fake: Reassigning) -> None:
@@ -171,7 +276,7 @@ class TestABrokerThatIsGone:
         assert self.FORCED in ran.err
         ran = fake.kipctl("changes clear-throttles --yes --force", status=5)
         assert "STILL SET" in ran.err
-        assert "--entity-name 3 --delete-config" in ran.err
+        assert "When broker 3 is back: kipctl changes clear-throttles --all" in ran.err
         assert notes(fake) == []
 
     def test_behind_a_newer_change_that_was_cut_off_it_is_told_too(self, fake: Reassigning) -> None:

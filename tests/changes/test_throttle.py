@@ -14,10 +14,12 @@ from kipctl.changes.throttle import (
     NotRestored,
     Setting,
     Throttle,
+    WayBack,
     read_throttle,
     require_put_back,
     throttle_changes,
     wanted_settings,
+    way_back,
     with_replicas,
 )
 from kipctl.cluster.snapshot import PartitionId
@@ -88,8 +90,8 @@ def test_a_throttle_is_put_back_when_the_broker_shows_it(monkeypatch: pytest.Mon
         written.append(values)
         return ()
 
-    monkeypatch.setattr(throttle, "_read_group", read)
-    monkeypatch.setattr(throttle, "_write", write)
+    monkeypatch.setattr(throttle, "read_group", read)
+    monkeypatch.setattr(throttle, "write", write)
     changed = Throttle((Change(rate, None, "5"),))
     assert throttle.put_back(cast(Cluster, "cluster"), changed) == ()
     assert written == [{rate: None}]
@@ -100,7 +102,7 @@ def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> No
     require_put_back(())
     with pytest.raises(PartlyDoneError, match=r"STILL SET.*broker 3: it is down") as error:
         require_put_back([NotRestored(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
-    assert "--entity-type brokers --entity-name 3 --delete-config" in error.value.next_step
+    assert error.value.next_step == "Put it back: kipctl changes clear-throttles"
     away = NotRestored(Setting(BROKER, "4", LEADER_RATE), "it is not in Metadata.", True)
     with pytest.raises(PartlyDoneError) as error:
         require_put_back([away])
@@ -110,21 +112,105 @@ def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> No
     )
     with pytest.raises(PartlyDoneError) as error:
         require_put_back([away], is_forgotten=True)
-    assert "--entity-name 4 --delete-config" in error.value.next_step
-    assert "clear-throttles" not in error.value.next_step
+    assert error.value.next_step == ("When broker 4 is back: kipctl changes clear-throttles --all")
     assert read_throttle(Throttle(()).document()) == Throttle(())
 
 
-def test_who_could_put_it_back_is_told_how_and_what_others_have_set_is_not_taken_back() -> None:
+def test_what_others_have_set_and_nobody_needs_is_taken_off_by_name() -> None:
     setting = Setting(BROKER, "3", LEADER_RATE)
-    remove = "kafka-configs --alter --entity-type brokers --entity-name 3 --delete-config"
-    with pytest.raises(PartlyDoneError) as refused:
-        require_put_back([NotRestored(setting, "it was busy.")])
-    assert refused.value.next_step.startswith(
-        f"Put it back: kipctl changes clear-throttles. Or remove it: {remove}"
-    )
     with pytest.raises(PartlyDoneError) as foreign:
         require_put_back(
             [NotRestored(setting, "somebody else has set it to 9", is_set_by_other=True)]
         )
-    assert foreign.value.next_step.startswith(f"Remove it: {remove}")
+    assert foreign.value.next_step == "Remove it: kipctl changes clear-throttles --all"
+
+
+RATE_1, RATE_2 = Setting(BROKER, "1", LEADER_RATE), Setting(BROKER, "2", LEADER_RATE)
+LIST = Setting(TOPIC, "t", FOLLOWER_REPLICAS)
+ADAPTED = Throttle((Change(RATE_1, None, "9", "8"),))
+
+
+@pytest.mark.parametrize(
+    ("change", "now", "kept", "busy", "expected"),
+    [
+        (Change(RATE_1, None, "5"), "5", (), (), WayBack(RATE_1, None)),
+        (Change(RATE_1, "7", "5"), "5", (), (), WayBack(RATE_1, "7")),
+        # What was set just before may still be shown, and what was before that.
+        (Change(RATE_1, "7", "5", "4"), "4", (), (), WayBack(RATE_1, "7")),
+        (Change(RATE_1, "7", "5"), "7", (), (), WayBack(RATE_1, "7")),
+        # A rate of a reassignment that has ended is not set again; while it goes on it is.
+        (
+            Change(RATE_1, "7000000", "5", of_another=True),
+            "5",
+            (),
+            (),
+            WayBack(
+                RATE_1,
+                said=f"{RATE_1} was 7.0 MB/s, of a reassignment that has ended since: it is not"
+                " set again.",
+            ),
+        ),
+        (Change(RATE_1, "7", "5", of_another=True), "5", (), (1,), WayBack(RATE_1, "7")),
+        (Change(RATE_1, "7", "5", of_another=True), "5", (), None, WayBack(RATE_1, "7")),
+        # Somebody else uses it now, or has left it.
+        (
+            Change(RATE_1, "7", "5"),
+            "6",
+            (),
+            (1,),
+            WayBack(
+                RATE_1,
+                is_left=True,
+                said="somebody else has set it to 6 B/s, and data is still copied there: it stays",
+            ),
+        ),
+        (
+            Change(RATE_1, "7", "5"),
+            "6",
+            (),
+            (2,),
+            WayBack(
+                RATE_1,
+                is_left=True,
+                said="somebody else has set it to 6 B/s",
+                is_left_over=True,
+            ),
+        ),
+        # Somebody has taken it off already.
+        (Change(RATE_1, "7", "5"), None, (), (), WayBack(RATE_1, is_left=True)),
+        (Change(RATE_1, None, "5"), None, (), (), WayBack(RATE_1, None)),
+        # Another throttle of this journal holds it: under it it gets its rate, and is left to it.
+        (Change(RATE_1, None, "5"), "5", (ADAPTED,), (), WayBack(RATE_1, "9")),
+        (Change(RATE_1, None, "5"), "9", (ADAPTED,), (), WayBack(RATE_1, is_left=True)),
+        (Change(RATE_1, None, "5"), "8", (ADAPTED,), (), WayBack(RATE_1, is_left=True)),
+        # Of a list what was added is taken out, whatever others have added since.
+        (Change(LIST, None, "0:1,0:2"), "0:1,0:2", (), (), WayBack(LIST, None)),
+        (Change(LIST, "3:3", "3:3,0:1"), "3:3,0:1", (), (), WayBack(LIST, "3:3")),
+        (Change(LIST, None, "0:1"), "0:1,5:5", (), (), WayBack(LIST, "5:5")),
+        (Change(LIST, "3:3", "3:3,0:1"), None, (), (), WayBack(LIST, is_left=True)),
+        (
+            Change(LIST, None, "0:1,0:2"),
+            "0:1,0:2",
+            (Throttle((Change(LIST, None, "0:2"),)),),
+            (),
+            WayBack(LIST, "0:2"),
+        ),
+    ],
+)
+def test_what_a_setting_is_put_back_to(
+    change: Change,
+    now: str | None,
+    kept: tuple[Throttle, ...],
+    busy: tuple[int, ...] | None,
+    expected: WayBack,
+) -> None:
+    assert way_back(change, now, kept, busy) == expected
+
+
+def test_what_was_before_an_own_throttle_is_before_the_next_one_too() -> None:
+    """And a rate that a reassignment of others uses now is theirs."""
+    made = throttle_changes(
+        {RATE_1: "5", RATE_2: "5"}, {RATE_1: "9", RATE_2: "7"}, (ADAPTED,), busy=(2,)
+    )
+    assert made.changes == (Change(RATE_1, None, "5"), Change(RATE_2, "7", "5", of_another=True))
+    assert read_throttle(json.loads(json.dumps(made.document()))) == made

@@ -96,9 +96,17 @@ def outcomes(ran: Ran) -> list[tuple[int, str, int]]:
 
 def kafka_reassign_partitions(lab: Lab, *arguments: str) -> str:
     command = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    return kafka_tool(lab, command, "--bootstrap-server", lab.bootstrap_server, *arguments)
+
+
+def kafka_configs(lab: Lab, *arguments: str) -> str:
+    return kafka_tool(lab, "kafka.admin.ConfigCommand", *arguments)
+
+
+def kafka_tool(lab: Lab, command: str, *arguments: str) -> str:
     java = [lab.java.path, "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, lab.jars.paths))]
     return subprocess.run(
-        [*java, command, "--bootstrap-server", lab.bootstrap_server, *arguments],
+        [*java, command, *arguments],
         check=True,
         capture_output=True,
         text=True,

@@ -5,7 +5,7 @@ have one address.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from kipctl.protocol.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
+    DescribeConfigsSynonym,
     ResourceType,
 )
 from kipctl.protocol.describe_log_dirs import (
@@ -122,6 +123,8 @@ class Reassigning(Commands):
     incarnations: dict[str, int] = field(default_factory=dict)
     min_insync: dict[str, str] = field(default_factory=dict)
     moves_at_once: bool = True
+    arriving: set[PartitionId] = field(default_factory=set)
+    """Of what is submitted, those that move at once where not all do."""
     late_looks: int = 0
     shown_before: dict[PartitionId, Held] = field(default_factory=dict)
     looks: int = 0
@@ -154,10 +157,10 @@ class Reassigning(Commands):
     def states(self) -> list[str]:
         return [str(entry.state) for entry in self.entries()]
 
-    def finish(self) -> None:
-        """What is being moved has arrived."""
-        for held in self.partitions.values():
-            if held.target:
+    def finish(self, only: Collection[PartitionId] | None = None) -> None:
+        """What is being moved has arrived: all of it, or these partitions."""
+        for one, held in self.partitions.items():
+            if held.target and (only is None or one in only):
                 held.replicas, held.target = held.target, None
                 if held.leader not in held.replicas:
                     held.leader, held.epoch = held.replicas[0], held.epoch + 1
@@ -269,8 +272,8 @@ class Reassigning(Commands):
         }
         self.altered.append(wanted)
         codes = {p: self._take(p, replicas) for p, replicas in wanted.items()}
-        if self.moves_at_once:
-            self.finish()
+        if self.moves_at_once or self.arriving:
+            self.finish(self.arriving or None)
         return AlterPartitionReassignmentsResponse(
             responses=tuple(
                 ReassignableTopicResponse(
@@ -370,19 +373,29 @@ class Reassigning(Commands):
                             name="min.insync.replicas",
                             value=self.min_insync.get(one.resource_name, "1"),
                         ),
-                        *(
-                            DescribeConfigsResourceResult(
-                                name=name, value=value, config_source=_OWN[one.resource_type]
-                            )
-                            for name, value in self.configs.get(
-                                (one.resource_type, one.resource_name), {}
-                            ).items()
-                        ),
+                        *self._set(one.resource_type, one.resource_name),
                     ),
                 )
                 for one in request.resources
             )
         )
+
+    def _set(self, kind: int, name: str) -> Iterator[DescribeConfigsResourceResult]:
+        """What is set of its own, or for all brokers: there the name is ""."""
+        own = self.configs.get((kind, name), {})
+        of_all = self.configs.get((kind, ""), {}) if kind == ResourceType.BROKER else {}
+        for config in {**of_all, **own}:
+            synonyms = [
+                DescribeConfigsSynonym(config, values[config], source)
+                for values, source in ((own, _OWN[kind]), (of_all, ConfigSource.ALL_BROKERS))
+                if config in values
+            ]
+            yield DescribeConfigsResourceResult(
+                name=config,
+                value=synonyms[0].value,
+                config_source=synonyms[0].source,
+                synonyms=tuple(synonyms),
+            )
 
 
 @contextmanager

@@ -5,42 +5,14 @@ fast as it can, and who writes to a partition that it leads waits for that.
 """
 
 import time
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kipctl.changes.execution.copy_progress import (
-    CopyTracker,
-    format_bytes,
-    format_duration,
-    seconds_left,
-)
+from kipctl.changes.execution.copy_progress import CopyTracker, seconds_left
 from kipctl.changes.plans.plan import Move, Plan
-from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
-from kipctl.counts import counted
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.counts import counted, format_bytes, format_duration
 from kipctl.transport.request import Cluster
-
-NONE_ADDED: Mapping[PartitionId, Collection[int]] = {}
-
-
-def catching_up(
-    snapshot: Snapshot, adding: Mapping[PartitionId, Collection[int]] = NONE_ADDED
-) -> dict[int, tuple[PartitionId, ...]]:
-    """By live broker that is not whole, the partitions that it still copies. A pure function.
-
-    Not counted is what does not come back by copying: replicas on a disk that has failed, and those
-    of partitions that have no leader to copy from. Nor are replicas that a reassignment is
-    `adding`: as brokers count it (`Partition.isUnderReplicated`), nothing is missed there yet.
-    """
-    found: dict[int, list[PartitionId]] = defaultdict(list)
-    live = frozenset(snapshot.broker_ids)
-    for one in snapshot.partitions:
-        if one.leader == NO_LEADER or len(one.isr) == len(one.replicas):
-            continue
-        left_out = {*one.isr, *one.offline, *adding.get(one.id, ())}
-        for broker in live & {*one.replicas} - left_out:
-            found[broker].append(one.id)
-    return {broker: tuple(ids) for broker, ids in sorted(found.items())}
 
 
 @dataclass(frozen=True, slots=True)

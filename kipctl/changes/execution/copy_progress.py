@@ -14,6 +14,7 @@ from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.plans.plan import Move, Plan
 from kipctl.cluster.log_dirs import reported_sizes, sizes_request
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
+from kipctl.counts import format_duration, unit_of
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.progress import ProgressText
 from kipctl.transport.request import Cluster
@@ -22,7 +23,6 @@ SHARE_OF_TIME = 0.05
 """Of the time that goes by, what may be spent on asking."""
 ASK_AGAIN_S = 60.0
 """A broker that was away is not asked for so long; one that refuses is not asked again."""
-_UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,33 +93,13 @@ def seconds_left(seen: Sequence[CopySample], throttle: int | None = None) -> flo
 def copied_so_far(seen: Sequence[CopySample], throttle: int | None = None) -> str:
     """How far it has come, as `Copied 1.2 of 5.0 GB, 48 MB/s, 1 min 20 s left`."""
     last, rate, left_s = seen[-1], bytes_per_s(seen), seconds_left(seen, throttle)
-    unit, size = _unit(last.whole)
+    unit, size = unit_of(last.whole)
     digits = 0 if size == 1 else 1
     line = f"Copied {last.copied / size:.{digits}f} of {last.whole / size:.{digits}f} {unit}"
     if rate:
-        unit, size = _unit(rate)
+        unit, size = unit_of(rate)
         line += f", {rate / size:.3g} {unit}/s"
     return line + (f", {format_duration(left_s)} left" if left_s is not None else "")
-
-
-def format_bytes(size: float) -> str:
-    """So many bytes, as `1.2 GB`."""
-    unit, factor = _unit(size)
-    return f"{size / factor:.{0 if factor == 1 else 1}f} {unit}"
-
-
-def _unit(size: float) -> tuple[str, int]:
-    return next((unit, factor) for unit, factor in _UNITS if factor == 1 or size >= factor)
-
-
-def format_duration(seconds: float) -> str:
-    """As a person says it: `45 s`, `1 min 20 s`, `2 h 5 min`."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 @dataclass(slots=True)

@@ -18,13 +18,14 @@ from kipctl.changes.elections.batches import (
     elect_preferred,
 )
 from kipctl.changes.elections.request import SEE_LEADERS, ElectionResult, Outcome
-from kipctl.changes.execution.catch_up import CatchUp, CatchUpTracker, catching_up
+from kipctl.changes.execution.catch_up import CatchUp, CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.plan_result import merged_elections
 from kipctl.changes.execution.reassign import retry_until
 from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, GivenUpError, NeverPauses
 from kipctl.changes.plans.planners.placement import require_known
 from kipctl.cluster.reassignments import adding_replicas
+from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import (
     NO_LEADER,
     Partition,

@@ -15,9 +15,10 @@ from kipctl.changes.execution.rollback import (
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
-from kipctl.changes.throttle import Setting, Throttle
+from kipctl.changes.throttle import Throttle
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.cluster.throttle_configs import Setting
 
 DONE = "it is as planned already"
 TARGET_NOT_KNOWN = "where kipctl was to bring it is not known"

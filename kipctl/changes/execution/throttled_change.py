@@ -4,7 +4,7 @@ What a throttle replaces is in the change's own entry of the journal before it i
 later kipctl can put it back, however this one ended, and on whatever machine the entry is.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kipctl.changes.execution.reassign import topic_ids
@@ -13,20 +13,27 @@ from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions, Or
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.plan import Move, Plan
 from kipctl.changes.throttle import (
-    BROKER,
-    TOPIC,
+    CLEAR,
     NotRestored,
-    Setting,
     Throttle,
+    format_rate,
     prepare_throttle,
     put_back,
-    read_settings,
     set_throttle,
     wanted_settings,
 )
-from kipctl.changes.throttle import CLEAR as CLEAR
+from kipctl.changes.throttle_settings import read_settings
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.reassignments import Reassignment, list_reassignments, topics_and_brokers
+from kipctl.cluster.throttle_configs import (
+    ALL_BROKERS,
+    BROKER,
+    RATES,
+    TOPIC,
+    KnownThrottles,
+    Setting,
+)
+from kipctl.counts import counted
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, UsageError
 from kipctl.transport.request import Cluster
 
@@ -56,7 +63,8 @@ def journaled(
     PartlyDoneError when a throttle could be neither set nor put back, and InterruptedRunError.
     """
     try:
-        throttle = throttle_for(cluster, plan.moves, how)
+        kept = kept_throttles(journal)
+        throttle = throttle_for(cluster, plan.moves, how, kept)
         entry = journal.save(
             {move.id: move.before for move in plan.moves},
             plan.target,
@@ -81,11 +89,27 @@ def journaled(
         raise
 
 
-def throttle_for(cluster: Cluster, moves: Sequence[Move], how: ExecutionOptions) -> Throttle | None:
-    """What these moves are to be throttled by; None where they copy nothing or may run freely."""
+def throttle_for(
+    cluster: Cluster, moves: Sequence[Move], how: ExecutionOptions, kept: Sequence[Throttle] = ()
+) -> Throttle | None:
+    """What these moves are to be throttled by; None where they copy nothing or may run freely.
+
+    `kept` are throttles of the same journal that are still set.
+    """
     if how.throttle is None or not any(move.adding for move in moves):
         return None
-    return prepare_throttle(cluster, moves, how.throttle)
+    return prepare_throttle(cluster, moves, how.throttle, kept)
+
+
+def kept_throttles(journal: Journal, without: str = "") -> list[Throttle]:
+    """The throttles of a journal that are still to be put back, but that of one entry."""
+    found = [entry for entry in entries_with_throttles(journal) if entry.id != without]
+    return [entry.throttle for entry in found if entry.throttle]
+
+
+def kept_beside(entry: Entry) -> list[Throttle]:
+    """The same, of the journal that the entry is in."""
+    return kept_throttles(Journal(entry.path.parent, entry.cluster_id), entry.id)
 
 
 @contextmanager
@@ -109,8 +133,8 @@ def throttled(
     try:
         set_throttle(cluster, throttle if to_set is None else to_set)
     except BaseException:
-        if not put_back(cluster, throttle):
-            _forget(entry)
+        if not put_back(cluster, throttle, kept_beside(entry), message):
+            forget(entry)
         raise
     ended = False
     try:
@@ -118,23 +142,33 @@ def throttled(
         ended = True
     finally:
         if ended or not _is_copying(cluster, moves):
-            left_over = put_back(cluster, throttle)
-            not_restored += left_over
-            if left_over:
-                message(f"The throttle is not all put back. Try again: {CLEAR}")
-            else:
-                _forget(entry)
+            not_restored += put_back_of(cluster, entry, message)
         else:
-            message(f"Data is still copied, so the throttle stays. When it is done: {CLEAR}")
+            message(
+                "Data is still copied, so the throttle stays until the change is resumed or undone."
+            )
 
 
-def _forget(entry: Entry) -> None:
+def put_back_of(cluster: Cluster, entry: Entry, message: Message) -> tuple[NotRestored, ...]:
+    """Put the throttle of an entry back; it stays in it as far as kipctl could not."""
+    throttle = entry.reload().throttle if entry.path.exists() else entry.throttle
+    if throttle is None:
+        return ()
+    left = put_back(cluster, throttle, kept_beside(entry), message)
+    if any(not one.is_set_by_other for one in left):
+        message("The throttle is not all put back. Try again: " + CLEAR)
+    else:
+        forget(entry)
+    return left
+
+
+def forget(entry: Entry) -> None:
     """Take the throttle off the entry. Where that cannot be written it is said after the result."""
     try:
         entry.reload().with_throttle(None)
     except UsageError as failed:
         what = f"That the throttle is put back is not in entry {entry.id}: {failed.what}"
-        CleanupFailures.note(PartlyDoneError(what, f"To put it back again does no harm: {CLEAR}"))
+        CleanupFailures.note(PartlyDoneError(what, "To put it back again does no harm: " + CLEAR))
 
 
 def settings_now(
@@ -161,20 +195,81 @@ def throttles_set_by_others(
     """The throttles on brokers and topics of these moves that no entry of `own` tells of.
 
     Where data is copied they are what can be seen of another tool, or of a kipctl on another
-    machine, that throttles now or was cut off. Empty where nothing is copied or shown.
+    machine, that throttles now or was cut off. Those that are set for all brokers are among them.
+    Empty where nothing is copied or shown.
     """
     wanted = wanted_settings(moves, 1, cluster.nodes)
     known = {(one.setting, one.during) for e in own if e.throttle for one in e.throttle.changes}
+    of_all = [Setting(BROKER, ALL_BROKERS, config) for config in RATES] if wanted else []
     try:
-        found = read_settings(cluster, wanted)
+        found = read_settings(cluster, [*wanted, *of_all])
     except KipctlError:
         return {}
     return {s: value for s, value in found.items() if value and (s, value) not in known}
 
 
+def others_warning(found: Mapping[Setting, str], rate: int | None) -> str:
+    """What becomes of others' throttles under a change that is throttled to `rate`, or not.
+
+    A pure function.
+    """
+    rates = {one: value for one, value in found.items() if one.config in RATES}
+    setting, value = next(iter((rates or found).items()))
+    shown = format_rate(value) if rates else value
+    sentence = (
+        f"{counted(len(found), 'throttle')} that kipctl here has not set, such as {setting}:"
+        f" {shown}. Another tool, or a kipctl on another machine, may be moving partitions, or was"
+        " cut off."
+    )
+    if not rates:
+        return f"{sentence} What this change copies is listed beside it, and taken out at the end."
+    if rate is None:
+        return f"{sentence} It holds for what this change copies, too, where replicas are listed."
+    return (
+        f"{sentence} While this change copies, {format_rate(str(rate))} takes its place, for all"
+        " that is listed; at the end it is set again, if it is needed still."
+    )
+
+
 def entries_with_throttles(journal: Journal) -> list[Entry]:
     """The entries whose throttles are not put back, the newest first."""
     return [entry for entry in journal.unfinished() if entry.throttle is not None]
+
+
+def known_throttles(journal: Journal) -> KnownThrottles:
+    """Who of this journal has set which throttle: a kipctl at work, or one that was cut off."""
+    at_work = journal.locked_by()
+    running: dict[tuple[Setting, str], str] = {}
+    left: dict[tuple[Setting, str], str] = {}
+    for number, entry in enumerate(entries_with_throttles(journal)):
+        who = f"entry {entry.id} ({entry.origin})"
+        into = left
+        if at_work and number == 0 and entry.is_open:
+            who, into = f"the running kipctl ({at_work})", running
+        for one in entry.throttle.changes if entry.throttle else ():
+            if one.during is not None:
+                into.setdefault((one.setting, one.during), who)
+    return KnownThrottles(running, left)
+
+
+def still_set(cluster: Cluster, found: Iterable[Entry]) -> list[Entry]:
+    """Those of which something is still set, or may be: the journal alone does not know what others
+    have taken off. What cannot be asked may be."""
+    return [entry for entry in found if entry.throttle and _is_set(cluster, entry.throttle)]
+
+
+def _is_set(cluster: Cluster, throttle: Throttle) -> bool:
+    try:
+        now = settings_now(cluster, throttle, cluster.nodes)
+    except KipctlError:
+        return True
+    alive = set(map(str, cluster.nodes))
+    return any(
+        one.is_own(now[one.setting])
+        if one.setting in now
+        else one.setting.kind == BROKER and one.setting.name not in alive
+        for one in throttle.changes
+    )
 
 
 def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
@@ -183,19 +278,24 @@ def leftover_warning(found: Sequence[Entry], alive: Collection[int]) -> str:
     names = sorted({int(one.name) for one in settings if one.kind == BROKER} - set(alive))
     away = ", ".join(map(str, names))
     gone = f" Broker {away} is away: if for good, with --force." if names else ""
-    return f"Throttles of earlier changes are still set.{gone} Put them back: {CLEAR}"
+    return f"Throttles of earlier changes are still set.{gone} Put them back: " + CLEAR
 
 
 def clear_throttles(
-    cluster: Cluster, found: Sequence[Entry], *, forget: bool = False
+    cluster: Cluster,
+    found: Sequence[Entry],
+    *,
+    drop: bool = False,
+    message: Message = lambda _: None,
 ) -> list[NotRestored]:
-    """Put their throttles back, the newest first; what cannot be stays in them unless `forget`."""
+    """Put their throttles back, the newest first; what cannot be stays in them unless `drop`."""
     not_restored: list[NotRestored] = []
     for one in found:
-        these = put_back(cluster, one.throttle) if one.throttle else ()
-        if forget or not these:
-            _forget(one)
-        not_restored += these
+        if one.throttle is not None:
+            these = put_back(cluster, one.throttle, kept_beside(one), message)
+            if drop or all(left.is_set_by_other for left in these):
+                forget(one)
+            not_restored += these
     return not_restored
 
 

@@ -18,8 +18,15 @@ from kipctl.cluster.inspect.findings.finding import Severity
 from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.cluster.throttle_configs import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE
-from kipctl.protocol.describe_configs import ResourceType
+from kipctl.cluster.throttle_configs import (
+    BROKER,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    KnownThrottles,
+    Setting,
+)
+from kipctl.protocol.describe_configs import ConfigSource, ResourceType
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
@@ -31,7 +38,7 @@ ORDERS_0, ORDERS_1 = PartitionId("orders", 0), PartitionId("orders", 1)
 TO_4 = Reassignment(ORDERS_0, (1, 2, 4, 3), (4,), (3,))
 ALSO_TO_4 = replace(TO_4, id=ORDERS_1)
 RATE = {LEADER_RATE: 1000, FOLLOWER_RATE: 2000}
-LISTED = {"orders": TopicFacts(2, False, (FOLLOWER_REPLICAS,))}
+LISTED = {"orders": TopicFacts(2, False, {FOLLOWER_REPLICAS: "*"})}
 ELSEWHERE = Reassignment(PartitionId("other", 0), (5, 6), (6,), (5,))
 
 
@@ -61,14 +68,14 @@ def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
             replace(four(throttled(1), throttled(2)), topics=LISTED),
             (),
             [
-                f"warning: {LEFT}a rate on brokers 1, 2 (1,000 B/s) and replicas of 1 topic"
-                " (orders)."
+                f"warning: {LEFT}a rate on brokers 1, 2 (1,000 to 2,000 B/s) and replicas of 1"
+                " topic (orders)."
             ],
         ),
         (
             four(throttled(1), throttled(2, {LEADER_RATE: 500})),
             (),
-            [f"note: {LEFT}a rate on brokers 1, 2 (500 to 1,000 B/s)."],
+            [f"note: {LEFT}a rate on brokers 1, 2 (500 to 2,000 B/s)."],
         ),
         (replace(four(), topics=LISTED), (), [f"note: {LEFT}replicas of 1 topic (orders)."]),
         # Of brokers and topics that a reassignment concerns nothing is left behind.
@@ -79,7 +86,11 @@ def with_directories(broker: int, *directories: LogDir) -> BrokerFacts:
             (replace(TO_4, id=PartitionId("other", 0)),),
             [f"warning: {LEFT}replicas of 1 topic (orders)."],
         ),
-        (four(throttled(3)), (ELSEWHERE,), [f"note: {LEFT}a rate on broker 3 (1,000 B/s)."]),
+        (
+            four(throttled(3)),
+            (ELSEWHERE,),
+            [f"note: {LEFT}a rate on broker 3 (1,000 to 2,000 B/s)."],
+        ),
     ],
 )
 def test_throttles_that_nothing_needs(
@@ -96,24 +107,108 @@ def test_throttles_are_not_judged_while_reassignments_are_not_known() -> None:
     assert told(facts) == ["note: What is being reassigned is not known: No controller."]
 
 
+TOOL = "kafka-configs --bootstrap-server host:1 --alter --entity-type"
+OF_RATES = f"--delete-config {FOLLOWER_RATE},{LEADER_RATE}"
+FOR_ALL = dict.fromkeys(RATE, (ConfigSource.ALL_BROKERS,))
+
+
+def with_default(broker: int) -> BrokerFacts:
+    return replace(throttled(broker), throttles_from=FOR_ALL)
+
+
 @pytest.mark.parametrize(
-    ("facts", "command"),
+    ("facts", "commands"),
     [
+        (four(throttled(1)), (f"{TOOL} brokers --entity-name 1 {OF_RATES}",)),
         (
-            four(throttled(1)),
-            "kafka-configs --alter --entity-type brokers --entity-name ID --delete-config"
-            " leader.replication.throttled.rate,follower.replication.throttled.rate",
+            replace(four(throttled(1), throttled(2)), topics=LISTED),
+            (
+                f"{TOOL} brokers --entity-name 1 {OF_RATES}",
+                f"{TOOL} brokers --entity-name 2 {OF_RATES}",
+                f"{TOOL} topics --entity-name orders --delete-config {FOLLOWER_REPLICAS}",
+            ),
         ),
+        # Of a broker that has none of its own nothing can be removed: it is set for all.
         (
-            replace(four(), topics=LISTED),
-            "kafka-configs --alter --entity-type topics --entity-name TOPIC --delete-config"
-            " leader.replication.throttled.replicas,follower.replication.throttled.replicas",
+            four(*map(with_default, (1, 2, 3, 4))),
+            (f"{TOOL} brokers --entity-default {OF_RATES}",),
         ),
+        # Too many to be read: the command that takes them off shows them.
+        (four(*map(throttled, (1, 2, 3, 4))), ()),
     ],
 )
-def test_how_a_throttle_is_removed(facts: ClusterFacts, command: str) -> None:
+def test_how_a_throttle_is_removed(facts: ClusterFacts, commands: tuple[str, ...]) -> None:
+    if not commands:
+        more = {f"t{n}": TopicFacts(2, False, {FOLLOWER_REPLICAS: "*"}) for n in range(2)}
+        facts = replace(facts, topics=facts.topics | more)
+    (found,) = diagnose(replace(facts, bootstrap_server="host:1"))
+    assert found.commands == commands
+    assert found.change.startswith("Take it off: kipctl changes clear-throttles --all")
+    assert ("--dry-run" in found.change) == (not commands)
+
+
+def test_a_rate_that_is_set_for_all_brokers_is_said_so() -> None:
+    (found,) = diagnose(four(*map(with_default, (1, 2, 3, 4))))
+    assert found.what == f"{LEFT}a rate on all brokers, set as their default (1,000 to 2,000 B/s)."
+
+
+CATCHES_UP = partition(0, isr=(1, 2))
+
+
+def test_a_throttle_of_a_broker_that_catches_up_is_no_leftover() -> None:
+    facts = replace(
+        four(*map(throttled, (1, 2, 3, 4)), partitions=(CATCHES_UP,)),
+        topics=LISTED,
+        bytes_to_go={3: 400_000},
+    )
+    shown = [one for one in told(facts) if "throttle" in one]
+    assert sorted(shown) == [
+        "note: A replication throttle is still set, and nothing that needs it is being"
+        " reassigned: a rate on broker 4 (1,000 to 2,000 B/s).",
+        "note: Broker 3 catches up under a throttle of 2,000 B/s: 1 partition out of sync"
+        " (orders-0), 400.0 kB to go, about 3 min 20 s left at that rate.",
+    ]
+
+
+@pytest.mark.parametrize("listed", ["0:1", "1:3", "0:33"])
+def test_of_replicas_that_are_not_listed_nobody_is_held_back(listed: str) -> None:
+    facts = replace(
+        four(throttled(3), partitions=(CATCHES_UP,)),
+        topics={"orders": TopicFacts(2, False, {FOLLOWER_REPLICAS: listed})},
+    )
+    assert not any("catches up" in one for one in told(facts))
+
+
+def test_a_default_rate_that_one_broker_needs_is_not_to_be_removed() -> None:
+    facts = replace(four(*map(with_default, (1, 2, 3, 4)), partitions=(CATCHES_UP,)), topics=LISTED)
+    shown = [one for one in told(facts) if "throttle" in one]
+    assert len(shown) == 1
+    assert "catches up under" in shown[0]
+
+
+def test_a_throttle_of_a_kipctl_at_work_is_a_note_that_names_it() -> None:
+    mine = {
+        (Setting(BROKER, str(one), config), str(rate)): "the running kipctl (reassign, process 7)"
+        for one in (1, 2)
+        for config, rate in RATE.items()
+    }
+    facts = replace(four(throttled(1), throttled(2)), known_throttles=KnownThrottles(running=mine))
     (found,) = diagnose(facts)
-    assert found.change.endswith(command)
+    assert (found.severity, found.id) == (Severity.NOTE, "throttle-in-use")
+    assert found.what.startswith(
+        "Replication is throttled by the running kipctl (reassign, process 7): "
+    )
+
+
+def test_what_kipctl_has_left_is_put_back_from_its_journal() -> None:
+    mine = {
+        (Setting(BROKER, "1", config), str(rate)): "entry 1 (kipctl reassign --drain 4)"
+        for config, rate in RATE.items()
+    }
+    facts = replace(four(throttled(1)), known_throttles=KnownThrottles(left=mine))
+    (found,) = diagnose(facts)
+    assert found.what.endswith("Set by entry 1 (kipctl reassign --drain 4).")
+    assert found.change.startswith("Take it off: kipctl changes clear-throttles.")
 
 
 @pytest.mark.parametrize(
@@ -322,7 +417,7 @@ def test_what_is_said_of_many_partitions_is_short() -> None:
     facts = ClusterFacts(
         Snapshot("id", tuple(one.broker for one in brokers), partitions),
         tuple(replace(one, lists=everybody, throttles=RATE) for one in brokers),
-        {f"topic-{n}": TopicFacts(2, True, (FOLLOWER_REPLICAS,)) for n in range(100)},
+        {f"topic-{n}": TopicFacts(2, True, {FOLLOWER_REPLICAS: "*"}) for n in range(100)},
         copying=Reassignments(
             tuple(Reassignment(one, (1, 2, 6, 3), (3,), (1,)) for one in ids),
             stalled={3: tuple(ids)},

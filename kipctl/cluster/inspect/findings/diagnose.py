@@ -11,6 +11,7 @@ from kipctl.cluster.inspect.findings import (
     racks,
     reassignments,
     releases,
+    throttles,
 )
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import Finding, Severity
@@ -60,7 +61,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterator[Finding]], ...] = (
     leaders.imbalance,
     leaders.diskless,
     racks.racks,
-    reassignments.throttles,
+    throttles.throttles,
     reassignments.reassignments,
     log_dirs.failed_directories,
     log_dirs.cordoned_directories,

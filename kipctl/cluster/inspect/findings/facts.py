@@ -16,8 +16,9 @@ from kipctl.at_once import at_once
 from kipctl.cluster.broker_metrics import ALL_TIMEOUT_S, BrokerMetrics, broker_of, scrape
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
+from kipctl.cluster.recoveries import ask_bytes_to_go, catching_up
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
-from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED
+from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED, KnownThrottles
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import own_api_versions_request
@@ -74,7 +75,8 @@ class BrokerFacts:
 
     `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
     are the levels in use. `lists` are the brokers in its own Metadata. `throttles` are the rates in
-    bytes per second that hold back replication there, by config.
+    bytes per second that hold back replication there, by config, and `throttles_from` where each is
+    set (ConfigSource), the one that holds first.
     """
 
     broker: Broker
@@ -86,6 +88,7 @@ class BrokerFacts:
     lists: frozenset[int] | None = None
     no_answer: str | None = None
     throttles: Mapping[str, int] = field(default_factory=dict)
+    throttles_from: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     directories: tuple[LogDir, ...] = ()
     directories_error: str | None = None
 
@@ -98,12 +101,12 @@ class BrokerFacts:
 class TopicFacts:
     """The settings of a topic, its own or what it has from the brokers; None when not known.
 
-    `throttled` are the configs of it that list throttled replicas.
+    `throttled` are its lists of throttled replicas, by config.
     """
 
     min_insync_replicas: int | None = None
     unclean_leader_election: bool | None = None
-    throttled: tuple[str, ...] = ()
+    throttled: Mapping[str, str] = field(default_factory=dict)
     diskless: bool = False
     """Its data is in an object store, and no replica has it (KIP-1150)."""
 
@@ -130,7 +133,9 @@ class ClusterFacts:
 
     A topic whose settings are not known is not in `topics`; `topics_error` says why of the first.
     `eligible` are the eligible leader replicas of partitions that have no leader, or fewer replicas
-    in sync than `min.insync.replicas`.
+    in sync than `min.insync.replicas`. `bytes_to_go` is what each broker lacks of partitions of
+    throttled topics in which it is out of sync. `known_throttles` are those that kipctl here has
+    set, `bootstrap_server` is the address that leads to the cluster.
     """
 
     snapshot: Snapshot
@@ -140,6 +145,9 @@ class ClusterFacts:
     topics_error: KipctlError | None = None
     copying: Reassignments = field(default_factory=Reassignments)
     eligible: Mapping[PartitionId, EligibleReplicas] = field(default_factory=dict)
+    bytes_to_go: Mapping[int, int] = field(default_factory=dict)
+    known_throttles: KnownThrottles = field(default_factory=KnownThrottles)
+    bootstrap_server: str = ""
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -212,7 +220,22 @@ def collect_facts(
     topics, topics_error = ask_topics(cluster, snapshot.topics)
     brokers = _ask_brokers(cluster, snapshot.brokers)
     copying = ask_reassignments(cluster, look_again_s)
-    facts = ClusterFacts(snapshot, brokers, topics, (), topics_error, copying)
+    throttled = {topic for topic, one in topics.items() if one.throttled}
+    behind = {
+        broker: held
+        for broker, partitions in catching_up(snapshot, copying.adding).items()
+        if (held := tuple(one for one in partitions if one.topic in throttled))
+    }
+    facts = ClusterFacts(
+        snapshot,
+        brokers,
+        topics,
+        (),
+        topics_error,
+        copying,
+        bytes_to_go=ask_bytes_to_go(cluster, snapshot, behind) if behind else {},
+        bootstrap_server=str(cluster.access),
+    )
     in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
     eligible = ask_eligible_replicas(cluster, in_need) if in_need else {}
     own = {
@@ -276,7 +299,7 @@ def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFac
 def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
     versions = connection.request(own_api_versions_request())
     metadata = connection.request(metadata_request(()))
-    settings, settings_error = _settings(connection, broker.id)
+    settings, rates_from, settings_error = _settings(connection, broker.id)
     directories, directories_error = _directories(connection)
     if versions.error_code:
         return BrokerFacts(broker, no_answer=f"ApiVersions: {error_text(versions.error_code)}.")
@@ -293,6 +316,7 @@ def _ask_broker(broker: Broker, connection: BrokerConnection) -> BrokerFacts:
             for name in RATES
             if (rate := whole_number(settings.get(name))) is not None and rate < UNLIMITED
         },
+        throttles_from=rates_from,
         directories=directories,
         directories_error=directories_error,
     )
@@ -305,11 +329,13 @@ def whole_number(text: str | None) -> int | None:
 
 def _settings(
     connection: BrokerConnection, broker: int
-) -> tuple[dict[str, str | None], KipctlError | None]:
-    """The broker's settings, or why it does not report them."""
-    asked = configs_request(ResourceType.BROKER, [str(broker)], (*SETTINGS, *RATES))
+) -> tuple[dict[str, str | None], dict[str, tuple[int, ...]], KipctlError | None]:
+    """The broker's settings, where its rates are set, or why it does not report them."""
+    names = (*SETTINGS, *RATES)
+    asked = configs_request(ResourceType.BROKER, [str(broker)], names, include_synonyms=True)
     result = only(connection.request(asked).results)
-    return result.values, _refused(result, connection.access)
+    rates_from = {name: found for name, found in result.sources.items() if name in RATES}
+    return result.values, rates_from, _refused(result, connection.access)
 
 
 def _refused(result: DescribeConfigsResult, access: Access) -> KipctlError | None:
@@ -361,7 +387,7 @@ def ask_topics(
                 facts[result.resource_name] = TopicFacts(
                     whole_number(least),
                     unclean == "true" if unclean else None,
-                    tuple(name for name in REPLICAS if values.get(name)),
+                    {name: listed for name in REPLICAS if (listed := values.get(name))},
                     diskless == "true",
                 )
     return facts, why

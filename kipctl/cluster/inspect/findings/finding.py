@@ -20,7 +20,8 @@ class Severity(StrEnum):
 class Finding:
     """One sentence each: what is so, what follows from it, and what to change.
 
-    `id` never changes: `kipctl explain` shows the page of that name in docs/findings.
+    `id` never changes: `kipctl explain` shows the page of that name in docs/findings. `commands`
+    are those that `change` ends with, each a line to paste.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Finding:
     what: str
     consequence: str
     change: str
+    commands: tuple[str, ...] = ()
 
 
 def problem(id: str, what: str, consequence: str, change: str) -> Finding:

@@ -1,69 +1,11 @@
-"""Findings about reassignments that stand still, and throttles that they have left."""
+"""Findings about reassignments, and those of them that stand still."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import (
-    Finding,
-    Severity,
-    brokers,
-    note,
-    some,
-    warning,
-)
-from kipctl.cluster.reassignments import topics_and_brokers
+from kipctl.cluster.inspect.findings.finding import Finding, note, some, warning
 from kipctl.cluster.snapshot import PartitionId
-from kipctl.cluster.throttle_configs import RATES, REPLICAS
 from kipctl.counts import counted
-
-
-def throttles(facts: ClusterFacts) -> Iterator[Finding]:
-    """Replication throttles (KIP-73) of brokers and topics that no reassignment concerns.
-
-    A rate holds back nothing without a topic's list of replicas, and the other way round.
-    """
-    if facts.copying.error:
-        return  # nobody knows what is needed
-    busy_topics, busy_brokers = topics_and_brokers(facts.copying.busy)
-    rates = {b.id: min(b.throttles.values()) for b in facts.brokers if b.throttles}
-    left_rates = {b: rate for b, rate in rates.items() if b not in busy_brokers}
-    left_topics = sorted(
-        topic for topic, f in facts.topics.items() if f.throttled and topic not in busy_topics
-    )
-    if not left_rates and not left_topics:
-        return
-    parts = []
-    if left_rates:
-        parts.append(f"a rate on {brokers(left_rates)} ({_rates(left_rates)})")
-    if left_topics:
-        parts.append(f"replicas of {counted(len(left_topics), 'topic')} ({some(left_topics)})")
-    other_half = "replicas are listed" if left_rates else "a rate is set"
-    holds = left_topics and rates
-    yield Finding(
-        "throttle-left-behind",
-        Severity.WARNING if holds else Severity.NOTE,
-        f"A replication throttle is still set, and nothing that needs it is being reassigned:"
-        f" {' and '.join(parts)}.",
-        "Replicas that fall behind, as in a restart, catch up no faster, and stay out of sync"
-        " longer."
-        if holds
-        else f"It holds back nothing until {other_half} too.",
-        f"If kipctl set it here: kipctl changes clear-throttles. Else: {_removal(left_rates)}",
-    )
-
-
-def _rates(rates: Mapping[int, int]) -> str:
-    lowest, highest = min(rates.values()), max(rates.values())
-    return f"{lowest:,} B/s" if lowest == highest else f"{lowest:,} to {highest:,} B/s"
-
-
-def _removal(rates: Mapping[int, int]) -> str:
-    """Kafka's own command; of brokers it is needed once for each, of topics too."""
-    kind, names, configs = ("brokers", "ID", RATES) if rates else ("topics", "TOPIC", REPLICAS)
-    return (
-        f"kafka-configs --alter --entity-type {kind} --entity-name {names} --delete-config"
-        f" {','.join(configs)}"
-    )
 
 
 def reassignments(facts: ClusterFacts) -> Iterator[Finding]:

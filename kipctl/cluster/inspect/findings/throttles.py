@@ -1,0 +1,124 @@
+"""Findings about replication throttles (KIP-73): whose they are, who needs them, who left them."""
+
+from collections.abc import Iterator, Mapping
+
+from kipctl.cluster.inspect.findings.facts import ClusterFacts
+from kipctl.cluster.inspect.findings.finding import Finding, Severity, brokers, note, some
+from kipctl.cluster.throttle_configs import ALL_BROKERS, BROKER, TOPIC, Setting, removals
+from kipctl.cluster.throttles import HeldBack, held_back, needed
+from kipctl.counts import counted, format_bytes, format_duration
+from kipctl.next_step import Command
+from kipctl.protocol.describe_configs import ConfigSource
+
+_SHOWN_REMOVALS = 5
+
+
+def throttles(facts: ClusterFacts) -> Iterator[Finding]:
+    """Those that something needs (a kipctl at work, replicas that catch up), and those left behind.
+
+    A rate holds back nothing without a topic's list of replicas, and the other way round.
+    """
+    if facts.copying.error:
+        return  # nobody knows what is needed
+    values = _values(facts)
+    running = facts.known_throttles.running
+    in_use = {one: who for one, value in values.items() if (who := running.get((one, value)))}
+    if in_use:
+        yield note(
+            "throttle-in-use",
+            f"Replication is throttled by {some(sorted({*in_use.values()}))}:"
+            f" {some(sorted(map(str, in_use)))}.",
+            "It is put back at the end.",
+            "See how far it is: " + Command("changes list"),
+        )
+    for broker, held in held_back(values, facts.snapshot, facts.copying.busy).items():
+        yield _catches_up(broker, held, facts.bytes_to_go.get(broker))
+    of_running = {one.name for one in in_use if one.kind == BROKER}
+    used = needed(values, facts.snapshot, facts.copying.busy) | in_use.keys()
+    left = {
+        one: value
+        for one, value in values.items()
+        if one not in used and not (one == Setting(BROKER, ALL_BROKERS, one.config) and of_running)
+    }
+    if left:
+        yield _left(facts, values, left)
+
+
+def _values(facts: ClusterFacts) -> dict[Setting, str]:
+    """All that is set; a broker's rates where they are set for it alone, or those of all."""
+    found = {}
+    for one in facts.brokers:
+        for config, rate in one.throttles.items():
+            first = next(iter(one.throttles_from.get(config, ())), ConfigSource.BROKER)
+            of_all = first == ConfigSource.ALL_BROKERS
+            found[Setting(BROKER, ALL_BROKERS if of_all else str(one.id), config)] = str(rate)
+    for topic, settings in sorted(facts.topics.items()):
+        for config, listed in settings.throttled.items():
+            found[Setting(TOPIC, topic, config)] = listed
+    return found
+
+
+def _catches_up(broker: int, held: HeldBack, bytes_left: int | None) -> Finding:
+    to_go = "" if bytes_left is None else f", {format_bytes(bytes_left)} to go"
+    if bytes_left and held.rate > 0:
+        to_go += f", about {format_duration(bytes_left / held.rate)} left at that rate"
+    return note(
+        "throttle-in-use",
+        f"Broker {broker} catches up under a throttle of {held.rate:,} B/s:"
+        f" {counted(len(held.partitions), 'partition')} out of sync"
+        f" ({some(held.partitions)}){to_go}.",
+        "Until then its replicas are out of sync. Without the throttle they would copy as fast as"
+        " brokers can, beside what clients do.",
+        "Watch: "
+        + Command("wait --until in-sync")
+        + ". When all are in sync: "
+        + Command("changes clear-throttles --all"),
+    )
+
+
+def _left(
+    facts: ClusterFacts, values: Mapping[Setting, str], left: Mapping[Setting, str]
+) -> Finding:
+    rates = {one: int(value) for one, value in left.items() if one.kind == BROKER}
+    topics = sorted({one.name for one in left if one.kind == TOPIC})
+    parts = list(_rates(rates))
+    if topics:
+        parts.append(f"replicas of {counted(len(topics), 'topic')} ({some(topics)})")
+    other_half = "replicas are listed" if rates else "a rate is set"
+    holds = topics and any(one.kind == BROKER for one in values)
+    by_kipctl = {facts.known_throttles.left.get(one) for one in left.items()}
+    names = sorted(who for who in by_kipctl if who)
+    clear = Command("changes clear-throttles", all=None in by_kipctl)
+    commands = tuple(removals(left, facts.bootstrap_server))
+    is_short = len(commands) <= _SHOWN_REMOVALS
+    return Finding(
+        "throttle-left-behind",
+        Severity.WARNING if holds else Severity.NOTE,
+        f"A replication throttle is still set, and nothing that needs it is being reassigned:"
+        f" {' and '.join(parts)}." + (f" Set by {some(names)}." if names else ""),
+        "Replicas that fall behind, as in a restart, catch up no faster, and stay out of sync"
+        " longer."
+        if holds
+        else f"It holds back nothing until {other_half} too.",
+        "Take it off: "
+        + clear
+        + (
+            ". Or by Kafka's own tool, all of these:"
+            if is_short
+            else "; with --dry-run it shows the lines of Kafka's own tool"
+        ),
+        commands if is_short else (),
+    )
+
+
+def _rates(rates: Mapping[Setting, int]) -> Iterator[str]:
+    for names, whose in (
+        (sorted({int(one.name) for one in rates if one.name != ALL_BROKERS}), ""),
+        ([ALL_BROKERS] if any(one.name == ALL_BROKERS for one in rates) else [], "all brokers"),
+    ):
+        if names:
+            of = [rate for one, rate in rates.items() if (one.name == ALL_BROKERS) == bool(whose)]
+            lowest, highest = min(of), max(of)
+            shown = f"{lowest:,} B/s" if lowest == highest else f"{lowest:,} to {highest:,} B/s"
+            where = f"{whose}, set as their default" if whose else brokers(map(int, names))
+            yield f"a rate on {where} ({shown})"

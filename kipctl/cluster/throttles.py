@@ -1,0 +1,139 @@
+"""The replication throttles (KIP-73) of a whole cluster: what is set where, and who needs it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kipctl.cluster.reassignments import Reassignment, topics_and_brokers
+from kipctl.cluster.recoveries import catching_up
+from kipctl.cluster.snapshot import PartitionId, Snapshot
+from kipctl.cluster.throttle_configs import (
+    ALL_BROKERS,
+    BROKER,
+    FOLLOWER_RATE,
+    FOLLOWER_REPLICAS,
+    LEADER_RATE,
+    LEADER_REPLICAS,
+    RATES,
+    REPLICAS,
+    TOPIC,
+    Setting,
+    lists_replica,
+)
+from kipctl.errors import KipctlError, RefusedError
+from kipctl.protocol.describe_configs import (
+    ConfigSource,
+    DescribeConfigsResponse,
+    ResourceType,
+    configs_request,
+)
+from kipctl.protocol.error_codes import error_text
+from kipctl.transport.each_broker import ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
+
+_TOPICS_AT_ONCE = 500
+_DEADLINE_S = 30.0
+"""For all brokers together."""
+
+Values = Mapping[Setting, str]
+"""What is set, each where it is set: a broker's name is ALL_BROKERS for what holds for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """What a broker copies under a throttle while it catches up, in bytes per second at most."""
+
+    partitions: tuple[PartitionId, ...]
+    rate: int
+
+
+def ask_throttles(cluster: Cluster, snapshot: Snapshot) -> dict[Setting, str]:
+    """All that is set. Raises RefusedError, and what a broker that does not answer raises."""
+
+    def ask(broker: int, connection: BrokerConnection) -> DescribeConfigsResponse:
+        asked = configs_request(ResourceType.BROKER, [str(broker)], RATES, include_synonyms=True)
+        return connection.request(asked)
+
+    found: dict[Setting, str] = {}
+    for broker, answer in ask_each(cluster, snapshot.broker_ids, ask, _DEADLINE_S).items():
+        if isinstance(answer, KipctlError):
+            raise answer
+        for config, source, rate in _set(answer):
+            name = ALL_BROKERS if source == ConfigSource.ALL_BROKERS else str(broker)
+            found[Setting(BROKER, name, config)] = rate
+    topics = snapshot.topics
+    for first in range(0, len(topics), _TOPICS_AT_ONCE):
+        asked = configs_request(
+            ResourceType.TOPIC, topics[first : first + _TOPICS_AT_ONCE], REPLICAS
+        )
+        for result in cluster.any_broker().request(asked).results:
+            for config in REPLICAS:
+                if value := result.values.get(config):
+                    found[Setting(TOPIC, result.resource_name, config)] = value
+    return found
+
+
+def _set(answer: DescribeConfigsResponse) -> Iterator[tuple[str, int, str]]:
+    """Each rate wherever it is set while brokers run. Raises RefusedError."""
+    for result in answer.results:
+        if result.error_code:
+            raise RefusedError(
+                f"Throttles of broker {result.resource_name} are not shown:"
+                f" {error_text(result.error_code)}.",
+                "It takes the right to describe configs of the cluster.",
+            )
+        for config in result.configs:
+            for one in config.synonyms:
+                if one.source in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS) and one.value:
+                    yield config.name, one.source, one.value
+
+
+def rate_of(values: Values, broker: int, config: str) -> int | None:
+    """The rate that holds for a broker: its own, or that of all; None where there is none."""
+    value = values.get(Setting(BROKER, str(broker), config)) or values.get(
+        Setting(BROKER, ALL_BROKERS, config)
+    )
+    return int(value) if value and value.isdecimal() else None
+
+
+def held_back(
+    values: Values, snapshot: Snapshot, busy: Iterable[Reassignment] = ()
+) -> dict[int, HeldBack]:
+    """The brokers that catch up under a throttle: their replicas, or the leaders', are listed, and
+    there is a rate. A pure function."""
+    found = {}
+    adding = {one.id: one.adding for one in busy}
+    for broker, partitions in catching_up(snapshot, adding).items():
+        held: dict[PartitionId, int] = {}
+        for one in partitions:
+            limits = [
+                rate_of(values, at, rate)
+                for at, rate, replicas in (
+                    (broker, FOLLOWER_RATE, FOLLOWER_REPLICAS),
+                    (snapshot.by_id[one].leader, LEADER_RATE, LEADER_REPLICAS),
+                )
+                if lists_replica(values.get(Setting(TOPIC, one.topic, replicas)), one.partition, at)
+            ]
+            if known := [limit for limit in limits if limit is not None]:
+                held[one] = min(known)
+        if held:
+            found[broker] = HeldBack(tuple(held), min(held.values()))
+    return found
+
+
+def needed(values: Values, snapshot: Snapshot, busy: Sequence[Reassignment]) -> frozenset[Setting]:
+    """What something needs now: of topics and brokers that are being reassigned, or of partitions
+    that catch up under it. A pure function."""
+    topics, brokers = topics_and_brokers(busy)
+    for one in held_back(values, snapshot, busy).values():
+        topics |= {partition.topic for partition in one.partitions}
+        # Each of the partition's brokers may lead it next.
+        brokers |= {r for partition in one.partitions for r in snapshot.by_id[partition].replicas}
+    return frozenset(
+        setting
+        for setting in values
+        if (setting.name in topics if setting.kind == TOPIC else _is_of(setting.name, brokers))
+    )
+
+
+def _is_of(name: str, brokers: frozenset[int]) -> bool:
+    return bool(brokers) if name == ALL_BROKERS else int(name) in brokers

@@ -1,0 +1,51 @@
+"""The commands that take a throttle off, as `inspect brokers` prints them, run by Kafka itself."""
+
+import shlex
+
+import pytest
+from cluster_fixtures import Kipctl, MakeTopic
+from on_lab import kafka_configs
+
+from kipctl.cluster.throttle_configs import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
+from kipctl.lab.cluster import Lab
+
+pytestmark = pytest.mark.kafka
+
+
+def test_the_commands_that_are_printed_remove_what_was_left(
+    lab: Lab, kipctl: Kipctl, make_topic: MakeTopic
+) -> None:
+    """A rate for all brokers is removed there, and the topic's list in the same look."""
+    make_topic("left", [[1, 2, 3]])
+    server = ("--bootstrap-server", lab.bootstrap_server)
+    rates = f"{LEADER_RATE}=1000000,{FOLLOWER_RATE}=1000000"
+    of_all = ("--alter", "--entity-type", "brokers", "--entity-default")
+    of_topic = ("--alter", "--entity-type", "topics", "--entity-name", "left")
+    try:
+        kafka_configs(lab, *server, *of_all, "--add-config", rates)
+        kafka_configs(lab, *server, *of_topic, "--add-config", f"{LEADER_REPLICAS}=*")
+
+        def left() -> list[dict[str, object]]:
+            found = kipctl("inspect brokers -o json").document["findings"]
+            return [one for one in found if one["id"] == "throttle-left-behind"]
+
+        while "topic" not in str(left()):  # brokers hear of it a moment later
+            pass
+        (finding,) = left()
+        assert "a rate on all brokers, set as their default (1,000,000 B/s)" in str(finding["what"])
+        assert finding["severity"] == "warning"
+        commands = finding["commands"]
+        assert isinstance(commands, list)
+        assert len(commands) == 2
+        for command in commands:
+            tool, *arguments = shlex.split(command)
+            assert tool == "kafka-configs"
+            kafka_configs(lab, *arguments)
+        while left():  # pytest's timeout ends it
+            pass
+    finally:
+        for entity, names in (
+            (of_all, f"{LEADER_RATE},{FOLLOWER_RATE}"),
+            (of_topic, LEADER_REPLICAS),
+        ):
+            kafka_configs(lab, *server, *entity, "--delete-config", names)
