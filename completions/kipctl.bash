@@ -249,12 +249,12 @@ _kipctl() {
         'kipctl elect unclean --map') return ;;
         'kipctl inspect brokers --look-again') return ;;
         'kipctl inspect brokers -o' | 'kipctl inspect brokers --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl inspect brokers --metrics-url') return ;;
         'kipctl inspect brokers --bootstrap-server') return ;;
         'kipctl inspect brokers --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl inspect brokers --command-config') return ;;
         'kipctl inspect brokers --expect-cluster') return ;;
         'kipctl inspect brokers --map') return ;;
+        'kipctl inspect brokers --metrics-url') return ;;
         'kipctl inspect replica-selection --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl inspect replica-selection --client-rack') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RACK "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl inspect replica-selection --explain') return ;;
@@ -359,12 +359,12 @@ _kipctl() {
         'kipctl perf metadata --partitions') return ;;
         'kipctl perf metadata --command-property') return ;;
         'kipctl perf metadata -o' | 'kipctl perf metadata --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl perf metadata --metrics-url') return ;;
         'kipctl perf metadata --bootstrap-server') return ;;
         'kipctl perf metadata --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl perf metadata --command-config') return ;;
         'kipctl perf metadata --expect-cluster') return ;;
         'kipctl perf metadata --map') return ;;
+        'kipctl perf metadata --metrics-url') return ;;
         'kipctl perf produce --num-records') return ;;
         'kipctl perf produce --throughput') return ;;
         'kipctl perf produce --warmup-records') return ;;
@@ -585,7 +585,7 @@ _kipctl() {
         'kipctl elect preferred') words='' options='--batch --between --until --as-they-come --timeout --topic --partition --broker --all --json-file --guard --guard-patience --guard-quiet --dry-run --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl elect unclean') words='' options='--timeout --topic --partition --all --internal --json-file --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
-        'kipctl inspect brokers') words='' options='--look-again --all --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl inspect brokers') words='' options='--look-again --all --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect leaders') words='' options='--topic --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
@@ -594,7 +594,7 @@ _kipctl() {
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--num-records --messages --fetch-size --socket-buffer-size --timeout --topic --partition --offset --from-latest --leader-discovery --client-rack --group --command-property --during --every --count --yes --force --workers --master --conf --start-timeout --record --print-metrics --strict --output --show-detailed-stats --reporting-interval --hide-header --bootstrap-server --cluster --expect-cluster --map --command-config --consumer.config --help' ;;
         'kipctl perf e2e') words='' options='--num-records --throughput --warmup-records --record-size --producer-acks --timeout --topic --replication-factor --partitions --leader-discovery --client-rack --command-property --producer-property --consumer-property --during --every --count --forever --keep --lost-after --metrics --yes --force --workers --master --conf --start-timeout --record --print-metrics --strict --output --bootstrap-server --cluster --expect-cluster --map --command-config --help' ;;
-        'kipctl perf metadata') words='' options='--for --phase --client --policy --throughput --record-size --topics --partitions --command-property --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl perf metadata') words='' options='--for --phase --client --policy --throughput --record-size --topics --partitions --command-property --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl perf produce') words='' options='--num-records --throughput --warmup-records --record-size --payload-file --payload-delimiter --topic --replication-factor --partitions --leader-discovery --command-property --producer-props --during --every --count --yes --force --workers --master --conf --start-timeout --record --print-metrics --strict --output --reporting-interval --bootstrap-server --cluster --expect-cluster --map --command-config --producer.config --help' ;;
         'kipctl experiment') words='redirect roll closest-replica metadata batch' options=--help ;;
         'kipctl experiment redirect') words='' options='--quick --arms --runs --acks --gain-curve --predict --curve --scale --num-records --throughput --record-size --partitions --every --metadata-delay --stale-metadata --brokers --controllers --record --html --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;

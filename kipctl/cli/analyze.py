@@ -6,7 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
+from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
     HtmlOption,
     OutputOption,
@@ -29,13 +29,11 @@ class _RunsUnlessNamed(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
+app = Commands(
+    "Of recorded runs: kipctl analyze RUN... (`kipctl analyze runs --help` has its options).",
+    "Of brokers' logs: kipctl analyze request-log PATH...",
     cls=_RunsUnlessNamed,
-    help="Compute tables from recorded runs or from brokers' request logs, of any size, on Spark."
-    "\n\nOf recorded runs: kipctl analyze RUN... (`kipctl analyze runs --help` has its options)."
-    "\n\nOf brokers' logs: kipctl analyze request-log PATH...",
     subcommand_metavar="{RUN... | request-log PATH...}",
-    no_args_is_help=True,
 )
 
 SaveOption = Annotated[
@@ -45,9 +43,8 @@ SaveOption = Annotated[
 
 
 @app.command()
-@grouped
 def runs(
-    context: typer.Context,
+    environment: Environment,
     run: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
     ],
@@ -76,7 +73,6 @@ def runs(
 
     A folder of runs stands for all of them; paths may be anything that Spark reads.
     """
-    environment: Environment = context.obj
     from kipctl.pipeline.analysis import Question, analyse_runs
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
@@ -110,9 +106,8 @@ def runs(
 
 
 @app.command("request-log")
-@grouped
 def request_log(
-    context: typer.Context,
+    environment: Environment,
     path: Annotated[
         list[str],
         typer.Argument(metavar="PATH...", help="Files, folders or wildcards; .gz too."),
@@ -153,7 +148,6 @@ def request_log(
     Lines of `kafka.request.logger`, of Kafka 3.6 to 4.3, among any other lines. Broken ones are
     counted and shown. Paths may be anything that Spark reads.
     """
-    environment: Environment = context.obj
     from kipctl import __version__
     from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period

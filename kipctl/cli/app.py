@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cli.connecting import with_connecting_options
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import grouped
 from kipctl.cli.help import HELP_OPTION_NAMES, laid_out
 from kipctl.cli.help_page import with_pages
 from kipctl.cli.mistyped import refuse_mistyped
@@ -112,9 +113,10 @@ def command(name: str) -> TyperCommand | TyperGroup:
     alone = typer.Typer(add_completion=False)
     alone.callback()(_root)  # which makes it a group, as `kipctl` is
     if "app" in held and name not in _MODULES:
-        alone.add_typer(held["app"], name=name)
+        page = (COMMANDS[name], *getattr(held["app"], "paragraphs", ()))
+        alone.add_typer(held["app"], name=name, help="\n\n".join(page))
     else:
-        alone.command()(held[name])
+        alone.command()(grouped(held[name]))
     root = typer.main.get_command(alone)
     assert isinstance(root, TyperGroup)
     whole = with_pages(laid_out(with_connecting_options(root)))

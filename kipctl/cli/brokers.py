@@ -8,21 +8,20 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
-    BootstrapOption,
+    ClusterOptions,
     MetricsUrlOption,
-    OutputOption,
     pause_option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError
-from kipctl.report.formats import OutputFormat
 
 TIMEOUT_S = 10.0
 """For each answer: a broker that hangs is a finding, not a reason to wait."""
 
 
 def brokers(
-    context: typer.Context,
+    environment: Environment,
+    of: ClusterOptions,
     metrics_url: MetricsUrlOption = None,
     refresh_snapshot: Annotated[
         Duration,
@@ -35,15 +34,12 @@ def brokers(
     everything: Annotated[
         bool, typer.Option("--all", help="Show everything: features, APIs and settings too.")
     ] = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show what is wrong with brokers and what to change, and how they are.
 
     Each finding says what follows from it when leaders move. With --metrics-url the brokers' own
     counts of requests and errors stand beside those that kipctl sent meanwhile.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.changes.execution.throttled_change import known_throttles
     from kipctl.changes.journal.journal import journal
     from kipctl.cluster.inspect.findings.diagnose import diagnose
@@ -51,7 +47,7 @@ def brokers(
     from kipctl.report.broker_tables import brokers_report
     from kipctl.transport.request import Cluster
 
-    access = environment.access(bootstrap_server)
+    access = environment.access(of.bootstrap_server)
     urls = environment.metrics_urls(metrics_url)
     with Cluster(access, timeout_s=TIMEOUT_S) as cluster:
         facts = collect_facts(cluster, urls, refresh_snapshot)
@@ -59,4 +55,4 @@ def brokers(
     with suppress(KipctlError):  # of a cluster without an id nothing is kept
         kept = journal(facts.snapshot.cluster_id, environment.variables)
         facts = replace(facts, known_throttles=known_throttles(kept))
-    environment.report(brokers_report(facts, diagnose(facts), everything), output)
+    environment.report(brokers_report(facts, diagnose(facts), everything), of.output)

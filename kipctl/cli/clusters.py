@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import Commands
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.target import named_cluster
 from kipctl.errors import ExitStatus, RefusedError, UsageError
@@ -15,13 +16,12 @@ from kipctl.report.formats import OutputFormat
 if TYPE_CHECKING:
     from kipctl.cluster.acls import CommandRights
 
-app = typer.Typer(help="Name clusters, and see whether they can be reached.", no_args_is_help=True)
+app = Commands()
 
 
 @app.command("list")
-def list_(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> None:
+def list_(environment: Environment, output: OutputOption = OutputFormat.AUTO) -> None:
     """Show the clusters that have a name, in clusters.toml of kipctl's configuration."""
-    environment = context.ensure_object(Environment)
     from kipctl.transport.clusters import clusters_file, named_clusters
 
     file = clusters_file(environment.variables)
@@ -31,12 +31,11 @@ def list_(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> N
 
 @app.command()
 def show(
-    context: typer.Context,
+    environment: Environment,
     name: Annotated[str, typer.Argument(metavar="CLUSTER")],
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show one cluster's entry."""
-    environment = context.ensure_object(Environment)
     from kipctl.transport.clusters import clusters_file, named_clusters
 
     file = clusters_file(environment.variables)
@@ -46,7 +45,7 @@ def show(
 
 @app.command()
 def add(
-    context: typer.Context,
+    environment: Environment,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     servers: Annotated[
         str,
@@ -83,7 +82,6 @@ def add(
 
     Nothing is connected to; kipctl clusters test does that.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.cluster.metrics_url import require_url
     from kipctl.java_properties import read
     from kipctl.security.dialects import as_javas
@@ -116,7 +114,7 @@ def add(
 
 @app.command("test")
 def check(
-    context: typer.Context,
+    environment: Environment,
     name: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
     topic: Annotated[
         list[str] | None,
@@ -132,7 +130,6 @@ def check(
     changed. It ends with status 3 if no server can be reached, and 4 if the login is refused or it
     is another cluster than expected.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.cluster.acls import rights
     from kipctl.cluster.connection_steps import LOGIN, connection_steps
     from kipctl.cluster.snapshot import is_missing, no_topic

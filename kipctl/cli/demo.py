@@ -1,7 +1,5 @@
 """`kipctl demo`: a cluster, rotations under load, and what each way to the new leader cost."""
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.experiment_options import RecordRunsOption, run_folders
 from kipctl.cli.options import OutputOption
@@ -10,7 +8,7 @@ from kipctl.report.tables import Report
 
 
 def demo(
-    context: typer.Context,
+    environment: Environment,
     record: RecordRunsOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
@@ -23,7 +21,6 @@ def demo(
     from kipctl.experiments.demo import DemoPlan, measure_demo
     from kipctl.report.demo_tables import demo_answer, demo_closing, demo_table
 
-    environment: Environment = context.obj
     folders = run_folders(record, environment.variables)
     with environment.progress():
         found = measure_demo(DemoPlan.usual(), Place(), folders, environment.message)

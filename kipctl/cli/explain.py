@@ -45,7 +45,7 @@ def _pages(folder: str) -> dict[str, str]:
 
 
 def explain(
-    context: typer.Context,
+    environment: Environment,
     id: Annotated[
         str | None,
         typer.Argument(
@@ -61,7 +61,6 @@ def explain(
     How kipctl knows, what follows, what to do, and when it is gone; or a page of the documentation,
     by its name. It asks no cluster.
     """
-    environment = context.ensure_object(Environment)
     found, others = findings(), other_pages()
     known = {**found, **others}
     if id is None:

@@ -6,48 +6,44 @@ import typer
 
 from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import Commands
 from kipctl.cli.inspect_metadata import metadata
-from kipctl.cli.options import BootstrapOption, OutputOption, TopicOption
+from kipctl.cli.options import ClusterOptions, TopicOption
 from kipctl.cli.replica_selection import replica_selection
 from kipctl.errors import ThresholdError
-from kipctl.report.formats import OutputFormat
 from kipctl.report.hint_tables import hints_report
 from kipctl.report.led_partition_tables import leaders_report
 
-app = typer.Typer(help="Look at a cluster; nothing is changed unasked.", no_args_is_help=True)
-app.command()(brokers)
-app.command()(replica_selection)
-app.command()(metadata)
+app = Commands()
+app.add(brokers, replica_selection, metadata)
 
 
 @app.command()
 def leaders(
-    context: typer.Context,
+    environment: Environment,
+    of: ClusterOptions,
     topic: TopicOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show how evenly brokers lead, and each partition's leader and replicas.
 
     Without --topic all topics are shown, internal ones too. Partitions and topics with something
     amiss come first.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.changes.execution.safety_checks import list_or_reason
     from kipctl.cluster.snapshot import select, take_snapshot
-    from kipctl.transport.request import Cluster
 
-    with Cluster(environment.access(bootstrap_server)) as cluster:
+    with of.connected(environment) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         busy, _ = list_or_reason(cluster, may_not_list=True)
     shown = select(snapshot, topic) if topic else snapshot
-    environment.report(leaders_report(shown, busy), output)
+    environment.report(leaders_report(shown, busy), of.output)
 
 
 @app.command()
 def hints(
-    context: typer.Context,
+    environment: Environment,
+    of: ClusterOptions,
     topic: TopicOption = None,
     require: Annotated[
         bool,
@@ -57,23 +53,19 @@ def hints(
             " be asked.",
         ),
     ] = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show whether each broker sends KIP-951 hints, and whether they agree with its Metadata.
 
     Each broker gets a Produce for a partition that it does not lead, with a wrong CRC so that it
     can never be written. No leader moves.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.cluster.inspect.leader_hint_check import check_hints, flaws
     from kipctl.cluster.snapshot import select, take_snapshot
-    from kipctl.transport.request import Cluster
 
-    with Cluster(environment.access(bootstrap_server)) as cluster:
+    with of.connected(environment) as cluster:
         snapshot = select(take_snapshot(cluster, named=topic or []), topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         checked = check_hints(cluster, snapshot)
-    environment.report(hints_report(checked, bool(snapshot.partitions)), output)
+    environment.report(hints_report(checked, bool(snapshot.partitions)), of.output)
     if require and (found := flaws(checked)):
         raise ThresholdError(f"Clients cannot follow the hints of every broker: {found[0]}.")

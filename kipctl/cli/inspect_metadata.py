@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BootstrapOption, OutputOption, YesOption
+from kipctl.cli.options import ClusterOptions, YesOption
 from kipctl.errors import UsageError
-from kipctl.report.formats import OutputFormat
 from kipctl.report.metadata_view_tables import MOST_BYTES, metadata_report
 
 if TYPE_CHECKING:
@@ -18,7 +17,8 @@ TIMEOUT_S = 5.0
 
 
 def metadata(
-    context: typer.Context,
+    environment: Environment,
+    of: ClusterOptions,
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -39,8 +39,6 @@ def metadata(
         int, typer.Option("--moves", help="How often --measure-convergence moves them.")
     ] = 5,
     yes: YesOption = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show what a Metadata request costs, and whether every broker shows the same.
 
@@ -49,7 +47,6 @@ def metadata(
     --topic their answers are short, and more of them can be. Only --measure-convergence changes
     anything, and asks before, unless it is on a lab.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.cli.confirm import confirm_unless_lab
     from kipctl.cluster.inspect.metadata_cost import SAMPLES, costs
     from kipctl.cluster.inspect.metadata_views import (
@@ -61,11 +58,10 @@ def metadata(
     from kipctl.cluster.snapshot import select, take_snapshot
     from kipctl.runs.metadata.convergence import PARTITIONS
     from kipctl.runs.metadata.convergence import measure_convergence as measure
-    from kipctl.transport.request import Cluster
 
     if moves < 1:
         raise UsageError(f"--moves is {moves}; it must be at least 1.")
-    with Cluster(environment.access(bootstrap_server), timeout_s=TIMEOUT_S) as cluster:
+    with of.connected(environment, TIMEOUT_S) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
         if measure_convergence:
             confirm_unless_lab(
@@ -90,5 +86,5 @@ def metadata(
         if measure_convergence:
             seen = measure(cluster, moves, environment.message)
     environment.report(
-        metadata_report(cost, compared, len(snapshot.brokers), not_alive(snapshot), seen), output
+        metadata_report(cost, compared, len(snapshot.brokers), not_alive(snapshot), seen), of.output
     )

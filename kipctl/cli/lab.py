@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.environment import Environment, orphaned
-from kipctl.cli.grouped import grouped
+from kipctl.cli.grouped import Commands
 from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError
 from kipctl.lab.properties import LabSpec
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kipctl.lab.cluster import Lab
     from kipctl.lab.seed import Release
 
-app = typer.Typer(help="Run a real Apache Kafka cluster on this machine.", no_args_is_help=True)
+app = Commands()
 
 _DEFAULT = LabSpec()
 _COLD = (
@@ -58,7 +58,7 @@ def lab_name(name: str | None) -> str:
 
 @app.command()
 def up(
-    context: typer.Context,
+    environment: Environment,
     name: Annotated[str, typer.Option(metavar="NAME", help="What to call it.")] = _DEFAULT.name,
     brokers: Annotated[int, typer.Option(help="How many brokers.")] = _DEFAULT.brokers,
     controllers: Annotated[int, typer.Option(help="How many controllers.")] = _DEFAULT.controllers,
@@ -138,7 +138,6 @@ def up(
     sasl_plaintext and sasl_ssl by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER, and with
     --kerberos by GSSAPI.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.cluster.sample_topics import make_sample_topics, parse_sample_topic
     from kipctl.lab.cluster import Lab
 
@@ -168,14 +167,13 @@ def up(
 
 @app.command()
 def status(
-    context: typer.Context,
+    environment: Environment,
     name: Annotated[
         str | None, typer.Option(metavar="LAB", help="Which lab. Default: every lab.")
     ] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show the labs, their nodes, and how many partitions each broker leads."""
-    environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import Lab, labs, unfinished_labs
 
     found = labs() if name is None else [Lab.load(name)]
@@ -192,9 +190,8 @@ def status(
 
 
 @app.command()
-def down(context: typer.Context, name: NameOption = None) -> None:
+def down(environment: Environment, name: NameOption = None) -> None:
     """End every node and remove everything of the lab, also of one that a crash left."""
-    environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import no_such_lab, take_down
 
     chosen = lab_name(name)
@@ -204,15 +201,14 @@ def down(context: typer.Context, name: NameOption = None) -> None:
 
 
 @app.command()
-@grouped
 def stop(
-    context: typer.Context,
+    environment: Environment,
     chosen: NodesOptions,
     kill: Annotated[bool, typer.Option("--kill", help="SIGKILL, as when a machine fails.")] = False,
 ) -> None:
     """Stop nodes with SIGTERM: a broker first hands its leaders over. Their data stays."""
     _each_node(
-        context.ensure_object(Environment),
+        environment,
         "stop",
         chosen,
         lambda lab, node_id: lab.kill(node_id) if kill else lab.stop(node_id),
@@ -220,10 +216,8 @@ def stop(
 
 
 @app.command()
-@grouped
-def start(context: typer.Context, chosen: NodesOptions) -> None:
+def start(environment: Environment, chosen: NodesOptions) -> None:
     """Start nodes that were stopped or that crashed, and wait until they are ready."""
-    environment = context.ensure_object(Environment)
     from kipctl.lab.cluster import Lab
 
     lab = Lab.load(lab_name(chosen.name))
@@ -233,9 +227,8 @@ def start(context: typer.Context, chosen: NodesOptions) -> None:
 
 
 @app.command()
-@grouped
 def restart(
-    context: typer.Context,
+    environment: Environment,
     chosen: NodesOptions,
     kafka_version: Annotated[
         str | None,
@@ -246,7 +239,6 @@ def restart(
 
     With --kafka-version that is a rolling upgrade, or half of one. metadata.version stays as it is.
     """
-    environment = context.ensure_object(Environment)
     release: Release | None = None
     if kafka_version is not None:
         from kipctl.lab.cluster import Lab
@@ -258,20 +250,16 @@ def restart(
 
 
 @app.command()
-@grouped
-def pause(context: typer.Context, chosen: NodesOptions) -> None:
+def pause(environment: Environment, chosen: NodesOptions) -> None:
     """Pause nodes with SIGSTOP: they stand still, and keep their connections open."""
-    _each_node(
-        context.ensure_object(Environment), "pause", chosen, lambda lab, node_id: lab.pause(node_id)
-    )
+    _each_node(environment, "pause", chosen, lambda lab, node_id: lab.pause(node_id))
 
 
 @app.command()
-@grouped
-def resume(context: typer.Context, chosen: NodesOptions) -> None:
+def resume(environment: Environment, chosen: NodesOptions) -> None:
     """Let paused nodes go on."""
     _each_node(
-        context.ensure_object(Environment),
+        environment,
         "resume",
         chosen,
         lambda lab, node_id: lab.resume(node_id),
@@ -280,7 +268,7 @@ def resume(context: typer.Context, chosen: NodesOptions) -> None:
 
 @app.command()
 def logs(
-    context: typer.Context,
+    environment: Environment,
     node: Annotated[
         int | None, typer.Argument(metavar="[NODE]", help="A node id. Default: every node.")
     ] = None,
@@ -291,7 +279,7 @@ def logs(
     lines: Annotated[int, typer.Option(min=0, help="How many of the last lines of each.")] = 20,
 ) -> None:
     """Print the last lines of the nodes' logs."""
-    stdout = context.ensure_object(Environment).stdout
+    stdout = environment.stdout
     from kipctl.lab.cluster import Lab
     from kipctl.lab.logs import follow as follow_logs
     from kipctl.lab.logs import tail

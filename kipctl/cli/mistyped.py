@@ -1,4 +1,5 @@
-"""What every command refuses: an empty value, and two values where an option takes one.
+"""What every command refuses: an empty value, two values where an option takes one, and options
+that do not go together.
 
 The parser takes the last of two, silently; an empty value is a shell's variable that is not set,
 and what it stands for then (every topic, the last change) may not be what is meant.
@@ -9,6 +10,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from kipctl.cli.combinations import combinations_of
 from kipctl.cli.help import argument_name, commands
 from kipctl.errors import UsageError
 
@@ -33,4 +35,8 @@ def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list
         if "" in (value if isinstance(value, list | tuple) else (value,)):
             name = option.opts[0] if isinstance(option, TyperOption) else argument_name(option)
             raise UsageError(f"{name} is empty.", "A variable of the shell may not be set.")
-    return parse(context, arguments)
+    parsed = parse(context, arguments)  # and help, if that is asked for, is shown
+    names = {option.opts[0] for option in given}
+    for combinations in combinations_of(command.callback):
+        combinations.check(names, page)
+    return parsed

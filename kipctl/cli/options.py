@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place, parse_conf
@@ -17,6 +18,7 @@ from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
     from kipctl.cli.environment import Environment
+    from kipctl.transport.request import Cluster
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 
@@ -80,6 +82,25 @@ OutputOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Of a command that asks a cluster: which one, and how what it says is printed."""
+
+    bootstrap_server: BootstrapOption = None
+    output: OutputOption = OutputFormat.AUTO
+
+    def connected(self, environment: "Environment", timeout_s: float = 30.0) -> "Cluster":
+        """The cluster, to be closed by `with`; a request to a broker takes so long at most.
+
+        Raises what `Environment.access` raises.
+        """
+        from kipctl.transport.request import Cluster
+
+        return Cluster(environment.access(self.bootstrap_server), timeout_s=timeout_s)
+
+
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before changing things.")]
 SinceOption = Annotated[
     str | None,
@@ -250,6 +271,7 @@ class LoadOptions:
         return Load(records, warmup, every_s)
 
 
+@combined(needs={"--every": "--during", "--count": "--during"})
 @dataclass(frozen=True)
 class RunOptions:
     """Of every measured run: what is done meanwhile, who runs it, and what is said of it."""
@@ -317,9 +339,6 @@ class RunOptions:
         from kipctl.redaction import words_without_secrets
         from kipctl.runs.actions import parse_action
 
-        if self.during is None and (self.every is not None or self.count):
-            option = "--count" if self.every is None else "--every"
-            raise UsageError(f"{option} does nothing without --during.", "Add --during rotate.")
         return {
             "during": None if self.during is None else parse_action(self.during),
             "every_s": every_s,

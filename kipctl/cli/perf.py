@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
+from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
     LoadOptions,
     PartitionsOption,
@@ -25,20 +26,15 @@ from kipctl.cli.perf_results import (
     report_run,
 )
 from kipctl.durations import Duration
-from kipctl.errors import UsageError
 
-app = typer.Typer(
-    help="Measure producers and consumers, also while leaders move.", no_args_is_help=True
-)
-app.command()(consume)
-app.command()(e2e)
-app.command()(metadata)
+app = Commands()
+app.add(consume, e2e, metadata)
 
 
 @app.command()
-@grouped
+@combined(exclusive=(("--record-size", "--payload-file"),))
 def produce(
-    context: typer.Context,
+    environment: Environment,
     sent: LoadOptions,
     options: RunOptions,
     record_size: Annotated[
@@ -82,9 +78,6 @@ def produce(
     from kipctl.runs.produce import PerfPlan
     from kipctl.runs.produce import produce as run
 
-    environment: Environment = context.obj
-    if record_size is not None and payload_file is not None:
-        raise UsageError("Give one of --record-size and --payload-file, not both.")
     load = sent.load(options.every, options.count)
     properties = given_properties(command_config, command_property)
     config = parse_properties(properties)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
     ClientRackOption,
     ReportingIntervalOption,
@@ -30,9 +30,13 @@ if TYPE_CHECKING:
 _NAMED = 5
 
 
-@grouped
+@combined(
+    exclusive=(("--offset", "--from-latest"),),
+    # How many records there are is counted for whole topics.
+    needs=dict.fromkeys(("--partition", "--offset", "--from-latest"), "--num-records"),
+)
 def consume(
-    context: typer.Context,
+    environment: Environment,
     options: RunOptions,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="TOPIC", help="What to read.")
@@ -104,13 +108,6 @@ def consume(
     from kipctl.runs.consume import consume as run
     from kipctl.runs.plan import USUAL_EVERY_S
 
-    environment: Environment = context.obj
-    if from_latest and offset is not None:
-        raise UsageError("Give --offset or --from-latest, not both.")
-    if num_records is None and (partition or offset is not None or from_latest):
-        raise UsageError(
-            "How many records there are is counted for whole topics.", "Give --num-records."
-        )
     named = given_properties(command_config, command_property)
     access = environment.access(options.bootstrap_server, named, command_config)
     cluster = environment.cluster

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
 from kipctl.cli.options import (
     ClientRackOption,
     LoadOptions,
@@ -29,9 +29,9 @@ from kipctl.durations import Duration
 from kipctl.errors import UsageError
 
 
-@grouped
+@combined(exclusive=(("--forever", "--num-records"),), needs={"--keep": "--forever"})
 def e2e(
-    context: typer.Context,
+    environment: Environment,
     sent: LoadOptions,
     options: RunOptions,
     record_size: RecordSizeOption = 1000,
@@ -116,12 +116,7 @@ def e2e(
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
 
-    environment: Environment = context.obj
     load = sent.load(options.every, options.count)
-    if forever and sent.num_records is not None:
-        raise UsageError("--forever has no end, and --num-records is one.", "Leave one of them.")
-    if keep is not None and not forever:
-        raise UsageError("--keep goes with --forever: a run that ends keeps all of its trace.")
     shared = given_properties(command_config, command_property)
     produced = {"client.id": "kipctl-perf", **shared, **parse_pairs(producer_property or [])}
     consumed = {"client.id": "kipctl-perf-consumer", **shared}

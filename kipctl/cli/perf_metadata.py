@@ -8,9 +8,8 @@ import typer
 from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
-    BootstrapOption,
+    ClusterOptions,
     InTurnThroughputOption,
-    OutputOption,
     PhaseSecondsOption,
     RecordSizeOption,
     YesOption,
@@ -18,7 +17,6 @@ from kipctl.cli.options import (
 from kipctl.cli.perf_results import raise_for_failed
 from kipctl.durations import Duration
 from kipctl.probe.idle_eviction import TopicPolicy
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, paragraphs
 from kipctl.runs.metadata.plan import ClientKind, Phase
 
@@ -27,7 +25,8 @@ DEFAULTS = {"acks": "1", "enable.idempotence": "false"}
 
 
 def metadata(
-    context: typer.Context,
+    environment: Environment,
+    of: ClusterOptions,
     topics: Annotated[
         int,
         typer.Option(
@@ -74,8 +73,6 @@ def metadata(
         ),
     ] = None,
     yes: YesOption = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Produce to many topics and show what that costs in Metadata requests, and why (KIP-526).
 
@@ -90,11 +87,10 @@ def metadata(
     from kipctl.runs.metadata.plan import POLICIES, MetadataPlan
     from kipctl.runs.metadata.run import run
 
-    environment: Environment = context.obj
     properties = parse_pairs(command_property or [])
     plan = MetadataPlan(
         config=parse_properties(DEFAULTS | properties),
-        access=environment.access(bootstrap_server, properties),
+        access=environment.access(of.bootstrap_server, properties),
         topics=topics,
         partitions=partitions,
         throughput=throughput,
@@ -115,7 +111,7 @@ def metadata(
     tables = perf_metadata_tables(document)
     opening = paragraphs(perf_metadata_answer(document))
     report = Report("perf metadata", document, tables, opening=opening, fits_screen=True)
-    environment.report(report, output)
+    environment.report(report, of.output)
     phases = [phase for one in document["clients"] for phase in one["phases"]]
     if failed := sum(phase["failed"] for phase in phases):
         errors = sum((Counter(phase["errors"]) for phase in phases), Counter[str]())

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
-    BootstrapOption,
-    OutputOption,
+    ClusterOptions,
     duration_option,
     finite,
 )
@@ -20,7 +20,6 @@ from kipctl.errors import (
     InterruptedRunError,
     PartlyDoneError,
     ThresholdError,
-    UsageError,
     did_you_mean,
 )
 from kipctl.report import replica_selection_documents as documents
@@ -56,8 +55,21 @@ class StockClient(StrEnum):
     LIBRDKAFKA = "librdkafka"
 
 
+_SUMMED = ("--rate-over", "--price-per-gb", "--require-local", "--client")
+
+
+@combined(
+    exclusive=(
+        ("--explain", "--watch"),
+        ("--explain", "--topic"),
+        *(("--explain", option) for option in _SUMMED),
+        *(("--watch", option) for option in _SUMMED),
+    ),
+    needs={"--for": "--watch", "--price-per-gb": "--rate-over"},
+)
 def replica_selection(
-    context: typer.Context,
+    environment: Environment,
+    of: ClusterOptions,
     topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,18 +118,12 @@ def replica_selection(
         StockClient | None,
         typer.Option("--client", help="Also let this client read a few records, and watch it."),
     ] = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show which replica the readers of each rack are sent to (KIP-392), and why no closer one.
 
     Each leader is asked with a Fetch that names the rack, for one byte at the high watermark.
     Nothing is written, and no offset committed.
     """
-    environment = context.ensure_object(Environment)
-    if explain is not None and topic:
-        raise UsageError("--topic does not go with --explain, which names its own.")
-    _refuse_together(explain, watch, period, rate_over, price_per_gb, require_local, client)
     from kipctl.cluster.inspect.cross_rack_traffic import below, parse_percent
     from kipctl.cluster.inspect.replica_selection_facts import (
         observe,
@@ -131,7 +137,7 @@ def replica_selection(
     one = None if explain is None else parse_partition(explain)
     limit = None if require_local is None else parse_percent(require_local)
     racks = list(dict.fromkeys(client_rack or ()))
-    access = environment.access(bootstrap_server)
+    access = environment.access(of.bootstrap_server)
     timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
     with Cluster(access, timeout_s=timeout_s) as cluster:
         snapshot = take_snapshot(cluster)
@@ -153,10 +159,10 @@ def replica_selection(
             walked = documents.walks(found)
             opening = walk_answers(walked)
             report = Report(COMMAND, walked, walk_tables(walked), opening=opening)
-            environment.report(report, output)
+            environment.report(report, of.output)
             return
         if watch:
-            _watch(environment, cluster, wanted, found, period, output)
+            _watch(environment, cluster, wanted, found, period, of.output)
             return
         found, summaries, unreported = _summaries(
             environment, cluster, wanted, racks, found, rate_over
@@ -166,7 +172,7 @@ def replica_selection(
     document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
     opening = (selection_answer(document),)
     report = Report(COMMAND, document, selection_tables(document), _closing(found), opening=opening)
-    environment.report(report, output)
+    environment.report(report, of.output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)
@@ -191,37 +197,6 @@ def _closing(found: "Observation") -> tuple[str, ...]:
         " leader.",
         f"Give them one: kipctl reassign {how} --topic {fewest.id.topic} --dry-run",
     )
-
-
-def _refuse_together(
-    explain: str | None,
-    watch: bool,
-    period: float | None,
-    rate_over: float | None,
-    price_per_gb: float | None,
-    require_local: str | None,
-    client: StockClient | None,
-) -> None:
-    alone = {"--explain": explain is not None, "--watch": watch}
-    others = {
-        "--rate-over": rate_over,
-        "--price-per-gb": price_per_gb,
-        "--require-local": require_local,
-        "--client": client,
-    }
-    given = [name for name, value in others.items() if value is not None]
-    for name, is_given in alone.items():
-        if is_given and given:
-            raise UsageError(f"{given[0]} does not go with {name}.", "Run them one by one.")
-    if all(alone.values()):
-        raise UsageError("--explain and --watch exclude one another.")
-    if period is not None and not watch:
-        raise UsageError("--for does not go without --watch.")
-    if price_per_gb is not None and rate_over is None:
-        raise UsageError(
-            "--price-per-gb needs --rate-over: a price takes bytes per second.",
-            "Add --rate-over 30s.",
-        )
 
 
 def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequence[str]) -> None:

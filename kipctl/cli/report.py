@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
 from kipctl.cli.options import OutputOption, SinceOption, SparkOptions, UntilOption
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 _ENOUGH_ARMS = range(2, 5)
 
 
-@grouped
 def report(
-    context: typer.Context,
+    environment: Environment,
     run: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
     ],
@@ -50,7 +48,6 @@ def report(
     redirected batches by phase, all tables of `kipctl analyze`, and for two to four arms of three
     or more runs each the verdicts of `kipctl runs compare`.
     """
-    environment: Environment = context.obj
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_runs, check_save
     from kipctl.trace.stored_runs import path_of

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
+from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
     BootstrapOption,
     OutputOption,
@@ -16,7 +17,7 @@ from kipctl.cli.options import (
     duration_option,
 )
 from kipctl.durations import Duration
-from kipctl.errors import InterruptedRunError, PartlyDoneError, UsageError
+from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.logger_level_tables import levels_report
 
@@ -24,16 +25,15 @@ if TYPE_CHECKING:
     from kipctl.cluster.request_log import Ended, LoggerLevel
     from kipctl.transport.request import Cluster
 
-app = typer.Typer(
-    help="Switch the request log of running brokers on and off.", no_args_is_help=True
-)
+app = Commands()
 
 _TIMEOUT_S = 10.0
 
 
 @app.command()
+@combined(one_of=(("--broker", "--all-brokers"), ("--for", "--until-off")))
 def on(
-    context: typer.Context,
+    environment: Environment,
     broker: Annotated[
         list[int] | None,
         typer.Option("--broker", metavar="BROKER", min=0, help="At this broker; repeatable."),
@@ -71,13 +71,6 @@ def on(
     broker restarts. Either all brokers asked for are switched on, or none. If kipctl cannot switch
     it off, because it was killed, say, every later one says on this machine that it is still on.
     """
-    environment = context.ensure_object(Environment)
-    if bool(broker) == all_brokers:
-        raise UsageError("Give --broker (repeatable) or --all-brokers, one of them.")
-    if (period is None) != until_off:
-        raise UsageError(
-            "Give --for TIME, after which it is switched off again, or --until-off, one of them."
-        )
     from kipctl.cluster.request_log import chosen_brokers, levels_of
     from kipctl.transport.request import Cluster
 
@@ -143,21 +136,19 @@ class _BrokersOptions:
 
 
 @app.command()
-@grouped
-def off(context: typer.Context, of: _BrokersOptions) -> None:
+def off(environment: Environment, of: _BrokersOptions) -> None:
     """Let brokers log no more requests: kafka.request.logger at WARN, as Kafka comes."""
     from kipctl.cluster.request_log import switch_off
 
-    _at_brokers(context.ensure_object(Environment), "off", switch_off, of)
+    _at_brokers(environment, "off", switch_off, of)
 
 
 @app.command()
-@grouped
-def status(context: typer.Context, of: _BrokersOptions) -> None:
+def status(environment: Environment, of: _BrokersOptions) -> None:
     """Show at which brokers the request log is on. Changes nothing."""
     from kipctl.cluster.request_log import read_levels
 
-    _at_brokers(context.ensure_object(Environment), "status", read_levels, of)
+    _at_brokers(environment, "status", read_levels, of)
 
 
 def _at_brokers(

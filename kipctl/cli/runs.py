@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.grouped import grouped
+from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
     HtmlOption,
     OutputOption,
@@ -23,9 +23,7 @@ from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 if TYPE_CHECKING:
     from kipctl.trace.stored_runs import StoredRun
 
-app = typer.Typer(
-    help="List, show, compare, export and remove recorded runs.", no_args_is_help=True
-)
+app = Commands()
 
 RunArgument = Annotated[
     str,
@@ -44,13 +42,12 @@ class ExportFormat(StrEnum):
 
 
 @app.command("list")
-def list_runs(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> None:
+def list_runs(environment: Environment, output: OutputOption = OutputFormat.AUTO) -> None:
     """List the runs in the store, the latest last.
 
     The store is $KIPCTL_RUNS, else $XDG_STATE_HOME/kipctl/runs. `perf produce --record NAME`
     writes to it.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import list_answer, list_table
     from kipctl.trace.stored_runs import runs_folder, stored_runs
 
@@ -86,13 +83,12 @@ def _listed(run: "StoredRun") -> dict[str, Any]:
 
 @app.command()
 def show(
-    context: typer.Context, run: RunArgument, output: OutputOption = OutputFormat.AUTO
+    environment: Environment, run: RunArgument, output: OutputOption = OutputFormat.AUTO
 ) -> None:
     """Show what a run was made with and what it came to, as its last tables had it.
 
     JSON is all of its `run.json`. `kipctl analyze RUN` computes more.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import settings_table
     from kipctl.trace.settings import end_of, settings
     from kipctl.trace.store import RUN_FILE
@@ -125,7 +121,7 @@ def show(
 
 @app.command()
 def repair(
-    context: typer.Context, run: RunArgument, output: OutputOption = OutputFormat.AUTO
+    environment: Environment, run: RunArgument, output: OutputOption = OutputFormat.AUTO
 ) -> None:
     """Make a run whole whose recorder was killed, or that a power cut left open.
 
@@ -135,7 +131,6 @@ def repair(
     run. What was settled by then becomes the run, which says that it failed. What kipctl did to the
     cluster meanwhile is not known of such a run.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.runs.repair import left_undone
     from kipctl.runs.repair import repair as repaired
     from kipctl.trace.stored_runs import folder_of, read_stored_run
@@ -172,9 +167,8 @@ def _summary(run: "StoredRun") -> tuple[tuple[Paragraph, ...], tuple[Table, ...]
 
 
 @app.command()
-@grouped
 def compare(
-    context: typer.Context,
+    environment: Environment,
     a: Annotated[str, typer.Argument(metavar="A", help=_SIDE_HELP)],
     b: Annotated[str, typer.Argument(metavar="B", help=_SIDE_HELP)],
     on: SparkOptions,
@@ -197,7 +191,6 @@ def compare(
     read_move_wait_p50, read_move_wait_p99, read_moves_met (the consumer's), mean, p50, p95, p99,
     p999, max (of the latency), service_p99, throughput, read, failed, redirected, metadata_rpcs.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.pipeline.compare import UNITS
     from kipctl.pipeline.compare import compare as compare_traces
     from kipctl.pipeline.gates import parse_gate
@@ -271,7 +264,7 @@ def _runs_of(side: str) -> Sequence[str]:
 
 @app.command()
 def export(
-    context: typer.Context,
+    environment: Environment,
     run: RunArgument,
     destination: Annotated[
         Path, typer.Argument(metavar="DEST", help="The file or folder to make.")
@@ -287,7 +280,6 @@ def export(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Write a run to a file that can be passed on, or to CSV."""
-    environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import size
     from kipctl.trace.stored_runs import export_archive, export_csv, find_run
 
@@ -301,7 +293,7 @@ def export(
 
 @app.command()
 def remove(
-    context: typer.Context,
+    environment: Environment,
     run: Annotated[
         list[str], typer.Argument(metavar="RUN...", help="Names in the run store, or folders.")
     ],
@@ -309,7 +301,6 @@ def remove(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Remove runs from the disk. A folder that is no run is refused."""
-    environment = context.ensure_object(Environment)
     from kipctl.report.run_tables import removed_table, size
     from kipctl.trace.stored_runs import folders_named, removable
     from kipctl.trace.stored_runs import remove as remove_run

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import Commands
 from kipctl.cli.options import (
     ConfOption,
     OutputOption,
@@ -14,11 +15,9 @@ from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
 from kipctl.report.warm_jvm_tables import warm_jvm_report
 
-app = typer.Typer(
-    help="Keep a Spark JVM warm, so that analyses on this machine need not start one."
-    "\n\nanalyze and runs compare use it by themselves, one at a time, where Java, Spark and "
-    "settings are those it was started with; else they start their own.",
-    no_args_is_help=True,
+app = Commands(
+    "analyze and runs compare use it by themselves, one at a time, where Java, Spark and "
+    "settings are those it was started with; else they start their own."
 )
 IdleTimeoutOption = Annotated[
     Duration, duration_option("--idle-timeout", "It ends when nobody has used it for so long.")
@@ -31,13 +30,12 @@ ForceOption = Annotated[
 
 @app.command()
 def start(
-    context: typer.Context,
+    environment: Environment,
     conf: ConfOption = None,
     idle_timeout: IdleTimeoutOption = Duration(600),
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Start a JVM that waits for analyses; it takes up to 2 GB, or spark.driver.memory."""
-    environment: Environment = context.obj
     from kipctl.extras import require
     from kipctl.pipeline import warm
     from kipctl.pipeline.place import Place, parse_conf
@@ -55,9 +53,8 @@ def start(
 
 
 @app.command()
-def status(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> None:
+def status(environment: Environment, output: OutputOption = OutputFormat.AUTO) -> None:
     """Say what JVM is kept warm: its processes, memory and last use."""
-    environment: Environment = context.obj
     from kipctl.pipeline import warm
 
     now, is_starting = warm.status(), warm.is_starting()
@@ -65,9 +62,8 @@ def status(context: typer.Context, output: OutputOption = OutputFormat.AUTO) -> 
 
 
 @app.command()
-def stop(context: typer.Context, force: ForceOption = False) -> None:
+def stop(environment: Environment, force: ForceOption = False) -> None:
     """End the JVM that is kept warm, and wait until it is gone."""
-    environment: Environment = context.obj
     from kipctl.pipeline import warm
 
     ended = warm.stop(force=force)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BootstrapOption,
@@ -33,8 +34,9 @@ _RATES_KEPT = 500
 """More than a terminal has columns."""
 
 
+@combined(needs={"--ca": "--tls-to-brokers"})
 def tap(
-    context: typer.Context,
+    environment: Environment,
     listen: Annotated[
         str,
         typer.Option(
@@ -133,9 +135,6 @@ def tap(
     from kipctl.signals import noted_signals
     from kipctl.tap.spec import Lend, TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate
 
-    environment: Environment = context.obj
-    if ca and not tls_to_brokers:
-        raise UsageError("--ca is for --tls-to-brokers.", "Give both.")
     revised = partial(with_tls, authorities=ca) if tls_to_brokers else dict
     spec = TapSpec(
         access=environment.access(bootstrap_server, revised=revised),

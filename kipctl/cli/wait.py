@@ -8,13 +8,11 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
-    BootstrapOption,
-    OutputOption,
+    ClusterOptions,
     duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError
-from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 TIMEOUT_S = 10.0
@@ -22,7 +20,8 @@ TIMEOUT_S = 10.0
 
 
 def wait(
-    context: typer.Context,
+    environment: Environment,
+    of: ClusterOptions,
     until: Annotated[
         str,
         typer.Option(
@@ -40,23 +39,19 @@ def wait(
         ),
     ] = None,
     timeout: Annotated[Duration, duration_option("--timeout", "How long to wait.")] = Duration(300),
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Wait until all partitions meet these conditions at once, as between two broker restarts.
 
     Internal topics are waited for too, unless topics are named. Status 6 says what is not met in
     time. Brokers that do not answer are asked again until then.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.changes.journal.journal import journal
     from kipctl.changes.wait_conditions import await_conditions, parse_conditions
     from kipctl.cluster.snapshot import select, take_snapshot
-    from kipctl.transport.request import Cluster
 
     wanted = parse_conditions(until)
     began = time.monotonic()
-    with Cluster(environment.access(bootstrap_server), timeout_s=TIMEOUT_S) as cluster:
+    with of.connected(environment, TIMEOUT_S) as cluster:
         topics = None
         if topic:
             topics = select(take_snapshot(cluster, named=topic), topic).topics
@@ -102,5 +97,5 @@ def wait(
                 f" after {seconds:.1f} s."
             ),
         ),
-        output,
+        of.output,
     )

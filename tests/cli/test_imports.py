@@ -25,8 +25,10 @@ OF_ALL = {
     "kipctl",
     "kipctl.cli",
     "kipctl.cli.app",
+    "kipctl.cli.combinations",
     "kipctl.cli.connecting",
     "kipctl.cli.environment",
+    "kipctl.cli.grouped",
     "kipctl.cli.help",
     "kipctl.cli.help_page",
     "kipctl.cli.mistyped",
@@ -48,7 +50,6 @@ OF_ALL = {
     "kipctl.urls",
 }
 OF_REASSIGN = OF_ALL | {
-    "kipctl.cli.grouped",
     "kipctl.cli.guard",
     "kipctl.cli.options",
     "kipctl.cli.reassign",

@@ -142,7 +142,7 @@ def test_some_partitions_from_an_offset_to_their_end(
     [
         ("--partition 6", "has no partition 6"),
         ("--partition 0 --offset 999999", "Offset 999999 is outside of consume-test:0"),
-        ("--offset 1 --from-latest", "not both"),
+        ("--offset 1 --from-latest", "exclude one another"),
         ("--command-property auto.offset.reset=none", "where to begin"),
         ("--command-property linger.ms=5", "'linger.ms' is not one that kipctl's consumer has"),
         ("--command-property isolation.level=dirty", "wrong value"),

@@ -139,7 +139,7 @@ def test_records_that_fail_make_the_exit_status_5(kipctl: Kipctl) -> None:
     [
         ("--record-size 10 --num-records 0", 2, "--num-records is 0"),
         ("--record-size -4 --num-records 1", 2, "--record-size is -4"),
-        ("--record-size 10 --payload-file x --num-records 1", 2, "not both"),
+        ("--record-size 10 --payload-file x --num-records 1", 2, "exclude one another"),
         ("--record-size 10 --num-records 1 --topic missing", 2, "missing"),
         ("--record-size 10 --num-records 1 --during restart:77", 2, "no broker 77"),
         ("--record-size 10 --num-records 1 --record /dev/null/run", 2, "cannot be written"),

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from kipctl.cli.environment import Environment
-from kipctl.cli.options import Load, LoadOptions, RunOptions
-from kipctl.durations import Duration
+from kipctl.cli.options import Load, LoadOptions
 from kipctl.errors import UsageError
 from kipctl.probe.consume.run import ConsumeSpec
 from kipctl.probe.produce.run import ProduceSpec
@@ -59,12 +57,6 @@ def test_actions_that_are_due_after_the_load_are_refused_and_how_many_fit_is_sai
     # Unthrottled nobody knows how long it lasts.
     assert plan(5.0, throughput=-1).every_s == 5.0
     assert plan(1.0, throughput=-1, count=100).count == 100
-
-
-@pytest.mark.parametrize("options", [RunOptions(count=3), RunOptions(every=Duration(2))])
-def test_actions_without_during_are_refused(options: RunOptions) -> None:
-    with pytest.raises(UsageError, match="does nothing without --during"):
-        options.of_plan(5.0, Environment())
 
 
 SPEC = ProduceSpec(Access("h:1"), "t", 10)
