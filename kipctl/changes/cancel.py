@@ -63,7 +63,7 @@ class Cancel(Change[Cancellation, Cancelled]):
         by += f" {foreign} of them kipctl did not start." if foreign else ""
         return f"Cancel the reassignment of {counted(len(seen.stop), 'partition')}?{by}"
 
-    def locked(self, context: ChangeContext, journal: Journal) -> AbstractContextManager[None]:
+    def locked(self, run: ChangeRun) -> AbstractContextManager[None]:
         return nullcontext()
 
     def look_again(self, run: ChangeRun, seen: Cancellation) -> Cancellation:

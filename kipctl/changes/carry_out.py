@@ -35,7 +35,7 @@ def carry_out(context: ChangeContext, change: Change[Seen, Done]) -> None:
     change.announce(context, seen)
     context.ui.confirm(change.question(seen))
     run = ChangeRun(context, context.journal())
-    with change.locked(context, run.journal):
+    with change.locked(run):
         again, done = _guarded(run, change, seen)
     change.report(run, seen, again, done)
     require_all_done(done.failures, done.done, change.next_step(run), has_changed=done.has_changed)

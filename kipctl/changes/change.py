@@ -47,7 +47,7 @@ class Counted(Protocol):
 
 @dataclass(slots=True)
 class ChangeRun:
-    """A change that is being carried out, in the lock of the journal.
+    """A change that is being carried out, in the lock of the journal if it `is_locked`.
 
     `entry` is its own, once there is one. `not_restored` is what of a throttle could not be put
     back.
@@ -56,6 +56,7 @@ class ChangeRun:
     context: ChangeContext
     journal: Journal
     entry: Entry | None = None
+    is_locked: bool = True
     not_restored: list[NotRestored] = field(default_factory=list)
 
 
@@ -94,9 +95,9 @@ class Change(Generic[Seen, Done]):
     def question(self, seen: Seen) -> str:
         raise NotImplementedError
 
-    def locked(self, context: ChangeContext, journal: Journal) -> AbstractContextManager[None]:
+    def locked(self, run: ChangeRun) -> AbstractContextManager[None]:
         """Inside, no other kipctl changes the cluster."""
-        return context.locked(journal)
+        return run.context.locked(run.journal)
 
     def leaders_along(self, seen: Seen) -> int:
         """With so many partitions leaders of a canary's topic are to move."""

@@ -137,10 +137,9 @@ class ChangeContext:
             if open_ones[1:]:
                 state += f" {counted(len(open_ones) - 1, 'older one')} did not end."
             if not changed_by:
-                state += (
-                    f" Go on with it: kipctl changes resume {newest.id} or undo it: kipctl undo"
-                    f" {newest.id}"
-                )
+                state += f" Go on with it: kipctl changes resume {newest.id}"
+                if newest.may_be_undone:
+                    state += f" or undo it: kipctl undo {newest.id}"
             self.ui.say(state)
 
     def say_throttles_of_others(self, journal: Journal, plan: Plan) -> None:

@@ -68,6 +68,29 @@ class UndoProposal(Proposal):
     begun: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class ElectionProposal:
+    """A preferred election of those that were `chosen`; what is `skipped` is left alone."""
+
+    chosen: Snapshot
+    skipped: tuple[SkippedPartition, ...] = ()
+
+    @cached_property
+    def electable(self) -> Snapshot:
+        """What is not left alone."""
+        left_alone = {one.id for one in self.skipped}
+        return self.chosen.only(p.id for p in self.chosen.partitions if p.id not in left_alone)
+
+    @cached_property
+    def not_preferred(self) -> Snapshot:
+        """Of that, what another than its preferred replica leads."""
+        return self.electable.only(one.id for one in self.electable.not_led_by_preferred)
+
+    @property
+    def partitions(self) -> tuple[PartitionId, ...]:
+        return tuple(one.id for one in self.not_preferred.partitions)
+
+
 @dataclass(frozen=True, slots=True)
 class Undone:
     """What became of the way back; `moved` is None where nothing was to be moved."""

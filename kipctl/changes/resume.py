@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
+from kipctl.changes.elect import resumed_election
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, put_throttles_back
 from kipctl.changes.execution.cancellation import retire
 from kipctl.changes.execution.pacing import Pace
@@ -22,7 +23,7 @@ from kipctl.changes.execution.throttled_change import (
     throttle_for,
     throttled,
 )
-from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions
+from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.plan_summary import skip_reasons
 from kipctl.changes.proposal import ResumeProposal
@@ -189,7 +190,11 @@ def resume_entry(context: ChangeContext, journal: Journal, entry: Entry) -> None
     if entry.guard:
         context.guard.restore(entry.guard)
     pace = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
-    carry_out(replace(context, pace=pace), Resume(entry, how))
+    context = replace(context, pace=pace)
+    if entry.kind is ChangeKind.ELECT_PREFERRED:
+        carry_out(context, resumed_election(entry, how))
+    else:
+        carry_out(context, Resume(entry, how))
 
 
 def _end(context: ChangeContext, journal: Journal, entry: Entry, *, is_whole: bool) -> None:
@@ -211,6 +216,12 @@ def _end(context: ChangeContext, journal: Journal, entry: Entry, *, is_whole: bo
 
 def _require_resumable(context: ChangeContext, journal: Journal, entry: Entry) -> ExecutionOptions:
     """How it was begun. Raises RefusedError for what cannot be gone on with."""
+    if entry.kind is ChangeKind.ELECT_UNCLEAN:
+        raise RefusedError(
+            f"Entry {entry.id} is an unclean election, which is not gone on with: what is lost has"
+            " to be seen before.",
+            "Repeat the command, and look again: kipctl elect unclean --all --dry-run",
+        )
     if entry.how is None:
         raise RefusedError(
             f"Entry {entry.id} does not say how its change was carried out.",

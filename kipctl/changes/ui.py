@@ -10,7 +10,7 @@ from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary
-from kipctl.changes.proposal import Undone
+from kipctl.changes.proposal import ElectionProposal, Undone
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot
 
@@ -66,6 +66,9 @@ class ChangeUi:
 
     def plan(self, shown: PlanShown) -> None:
         """The result of a dry run."""
+
+    def preferred_election(self, seen: ElectionProposal) -> None:
+        """The result of a dry run of an election, and of one that nothing is to be done for."""
 
     def moved(self, done: LeadersMoved, before: Snapshot, after: Snapshot, plan: Plan) -> None:
         """Leaders were moved; `plan` says what was left alone."""

@@ -10,11 +10,12 @@ from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary, document
-from kipctl.changes.proposal import Undone
+from kipctl.changes.proposal import ElectionProposal, Undone
 from kipctl.changes.ui import ChangeUi, PlanShown
 from kipctl.cli.active_guard import ActiveGuard
 from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.report.election_tables import not_preferred_report
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import limit_rows, moved_report
 from kipctl.report.plan_tables import copied_lines, in_short
@@ -102,6 +103,9 @@ class TerminalUi(ChangeUi):
                 closing=shown.closing,
             )
         )
+
+    def preferred_election(self, seen: ElectionProposal) -> None:
+        self.report(not_preferred_report(seen.not_preferred, len(seen.chosen.partitions)))
 
     def moved(self, done: LeadersMoved, before: Snapshot, after: Snapshot, plan: Plan) -> None:
         self._done(moved_report(REASSIGN, done, before, after), plan)

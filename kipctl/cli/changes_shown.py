@@ -9,7 +9,7 @@ from kipctl.changes.execution.safety_checks import list_or_reason
 from kipctl.cli.change_ui import TerminalUi
 from kipctl.cluster.snapshot import refresh_snapshot
 from kipctl.errors import RefusedError
-from kipctl.report.change_tables import entry_report, history_report
+from kipctl.report.change_tables import entry_report, history_report, is_as_planned
 
 _SHOWN_ENTRIES = 20
 
@@ -22,9 +22,9 @@ def history(context: ChangeContext, ui: TerminalUi) -> None:
     older = journal.count() - len(entries) if len(entries) == _SHOWN_ENTRIES else 0
     done = 0
     if entries and entries[0].may_be_resumed:
-        after = entries[0].after
-        now = refresh_snapshot(context.cluster, {one.topic for one in after}).assignment
-        done = sum(now.get(one) == replicas for one, replicas in after.items())
+        newest = entries[0]
+        now = refresh_snapshot(context.cluster, {one.topic for one in newest.after}).by_id
+        done = sum(is_as_planned(newest, now.get(one)) for one in newest.after)
     changed_by = journal.locked_by()
     ui.report(
         history_report(entries, older, str(journal.folder), datetime.now(UTC), done, changed_by)

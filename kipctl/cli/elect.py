@@ -1,12 +1,12 @@
 """`kipctl elect`: leader elections, preferred and unclean."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kipctl.cli.change_options import changing
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
 from kipctl.cli.guard import GuardOptions, read_guard
@@ -21,14 +21,12 @@ from kipctl.cli.options import (
 )
 from kipctl.counts import counted
 from kipctl.durations import Duration
-from kipctl.errors import KipctlError, UsageError
-from kipctl.report.election_tables import not_preferred_report, topics_of, unclean_report
+from kipctl.errors import UsageError
+from kipctl.report.election_tables import unclean_report
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import limit_rows, moved_report
-from kipctl.report.tables import Report, paragraphs
 
 if TYPE_CHECKING:
-    from kipctl.cli.active_guard import ActiveGuard
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
@@ -116,106 +114,33 @@ def preferred(
     its restart this brings them back, in batches of 10 at first. A guard that gives up leaves
     leaders where they are: an election has no way back.
     """
-    environment = context.ensure_object(Environment)
-    from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, elect_preferred
-    from kipctl.changes.execution.election_until_balanced import (
-        UNTIL_TIMEOUT_S,
-        elect_until_balanced,
-        parse_until,
-    )
-    from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
-    from kipctl.cli.active_guard import guarded
-    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
-    from kipctl.transport.request import Cluster
+    from kipctl.changes.elect import elect
+    from kipctl.changes.execution.election_until_balanced import parse_until
+    from kipctl.changes.execution.pacing import Pace
 
     if until is not None:
         parse_until(until)
     elif as_they_come:
         raise UsageError("--as-they-come goes with --until balanced.", "Add it, or leave it out.")
     chosen = _chosen_partitions(topic or [], partition or [], every, json_file, broker or [])
-    guard_settings = read_guard(guard, moves_along=False)
-    with Cluster(environment.access(bootstrap_server)) as cluster:
-        watched = guarded(environment, cluster, guard_settings)
-        seen = take_snapshot(cluster, named=topic or [])
-        if every or topic or broker:
-            environment.report_hidden_topics(cluster, seen.topics, topic or [])
-        shown = chosen(seen)
-        not_preferred = shown.only(one.id for one in shown.not_led_by_preferred)
-        if dry_run or not not_preferred.partitions:
-            if dry_run:
-                watched.look_only()
-            listed = watched.with_guard_table(
-                not_preferred_report(not_preferred, len(shown.partitions))
-            )
-            environment.report(limit_rows(listed), output)
-            return
-        environment.confirm(
-            f"{len(not_preferred.partitions):,} of"
-            f" {counted(len(shown.partitions), 'partition')}, of"
-            f" {topics_of(not_preferred)}, not led by the preferred replica."
-            + (" Move these leaders?" if until is None else " Move leaders until all are?"),
-            yes,
+    with changing(
+        context,
+        bootstrap_server,
+        guard=read_guard(guard, moves_along=False),
+        pace=Pace(batch, between),
+        topics=topic or [],
+        dry_run=dry_run,
+        yes=yes,
+        timeout_s=timeout,
+        output=output,
+    ) as (change, _):
+        elect(
+            change,
+            chosen,
+            chooses=bool(every or topic or broker),
+            until_balanced=until is not None,
+            as_they_come=as_they_come,
         )
-        if until is None:
-            # Anybody may have moved them since they were shown.
-            now = refresh_snapshot(cluster, not_preferred.topics).only(
-                one.id for one in not_preferred.partitions
-            )
-            before = now.only(one.id for one in now.not_led_by_preferred)
-            expected = {one.id: one.preferred_leader for one in before.partitions}
-            title = f"Electing the preferred leaders of {counted(len(expected), 'partition')}"
-            with _reported(watched, title, output):
-                held = elect_preferred(
-                    cluster,
-                    expected,
-                    before,
-                    timeout_s=timeout or DEFAULT_TIMEOUT_S,
-                    batch=batch,
-                    between_s=between,
-                    guard=watched.monitor,
-                )
-        else:
-            before = shown
-            partitions = counted(len(before.partitions), "partition")
-            title = f"Electing until {partitions} have their preferred leaders"
-            with _reported(watched, title, output) as progress:
-                held = elect_until_balanced(
-                    cluster,
-                    before.by_id,
-                    batch=batch,
-                    between_s=between,
-                    timeout_s=timeout or UNTIL_TIMEOUT_S,
-                    progress=progress,
-                    guard=watched.monitor,
-                    as_they_come=as_they_come,
-                )
-        moved = LeadersMoved(None, held)
-        after = refresh_snapshot(cluster, before.topics)
-    report = watched.with_guard_table(moved_report("elect preferred", moved, before, after))
-    environment.report(limit_rows(report), output)
-    require_all_done(
-        moved.failures,
-        len(held.outcomes) - len(moved.failures),
-        "See their replicas: kipctl inspect leaders",
-    )
-
-
-@contextmanager
-def _reported(
-    watched: "ActiveGuard", title: str, output: OutputFormat
-) -> Iterator[Callable[[str], None]]:
-    """Inside, elections are held under the guard, if any; whatever stops them, it is reported."""
-    environment = watched.environment
-    with environment.progress(title) as progress, watched.canary():
-        watched.monitor.progress = progress
-        try:
-            yield progress
-        except KipctlError as stopped:
-            if watched.is_set:
-                document = {"stopped": stopped.what}
-                report = Report("elect preferred", document, opening=paragraphs(stopped.what))
-                environment.report(watched.with_guard_table(report), output)
-            raise
 
 
 @app.command()

@@ -11,7 +11,7 @@ from kipctl.report.tables import Column, Report, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.changes.journal.entry import Entry
-    from kipctl.cluster.snapshot import PartitionId, Snapshot
+    from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
 CHANGES = "changes"
 
@@ -26,7 +26,7 @@ def history_report(
 ) -> Report:
     """The journal, the newest first.
 
-    Of the newest `done` partitions have their new replicas; `changed_by` is who changes the cluster
+    Of the newest `done` partitions are as planned; `changed_by` is who changes the cluster
     now (`Journal.locked_by`).
     """
     table, objects = listing(
@@ -59,13 +59,13 @@ def history_report(
         if newest.may_be_resumed:
             first = (
                 f"The last change, {newest.age(now)}, {newest.describe_state(changed_by)}."
-                f" {done:,} of {counted(len(newest.after), 'partition')} have their new replicas."
+                f" {done:,} of {counted(len(newest.after), 'partition')} {_as_planned(newest)}."
             )
             if changed_by:
                 closing.append("Stop it after its batch: kipctl changes pause")
             else:
                 closing.append(f"Go on with it: kipctl changes resume {newest.id}")
-                if not newest.undoes:
+                if newest.may_be_undone and not newest.undoes:
                     closing.append(f"Or undo it: kipctl undo {newest.id}")
         if left := next((e for e in entries[1:] if e.may_be_resumed), None):
             closing.append(f"Another one has not ended: kipctl changes show {left.id}")
@@ -95,9 +95,14 @@ def entry_report(
     for partition_id, before in entry.before.items():
         after, seen = entry.after.get(partition_id), by_id.get(partition_id)
         replicas, leader = (seen.replicas, seen.leader) if seen else (None, None)
-        under_way = partition_id in busy
-        state = "under way" if under_way else _placed(replicas, before, after)
-        rows.append((*partition_id, before, after, replicas, leader, state))
+        led_before = entry.leaders.get(partition_id)
+        if partition_id in busy:
+            state = "under way"
+        elif entry.kind.has_way_back:
+            state = _placed(replicas, before, after)
+        else:
+            state = _led(leader, led_before, replicas)
+        rows.append((*partition_id, before, after, replicas, led_before, leader, state))
     table, partitions = listing(
         "Partitions",
         {
@@ -106,6 +111,7 @@ def entry_report(
             "before": "Before",
             "after": "Planned",
             "replicas": "Now",
+            "leader_before": Column("Led before", detail=True),
             "leader": Column("Leader", detail=True),
             "state": "State",
         },
@@ -142,8 +148,37 @@ def _placed(
     return "as before" if replicas == before else "otherwise"
 
 
+def _led(leader: int | None, before: int | None, replicas: tuple[int, ...] | None) -> str:
+    """Who leads a partition now, of which an election was held."""
+    if leader is None or replicas is None:
+        return "gone"
+    if leader < 0:
+        return "without a leader"
+    if leader == replicas[0]:
+        return "led by its preferred replica"
+    return "led as before" if leader == before else "led by another"
+
+
+def is_as_planned(entry: "Entry", partition: "Partition | None") -> bool:
+    """Whether the entry's change is done for this partition, as it is now. A pure function."""
+    if partition is None:
+        return False
+    if not entry.kind.has_way_back:
+        return partition.leader == partition.preferred_leader
+    return partition.replicas == entry.after.get(partition.id)
+
+
+def _as_planned(entry: "Entry") -> str:
+    return (
+        "have their new replicas"
+        if entry.kind.has_way_back
+        else "are led by their preferred replica"
+    )
+
+
 def _about(entry: "Entry") -> dict[str, Any]:
     return {
+        "kind": str(entry.kind),
         "state": str(entry.state),
         "made_at": entry.made_at.isoformat() if entry.made_at else None,
         "command": list(entry.origin.command),

@@ -157,13 +157,28 @@ def test_given_up_between_batches_it_is_gone_on_with_by_resume(fake: Suffering) 
     told = ran.document
     assert (told["state"], told["rolled_back"]) == ("submitted", False)
     assert told["guard"]["given_up"] is True
-    fake.kipctl("changes resume --yes", IMPATIENT, status=5)  # it is crossed still
+    ran = fake.kipctl("changes resume --yes", status=5)  # by its guard, which is crossed still
+    assert "Guarded as it was begun: urp > 0." in ran.err
     assert fake.meanwhile == 0
     fake.heal()
-    again = fake.kipctl("changes resume --yes -o json", IMPATIENT)
+    again = fake.kipctl("changes resume --yes -o json")
     assert fake.of_topic() == [((2, 1), 2)] * 3
     assert fake.states() == ["done"]
     assert guard_of(again)["pauses"] == 0
+
+
+@pytest.mark.parametrize("begun", [ROTATE, ELECT])
+def test_a_guard_that_is_given_to_resume_is_taken_instead_of_its_own(
+    fake: Suffering, begun: str
+) -> None:
+    if begun == ELECT:
+        fake.led_by_others()
+    fake.suffer_after(1 if begun == ELECT else 2)
+    fake.kipctl(begun, IMPATIENT, status=5)
+    ran = fake.kipctl("changes resume --yes --guard 'urp > 7' -o json")
+    assert guard_of(ran)["conditions"][0]["guard"] == "urp > 7"
+    assert fake.states() == ["done"]
+    assert [leader for _, leader in fake.of_topic()] == ([1] if begun == ELECT else [2]) * 3
 
 
 def test_given_up_it_is_rolled_back_if_that_was_asked(fake: Suffering) -> None:

@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 from commands import Commands
 from on_lab import Ran
 from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
+from kipctl.changes.journal.journal import Journal, journal
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
 from kipctl.protocol.elect_leaders import (
     ElectionType,
@@ -71,9 +75,16 @@ class ElectingCluster(Commands):
     before_metadata: Callable[[], None] = lambda: None
     elected: list[list[PartitionId]] = field(default_factory=list)
     port: int = 0
-    state: Path = Path("/nowhere")
+    state: Path = field(default_factory=lambda: Path(mkdtemp(prefix="kipctl-journal-")))
     metadata_asked: int = 0
     log_ends: dict[PartitionId, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        finalize(self, rmtree, self.state)
+
+    @property
+    def kept(self) -> Journal:
+        return journal("c", {"XDG_STATE_HOME": str(self.state)})
 
     @classmethod
     def of(cls, *partitions: Partition) -> "ElectingCluster":

@@ -101,7 +101,8 @@ class ExecutionOptions:
     """How a change is carried out: so many partitions at a time, so many seconds between two such
     batches, whether the preferred leaders are elected after each, the most bytes per second that go
     in or out of a broker (None: no throttle), and the most replicas that are added at a time (None:
-    those of a batch). Preferred elections are repeated `until_balanced`.
+    those of a batch). Preferred elections are repeated `until_balanced`, of replicas `as_they_come`
+    or as their brokers are whole.
     """
 
     batch: int
@@ -110,6 +111,7 @@ class ExecutionOptions:
     throttle: int | None = None
     concurrent: int | None = None
     until_balanced: bool = False
+    as_they_come: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +376,7 @@ def _how(value: Any) -> ExecutionOptions | None:
         None if rate is None else int(rate),
         None if most is None else int(most),
         bool(value["until_balanced"]),
+        bool(value["as_they_come"]),
     )
 
 
