@@ -248,6 +248,7 @@ _kipctl() {
         'kipctl elect unclean --expect-cluster') return ;;
         'kipctl elect unclean --map') return ;;
         'kipctl inspect brokers --look-again') return ;;
+        'kipctl inspect brokers --broker') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl inspect brokers -o' | 'kipctl inspect brokers --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl inspect brokers --bootstrap-server') return ;;
         'kipctl inspect brokers --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
@@ -278,6 +279,7 @@ _kipctl() {
         'kipctl inspect metadata --expect-cluster') return ;;
         'kipctl inspect metadata --map') return ;;
         'kipctl inspect leaders --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl inspect leaders --broker') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl inspect leaders -o' | 'kipctl inspect leaders --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl inspect leaders --bootstrap-server') return ;;
         'kipctl inspect leaders --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
@@ -585,10 +587,10 @@ _kipctl() {
         'kipctl elect preferred') words='' options='--batch --between --until --as-they-come --timeout --topic --partition --broker --all --json-file --guard --guard-patience --guard-quiet --dry-run --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl elect unclean') words='' options='--timeout --topic --partition --all --internal --json-file --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
-        'kipctl inspect brokers') words='' options='--look-again --all --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
+        'kipctl inspect brokers') words='' options='--look-again --broker --all --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
-        'kipctl inspect leaders') words='' options='--topic --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl inspect leaders') words='' options='--topic --broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect hints') words='' options='--topic --require --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl explain') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[FINDING]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;

@@ -10,6 +10,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ClusterOptions,
     MetricsUrlOption,
+    ShownBrokerOption,
     pause_option,
 )
 from kipctl.durations import Duration
@@ -31,17 +32,20 @@ def brokers(
             " A throttle may stop it for 11 s.",
         ),
     ] = Duration(12),
+    broker: ShownBrokerOption = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Show everything: features, APIs and settings too.")
     ] = False,
 ) -> None:
     """Show what is wrong with brokers and what to change, and how they are.
 
-    Each finding says what follows from it when leaders move. With --metrics-url the brokers' own
+    Each finding says what follows from it when leaders move. With --broker the table has these
+    brokers alone; findings are of the whole cluster. With --metrics-url the brokers' own
     counts of requests and errors stand beside those that kipctl sent meanwhile.
     """
     from kipctl.changes.execution.throttled_change import known_throttles
     from kipctl.changes.journal.journal import journal
+    from kipctl.changes.plans.planners.placement import require_known
     from kipctl.cluster.inspect.findings.diagnose import diagnose
     from kipctl.cluster.inspect.findings.facts import collect_facts
     from kipctl.report.broker_tables import brokers_report
@@ -55,4 +59,5 @@ def brokers(
     with suppress(KipctlError):  # of a cluster without an id nothing is kept
         kept = journal(facts.snapshot.cluster_id, environment.variables)
         facts = replace(facts, known_throttles=known_throttles(kept))
-    environment.report(brokers_report(facts, diagnose(facts), everything), of.output)
+    require_known(facts.snapshot, broker or ())
+    environment.report(brokers_report(facts, diagnose(facts), everything, broker or ()), of.output)

@@ -8,7 +8,7 @@ from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.inspect_metadata import metadata
-from kipctl.cli.options import ClusterOptions, TopicOption
+from kipctl.cli.options import ClusterOptions, ShownBrokerOption, TopicOption
 from kipctl.cli.replica_selection import replica_selection
 from kipctl.errors import ThresholdError
 from kipctl.report.hint_tables import hints_report
@@ -23,13 +23,15 @@ def leaders(
     environment: Environment,
     of: ClusterOptions,
     topic: TopicOption = None,
+    broker: ShownBrokerOption = None,
 ) -> None:
     """Show how evenly brokers lead, and each partition's leader and replicas.
 
-    Without --topic all topics are shown, internal ones too. Partitions and topics with something
-    amiss come first.
+    Without --topic all topics are shown, internal ones too; with --broker the partitions that have
+    a replica there. Partitions without a leader come first, then others with something amiss.
     """
     from kipctl.changes.execution.safety_checks import list_or_reason
+    from kipctl.changes.plans.planners.placement import require_known
     from kipctl.cluster.snapshot import select, take_snapshot
 
     with of.connected(environment) as cluster:
@@ -37,6 +39,10 @@ def leaders(
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         busy, _ = list_or_reason(cluster, may_not_list=True)
     shown = select(snapshot, topic) if topic else snapshot
+    if broker:
+        require_known(snapshot, broker)
+        held = (one.id for one in shown.partitions if not {*broker}.isdisjoint(one.replicas))
+        shown = shown.only(held)
     environment.report(leaders_report(shown, busy), of.output)
 
 

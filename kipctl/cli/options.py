@@ -189,6 +189,10 @@ MetricsUrlOption = Annotated[
         help="A broker's JMX exporter; repeatable, one per broker.",
     ),
 ]
+ShownBrokerOption = Annotated[
+    list[int] | None,
+    typer.Option("--broker", metavar="BROKER", min=0, help="Only this broker; repeatable."),
+]
 TopicOption = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
 ]

@@ -1,7 +1,7 @@
 """What `kipctl inspect brokers` prints."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kipctl.cluster.broker_metrics import BrokerMetrics
     from kipctl.cluster.inspect.findings.facts import BrokerFacts, ClusterFacts, MetricsFacts
     from kipctl.cluster.inspect.findings.finding import Finding
+    from kipctl.cluster.snapshot import PartitionId
 
 COUNTED = {
     "Metadata": "Metadata",
@@ -30,17 +31,27 @@ _SOURCES: Mapping[int, str] = {
     ConfigSource.ALL_BROKERS: "all brokers",
     ConfigSource.FILE: "file",
 }
+_FEW = 5
+"""Brokers of which the partitions that need them are named; of others with --broker."""
 LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
 
 
 def brokers_report(
-    facts: "ClusterFacts", findings: "tuple[Finding, ...]", everything: bool = False
+    facts: "ClusterFacts",
+    findings: "tuple[Finding, ...]",
+    everything: bool = False,
+    shown_brokers: Collection[int] = (),
 ) -> Report:
-    """The findings, then the brokers; features, APIs and settings where `everything` is asked for.
+    """The findings, then the brokers, or those of `shown_brokers`; features, APIs and settings
+    where `everything` is asked for.
 
     JSON and CSV, which programs read, have all of it.
     """
-    by_broker, brokers = _brokers(facts)
+    from kipctl.cluster.inspect.findings.isr import needed_by
+
+    chosen = [one for one in facts.brokers if not shown_brokers or one.id in shown_brokers]
+    needed = needed_by(facts)
+    by_broker, brokers = _brokers(facts, chosen, needed)
     by_feature, features = _features(facts)
     by_api, apis = _apis(facts)
     by_setting, settings = _settings(facts)
@@ -57,8 +68,10 @@ def brokers_report(
         "inspect brokers",
         {
             "brokers": [
-                shown | _broker_document(one)
-                for shown, one in zip(brokers, facts.brokers, strict=True)
+                shown
+                | _broker_document(one)
+                | {"needed_by_partitions": list(map(str, needed.get(one.id, ())))}
+                for shown, one in zip(brokers, chosen, strict=True)
             ],
             "features": features,
             "apis": apis,
@@ -90,8 +103,13 @@ def _named(tables: Mapping[str, Table]) -> tuple[Table, ...]:
     return tuple(replace(table, name=name) for name, table in tables.items())
 
 
-def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
-    from kipctl.cluster.inspect.findings.isr import may_be_needed, needed_by
+def _brokers(
+    facts: "ClusterFacts",
+    chosen: "Sequence[BrokerFacts]",
+    needed: "Mapping[int, Sequence[PartitionId]]",
+) -> tuple[Table, list[dict[str, Value]]]:
+    from kipctl.cluster.inspect.findings.finding import some
+    from kipctl.cluster.inspect.findings.isr import may_be_needed
 
     snapshot = facts.snapshot
     leader_counts = snapshot.leaders_per_broker
@@ -100,7 +118,7 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
         r for p in snapshot.partitions for r in facts.replicas(p) if r not in p.isr
     )
     adding = Counter(r for p in snapshot.partitions for r in facts.adding(p))
-    needed = needed_by(facts)
+    whose = [one.id for one in chosen if one.id in needed]
     doubtful = may_be_needed(facts)
     return listing(
         "Brokers",
@@ -126,15 +144,16 @@ def _brokers(facts: "ClusterFacts") -> tuple[Table, list[dict[str, Value]]]:
                 preferred[one.id],
                 not_in_sync[one.id],
                 adding[one.id],
-                needed[one.id] or (None if one.id in doubtful else 0),
+                len(needed.get(one.id, ())) or (None if one.id in doubtful else 0),
                 one.no_answer is None,
             )
-            for one in facts.brokers
+            for one in chosen
         ),
         (
             "Needed by: partitions that would refuse acks=all, or have no leader, if the broker"
             " stopped now."
             + (" Nothing: min.insync.replicas of some is not known." if doubtful else ""),
+            *(f"Broker {one} is needed by {some(needed[one])}." for one in whose[:_FEW]),
             *(
                 ("(adding): replicas being copied for a reassignment; not counted before.",)
                 if adding

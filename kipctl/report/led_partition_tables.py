@@ -30,7 +30,7 @@ def leaders_report(snapshot: "Snapshot", busy: "Collection[Reassignment]" = ()) 
             "isr": p.isr,
             "offline": p.offline,
         }
-        for p in sorted(snapshot.partitions, key=_is_in_order)
+        for p in sorted(snapshot.partitions, key=_how_well)
     ]
     by_partition = table_of(
         "Partitions",
@@ -113,9 +113,9 @@ def _replicas(partition: Mapping[str, Any]) -> str:
     return ", ".join(f"{r} (adding)" if r in adding else str(r) for r in partition["replicas"])
 
 
-def _is_in_order(partition: "Partition") -> bool:
-    """Whether its preferred replica leads it, and all replicas are in sync."""
-    return (
+def _how_well(partition: "Partition") -> tuple[bool, bool]:
+    """Whether anybody leads it; and whether that is its preferred replica, and all are in sync."""
+    return partition.leader >= 0, (
         partition.leader == partition.preferred_leader
         and len(partition.isr) == len(partition.replicas)
         and not partition.offline
@@ -127,15 +127,14 @@ def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
     lost, skew = len(snapshot.leaderless), snapshot.leader_skew
     if not total:
         return Paragraph("No partition is shown.")
+    first = f"{lost} of {total} partitions have no leader. " if lost else ""
     if astray:
-        first = (
+        first += (
             f"{astray} of {total} partitions ({snapshot.imbalance_percent:.1f} %) are not led by"
             " their preferred replica."
         )
     else:
         first = f"All {total} partitions are led by their preferred replica."
-    if lost:
-        first += f" {lost} have no leader."
     if skew is not None:
         first += (
             f" The broker that leads most leads {skew:.2f} times the mean."

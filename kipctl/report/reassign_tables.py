@@ -1,11 +1,12 @@
 """What `kipctl reassign` prints: plans, what became of them, reassignments, the journal."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kipctl.counts import counted
+from kipctl.next_step import Command, NextStep
 from kipctl.report.leader_tables import A_FEW, ids, listing, way_back_line, what_was_copied
 from kipctl.report.plan_tables import (
     brokers_table,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kipctl.changes.plans.plan import Move, Plan
     from kipctl.changes.plans.plan_summary import PlanSummary
     from kipctl.cluster.reassignments import Reassignment
-    from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
+    from kipctl.cluster.snapshot import Assignment, Partition, PartitionId, Snapshot
 
 REASSIGN = "reassign"
 _TOPICS_NAMED = 3
@@ -175,12 +176,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
         },
         ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in there),
     )
-    closing = []
-    if astray := sum(not now[move.id].is_led_by_preferred for move in there):
-        closing.append(
-            f"{astray} are not led by their preferred replica:"
-            f" kipctl elect preferred {_naming(done.plan.topics)}"
-        )
+    closing = list(_left_for_an_election([now[move.id] for move in there]))
     if done.entry:
         closing.append(way_back_line(done.entry))
     return Report(
@@ -202,11 +198,30 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
     )
 
 
-def _naming(topics: Sequence[str]) -> str:
-    """The options that name these topics to `elect`; many are in the plan's own file."""
-    if len(topics) > _TOPICS_NAMED:
-        return "--json-file FILE, with the plan's own FILE"
-    return " ".join(f"--topic {topic}" for topic in topics)
+def _left_for_an_election(partitions: "Sequence[Partition]") -> Iterator[NextStep]:
+    """Who elects the leaders that these partitions lack, or the preferred ones."""
+    leaderless = [one for one in partitions if one.leader < 0]
+    if leaderless:
+        last = sorted({replica for one in leaderless for replica in one.isr})
+        yield (
+            f"{counted(len(leaderless), 'partition has', 'partitions have')} no leader, which no"
+            " preferred election changes. Start a broker that was in sync last"
+            f"{f' ({ids(last)})' if last else ''}, or see what an unclean election would lose: "
+            + Command("elect unclean --dry-run", **_naming(leaderless))
+        )
+    if astray := [one for one in partitions if one.leader >= 0 and not one.is_led_by_preferred]:
+        waits = any(one.preferred_leader not in one.isr for one in astray)
+        yield (
+            f"{counted(len(astray), 'partition is', 'partitions are')} not led by the preferred"
+            f" replica{', which is not in sync yet' if waits else ''}: "
+            + Command("elect preferred", **_naming(astray), until="balanced" if waits else None)
+        )
+
+
+def _naming(partitions: "Sequence[Partition]") -> dict[str, object]:
+    """The options that name the topics of these to `elect`; many are in the plan's own file."""
+    topics = tuple(dict.fromkeys(one.id.topic for one in partitions))
+    return {"json_file": "FILE"} if len(topics) > _TOPICS_NAMED else {"topic": topics}
 
 
 def stopped_report(entry: "Entry | None", why: str) -> Report:

@@ -137,7 +137,8 @@ WHAT_IS_SO = {
     "problem: Broker 4 is not alive, and 1 partition has a replica on it.": cluster(
         partition(0, (1, 2, 4), isr=(1, 2))
     ),
-    "problem: 1 partition has no leader: orders-0.": cluster(partition(0, isr=(1,), leader=-1)),
+    "problem: 1 partition has no leader; broker 1 had all acknowledged records at last:"
+    " orders-0.": cluster(partition(0, isr=(1,), leader=-1)),
     (
         "problem: 2 partitions have fewer replicas in sync than min.insync.replicas: orders-0,"
         " orders-1."

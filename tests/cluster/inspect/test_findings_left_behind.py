@@ -1,6 +1,5 @@
 """What the doctor finds that others left behind, rule by rule, and that it stays short."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -401,7 +400,7 @@ def test_which_broker_must_not_stop(
     partitions: tuple[Partition, ...], least: int | None, found: dict[int, int]
 ) -> None:
     facts = cluster(*partitions, min_insync_replicas=least)
-    assert needed_by(facts) == Counter(found)
+    assert {broker: len(ids) for broker, ids in needed_by(facts).items()} == found
     assert may_be_needed(facts) == ({1, 2} if least is None else set())
 
 
@@ -429,7 +428,7 @@ def test_what_is_said_of_many_partitions_is_short() -> None:
     assert {one.severity for one in found} == set(Severity)
     assert len(found) < 25
     assert max(len(text) for one in found for text in (one.what, one.consequence, one.change)) < 400
-    assert needed_by(facts) == {1: 5_000}
+    assert {broker: len(ids) for broker, ids in needed_by(facts).items()} == {1: 5_000}
 
 
 REPLICAS = {ORDERS_0: (1, 2, 3)}

@@ -1,6 +1,6 @@
 """Findings about replicas out of sync, and about what is left when one more is."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
@@ -14,19 +14,22 @@ from kipctl.cluster.inspect.findings.finding import (
     some,
     warning,
 )
-from kipctl.cluster.snapshot import Partition
+from kipctl.cluster.snapshot import Partition, PartitionId
 from kipctl.counts import counted
 
 
 def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
     """Partitions that nobody leads, without those of which more is known (eligible leaders)."""
     if without := [p for p in facts.snapshot.leaderless if p.id not in facts.eligible]:
+        last = {broker for p in without for broker in p.isr}
         yield problem(
             "no-leader",
-            f"{having(len(without), 'partition')} no leader: {partition_list(without)}.",
-            "Nobody can write to them or read from them.",
-            "Start the brokers that were in sync last; only then think of kipctl elect unclean,"
-            " which loses records.",
+            f"{having(len(without), 'partition')} no leader"
+            f"{f'; {brokers(last)} had all acknowledged records at last' if last else ''}:"
+            f" {partition_list(without)}.",
+            "Nobody can write there or read from there.",
+            f"Start {brokers(last) if last else 'the brokers that were in sync last'}; only if"
+            " that cannot be think of kipctl elect unclean, which loses records.",
         )
 
 
@@ -194,18 +197,19 @@ def weak_acks(facts: ClusterFacts) -> Iterator[Finding]:
         )
 
 
-def needed_by(facts: ClusterFacts) -> Counter[int]:
+def needed_by(facts: ClusterFacts) -> dict[int, list[PartitionId]]:
     """By broker, the partitions that would refuse acks=all, or have no leader, if it stopped now.
 
     Those that refuse it already are left out, unless the broker is the last one in sync. Where
     `min.insync.replicas` is not known, only the last one in sync is counted (`may_be_needed`).
     """
-    found: Counter[int] = Counter()
+    needed: dict[int, list[PartitionId]] = defaultdict(list)
     for p in facts.snapshot.partitions:
         least = facts.min_insync_replicas(p) or 1
         if p.leader >= 0 and (len(p.isr) == least or len(p.isr) == 1):
-            found.update(p.isr)
-    return found
+            for broker in p.isr:
+                needed[broker].append(p.id)
+    return dict(needed)
 
 
 def may_be_needed(facts: ClusterFacts) -> frozenset[int]:
