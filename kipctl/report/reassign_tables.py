@@ -176,7 +176,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
         },
         ((*m.id, m.before, now[m.id].replicas, now[m.id].leader) for m in there),
     )
-    closing = list(_left_for_an_election([now[move.id] for move in there]))
+    closing: list[str] = [*_left_for_an_election([now[move.id] for move in there])]
     if done.entry:
         closing.append(way_back_line(done.entry))
     return Report(
