@@ -1,7 +1,8 @@
-"""A page of help as it is printed: options by purpose, one line for each where that is possible."""
+"""A page of help as it is printed: options by purpose, one line for each where there is room."""
 
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -13,6 +14,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from kipctl.cli.help import default_of
 
 _WIDEST = 100
+TWO_SCREENS = 48
 _TERMS = 25
 """Columns of a term, in front of what is said of it; a longer one takes what it needs."""
 
@@ -30,11 +32,37 @@ def with_pages(command: TyperGroup) -> TyperGroup:
 
 def _write(command: TyperCommand | TyperGroup, context: Any, formatter: Any) -> None:
     width = min(shutil.get_terminal_size().columns, _WIDEST)
-    formatter.write("\n".join(page(command, context, width)))
+    most = TWO_SCREENS if sys.stdout.isatty() else None
+    formatter.write("\n".join(page(command, context, width, most)))
 
 
-def page(command: TyperCommand | TyperGroup, context: Any, width: int) -> Iterator[str]:
-    """The lines of its help, of `width` columns at most where words allow."""
+def page(
+    command: TyperCommand | TyperGroup, context: Any, width: int, most: int | None = None
+) -> list[str]:
+    """The lines of its help, of `width` columns at most where words allow.
+
+    Where there would be more than `most` lines, purposes from the last one on have their options in
+    brief, and the last line says where all of it is.
+    """
+    before, after = [*_beginning(command, context, width)], [*_end(command, width)]
+    panels: dict[str, list[TyperOption]] = {}
+    for one in command.get_params(context):
+        if isinstance(one, TyperOption) and not one.hidden:
+            panels.setdefault(one.rich_help_panel or "Options", []).append(one)
+    shown = {title: [*_section(title, map(_row, of), width)] for title, of in panels.items()}
+    # What is asked before something is changed is never in brief, and nor is what comes first.
+    in_brief = [title for title in [*panels][:0:-1] if title != "Asking first"]
+    fixed = len(before) + len(after)
+    if most is not None and fixed + sum(map(len, shown.values())) > most:
+        after += ["", f"Each option in a line: {context.command_path} --help | less"]
+        for title in in_brief:
+            if fixed + 2 + sum(map(len, shown.values())) <= most:
+                break
+            shown[title] = [*_in_brief(title, panels[title], width)]
+    return [*before, *(line for lines in shown.values() for line in lines), *after]
+
+
+def _beginning(command: TyperCommand | TyperGroup, context: Any, width: int) -> Iterator[str]:
     pieces = " ".join(command.collect_usage_pieces(context))
     # The parser puts brackets around what is optional; a metavar has its own.
     usage = f"Usage: {context.command_path} {pieces}"
@@ -49,12 +77,9 @@ def page(command: TyperCommand | TyperGroup, context: Any, width: int) -> Iterat
         yield from _section(
             "Arguments", ((one.metavar or "", one.help or "") for one in arguments), width
         )
-    panels: dict[str, list[TyperOption]] = {}
-    for one in parameters:
-        if isinstance(one, TyperOption) and not one.hidden:
-            panels.setdefault(one.rich_help_panel or "Options", []).append(one)
-    for panel, options in panels.items():
-        yield from _section(panel, map(_row, options), width)
+
+
+def _end(command: TyperCommand | TyperGroup, width: int) -> Iterator[str]:
     if isinstance(command, TyperGroup):
         held = command.commands.items()
         rows = ((name, (one.help or "").partition("\n\n")[0]) for name, one in held)
@@ -62,6 +87,19 @@ def page(command: TyperCommand | TyperGroup, context: Any, width: int) -> Iterat
     if command.epilog:
         yield ""
         yield from command.epilog.splitlines()
+
+
+def _in_brief(title: str, options: Iterable[TyperOption], width: int) -> Iterator[str]:
+    """Their names and values alone, on as few lines as they take."""
+    line = f"{typer.style(title, bold=True)}:"
+    used = len(title) + 1
+    for option in options:
+        term = f"  {max(option.opts, key=len)} {option.metavar or ''}".rstrip()
+        if used + len(term) > width:
+            yield line
+            line, used = "", 0
+        line, used = line + term, used + len(term)
+    yield line
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]], width: int) -> Iterator[str]:

@@ -1,16 +1,18 @@
 """Help: every command has examples, they can be typed, and options stand under their purpose."""
 
 import io
+import re
 import shlex
 
 import pytest
 from typer import Context
+from typer.core import TyperOption
 
 from kipctl.cli.app import COMMANDS as SUMMARIES
 from kipctl.cli.app import root_command, run
 from kipctl.cli.environment import Environment
 from kipctl.cli.help import EXAMPLES, PANELS, commands
-from kipctl.cli.help_page import page
+from kipctl.cli.help_page import TWO_SCREENS, page
 from kipctl.cli.pairs import spread_pairs
 
 COMMANDS = dict(commands(root_command()))
@@ -52,10 +54,14 @@ def test_each_option_that_a_panel_names_exists() -> None:
 @pytest.mark.parametrize("path", COMMANDS)
 def test_a_page_fits_80_columns(path: str) -> None:
     context = Context(COMMANDS[path], info_name=f"kipctl {path}")
-    lines = list(page(COMMANDS[path], context, 80))
-    assert [line for line in lines if len(line) > 80] == []
-    if path.startswith(("changes", "undo")):  # what is looked for in a hurry: two screens
-        assert len(lines) <= 48
+    whole, on_terminal = (page(COMMANDS[path], context, 80, most) for most in (None, TWO_SCREENS))
+    plain = [re.sub(r"\x1b\[\d*m", "", line) for line in (*whole, *on_terminal)]
+    assert [line for line in plain if len(line) > 80] == []
+    assert len(on_terminal) <= 48  # of 24 lines
+    for option in COMMANDS[path].get_params(context):
+        if isinstance(option, TyperOption) and not option.hidden:
+            name = max(option.opts, key=len)
+            assert all(any(name in line for line in lines) for lines in (whole, on_terminal))
 
 
 @pytest.mark.parametrize("path", ["", "lab", "perf produce"])
