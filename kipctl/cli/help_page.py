@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from kipctl.cli.environment import Environment
 from kipctl.cli.help import default_of
 
 _WIDEST = 100
@@ -32,7 +32,7 @@ def with_pages(command: TyperGroup) -> TyperGroup:
 
 def _write(command: TyperCommand | TyperGroup, context: Any, formatter: Any) -> None:
     width = min(shutil.get_terminal_size().columns, _WIDEST)
-    most = TWO_SCREENS if sys.stdout.isatty() else None
+    most = TWO_SCREENS if context.ensure_object(Environment).stdout.isatty() else None
     formatter.write("\n".join(page(command, context, width, most)))
 
 
