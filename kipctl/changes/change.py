@@ -18,7 +18,7 @@ from kipctl.changes.journal.entry import Entry, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.log_sizes import ask_log_sizes
 from kipctl.changes.plans.plan import Plan
-from kipctl.changes.proposal import Proposal
+from kipctl.changes.proposal import Proposal, emptied_brokers
 from kipctl.changes.throttle import NotRestored
 from kipctl.changes.ui import PlanShown
 from kipctl.cluster.snapshot import Snapshot
@@ -218,8 +218,9 @@ def report_moves(
     done: LeadersMoved | Reassigned,
 ) -> None:
     """Tell what became of what was seen, with the cluster right `before` it was done."""
+    after = context.final_snapshot(sorted({one.topic for one in seen.partitions}))
+    emptied = emptied_brokers(before, after)
     if isinstance(done, Reassigned):
-        context.ui.reassigned(done, context.final_snapshot(done.plan.topics), seen.plan)
-        return
-    before = before.only(seen.partitions)
-    context.ui.moved(done, before, context.final_snapshot(before.topics), seen.plan)
+        context.ui.reassigned(done, after, seen.plan, emptied)
+    else:
+        context.ui.moved(done, before.only(seen.partitions), after, seen.plan, emptied)

@@ -122,3 +122,14 @@ class Undone:
     @property
     def has_changed(self) -> bool:
         return bool(self.proposal.begun) or (self.moved is not None and self.moved.has_changed)
+
+
+def emptied_brokers(before: Snapshot, after: Snapshot) -> tuple[int, ...]:
+    """The brokers that had replicas `before`, which is the whole cluster, and have none now.
+
+    `after` has the topics that were changed. A pure function.
+    """
+    now = after.by_id
+    held = {broker for one in before.partitions for broker in one.replicas}
+    left = {b for one in before.partitions for b in now.get(one.id, one).replicas}
+    return tuple(sorted(held - left))

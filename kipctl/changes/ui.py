@@ -70,10 +70,20 @@ class ChangeUi:
     def preferred_election(self, seen: ElectionProposal) -> None:
         """The result of a dry run of an election, and of one that nothing is to be done for."""
 
-    def moved(self, done: LeadersMoved, before: Snapshot, after: Snapshot, plan: Plan) -> None:
-        """Leaders were moved; `plan` says what was left alone."""
+    def moved(
+        self,
+        done: LeadersMoved,
+        before: Snapshot,
+        after: Snapshot,
+        plan: Plan,
+        emptied: Sequence[int] = (),
+    ) -> None:
+        """Leaders were moved; `plan` says what was left alone, and the brokers `emptied` have no
+        replica any more."""
 
-    def reassigned(self, done: Reassigned, after: Snapshot, plan: Plan) -> None:
+    def reassigned(
+        self, done: Reassigned, after: Snapshot, plan: Plan, emptied: Sequence[int] = ()
+    ) -> None:
         """Replicas were, and leaders are still to be elected."""
 
     def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ from kipctl.report.reassign_tables import (
     stopped_report,
     with_skipped,
 )
-from kipctl.report.tables import Report
+from kipctl.report.tables import Report, paragraphs
 
 if TYPE_CHECKING:
     from kipctl.transport.request import Cluster
@@ -107,11 +107,20 @@ class TerminalUi(ChangeUi):
     def preferred_election(self, seen: ElectionProposal) -> None:
         self.report(not_preferred_report(seen.not_preferred, len(seen.chosen.partitions)))
 
-    def moved(self, done: LeadersMoved, before: Snapshot, after: Snapshot, plan: Plan) -> None:
-        self._done(moved_report(REASSIGN, done, before, after), plan)
+    def moved(
+        self,
+        done: LeadersMoved,
+        before: Snapshot,
+        after: Snapshot,
+        plan: Plan,
+        emptied: Sequence[int] = (),
+    ) -> None:
+        self._done(moved_report(REASSIGN, done, before, after), plan, emptied)
 
-    def reassigned(self, done: Reassigned, after: Snapshot, plan: Plan) -> None:
-        self._done(reassigned_report(done, after), plan)
+    def reassigned(
+        self, done: Reassigned, after: Snapshot, plan: Plan, emptied: Sequence[int] = ()
+    ) -> None:
+        self._done(reassigned_report(done, after), plan, emptied)
 
     def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
         report = ongoing_report(
@@ -139,8 +148,9 @@ class TerminalUi(ChangeUi):
             report = replace(back, document=both)
         self.report(report)
 
-    def _done(self, report: Report, plan: Plan) -> None:
+    def _done(self, report: Report, plan: Plan, emptied: Sequence[int]) -> None:
         report = with_skipped(report, plan)
+        report = replace(report, document={**report.document, "emptied_brokers": emptied})
         if self._measured is not None:
             from kipctl.report.perf_tables import moves_answer, perf_tables
 
@@ -150,7 +160,8 @@ class TerminalUi(ChangeUi):
                 tables=report.tables + perf_tables(self._measured),
                 opening=(*report.opening[:1], *moves_answer(self._measured), *report.opening[1:]),
             )
-        self.report(report)
+        empty = paragraphs(*(f"Broker {broker} has no replica left." for broker in emptied))
+        self.report(replace(report, opening=(*empty, *report.opening)))
 
 
 def _undone_report(done: Undone, after: Snapshot) -> Report:

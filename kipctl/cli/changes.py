@@ -93,6 +93,12 @@ def undo(
     which: EntryOptions,
     pace: PaceOptions,
     guard: GuardOptions,
+    no_throttle: Annotated[
+        bool,
+        typer.Option(
+            "--no-throttle", help="Copy as fast as brokers can, though the change was throttled."
+        ),
+    ] = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     force: Annotated[
@@ -110,12 +116,14 @@ def undo(
 ) -> None:
     """Bring partitions and leaders back to what they were before a change.
 
-    What the change still moves is cancelled, what it has moved is moved back, and its throttles are
-    put back. An undo that was cut off is gone on with.
+    What the change still moves is cancelled, what it has moved is moved back, as slowly as it was
+    moved, and its throttles are put back. An undo that was cut off is gone on with.
     """
     from kipctl.changes.undo import undo as undo_change
 
     entry, file = which.read()
+    if no_throttle and pace.throttle:
+        raise UsageError("--throttle and --no-throttle exclude one another.")
     with changing(
         context,
         bootstrap_server,
@@ -126,6 +134,7 @@ def undo(
         dry_run=dry_run,
         yes=yes,
         force=force,
+        no_throttle=no_throttle,
         additional=additional,
         timeout_s=timeout,
         output=output,

@@ -1,7 +1,7 @@
 """What `kipctl reassign` and `kipctl elect` print of leaders that moved; tables for both."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kipctl.counts import counted, format_bytes, format_duration
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kipctl.changes.execution.copy_progress import CopyResult
     from kipctl.changes.execution.plan_result import LeadersMoved
     from kipctl.changes.journal.entry import Entry
-    from kipctl.cluster.snapshot import Snapshot
+    from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 A_FEW = 20
 """Rows of partitions that are shown unasked."""
@@ -52,8 +52,11 @@ def moved_report(
     """What became of each partition, those that failed first, and how long each step took."""
     failed = {failure.id: str(failure) for failure in moved.failures}
     outcomes = {elected.id: str(elected.outcome) for elected in moved.election.outcomes}
-    outcomes |= dict.fromkeys(failed, "failed")
     now = after.by_id
+    by = moved_by(moved, before, after)
+    outcomes |= dict.fromkeys(by.data, "moved with its data")
+    outcomes |= dict.fromkeys(by.others, "moved by others")
+    outcomes |= dict.fromkeys(failed, "failed")
     table, partitions = listing(
         "Partitions",
         {
@@ -98,6 +101,11 @@ def moved_report(
             "watched_brokers": moved.election.watched,
             "gone": [{"topic": p.topic, "partition": p.partition} for p in moved.election.gone],
             "counts": {"done": moved.done, "failed": len(moved.failures)},
+            "leaders_moved": {
+                "by_election": len(by.election),
+                "with_data": len(by.data),
+                "by_others": len(by.others),
+            },
             "failures": [str(failure) for failure in moved.failures],
             "copied": copied.document() if copied else None,
             "saved": str(entry.saved) if entry else None,
@@ -105,7 +113,7 @@ def moved_report(
         },
         (table, timeline),
         undo,
-        paragraphs(_sentence(moved, len(before.brokers)), *what_was_copied(copied)),
+        paragraphs(_sentence(moved, by, len(before.brokers)), *what_was_copied(copied)),
     )
 
 
@@ -121,7 +129,9 @@ def what_was_copied(copied: "CopyResult | None") -> tuple[str, ...]:
 
 def way_back_line(entry: "Entry") -> str:
     """How the change of this entry is undone, and no other one."""
-    return f"Undo: kipctl undo {entry.id} (saved in {entry.saved})"
+    rate = entry.how.throttle if entry.how and entry.copies_data else None
+    pace = f"at most {rate / 1e6:,.1f} MB/s a broker, as it was made; " if rate else ""
+    return f"Undo: kipctl undo {entry.id} ({pace}saved in {entry.saved})"
 
 
 def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
@@ -140,16 +150,56 @@ def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:
     return {step: (time_us - start_us) / 1000 for step, time_us in steps_us.items()}
 
 
-def _sentence(moved: "LeadersMoved", brokers: int) -> str:
+@dataclass(frozen=True, slots=True)
+class MovedBy:
+    """Partitions whose leader is another one now: by an election that was held, with their `data`
+    (the leader of before has no replica any more), or by `others`."""
+
+    election: tuple["PartitionId", ...]
+    data: tuple["PartitionId", ...]
+    others: tuple["PartitionId", ...]
+
+    def __len__(self) -> int:
+        return len(self.election) + len(self.data) + len(self.others)
+
+    def __str__(self) -> str:
+        text = f"{counted(len(self), 'leader')} moved"
+        if not (self.data or self.others):
+            return text
+        others = f", {len(self.others):,} by others" if self.others else ""
+        return (
+            f"{text} ({len(self.data):,} with the data, {len(self.election):,} by election{others})"
+        )
+
+
+def moved_by(moved: "LeadersMoved", before: "Snapshot", after: "Snapshot") -> MovedBy:
+    """Whose doing it is that leaders are other ones. A pure function."""
+    from kipctl.changes.elections.request import Outcome
+
+    was, now = before.by_id, after.by_id
+    elected, data, others = list["PartitionId"](), list["PartitionId"](), list["PartitionId"]()
+    for one in moved.election.outcomes:
+        if one.outcome is Outcome.ELECTED:
+            elected.append(one.id)
+        elif one.id in was and one.id in now and now[one.id].leader != was[one.id].leader:
+            has_left = was[one.id].leader not in now[one.id].replicas
+            (data if has_left else others).append(one.id)
+    return MovedBy(tuple(elected), tuple(data), tuple(others))
+
+
+def _sentence(moved: "LeadersMoved", by: MovedBy, brokers: int) -> str:
     from kipctl.changes.elections.request import Outcome
 
     held = moved.election
-    own = [one.outcome for one in held.outcomes if is_own(one.id.topic)]
-    moved_own = own.count(Outcome.ELECTED)
-    reported = f"{counted(held.count(Outcome.ELECTED) - moved_own, 'leader')} moved"
-    if moved_own:
-        reported += f" (and {moved_own:,} of kipctl's own topic)"
-    if in_place := held.count(Outcome.NOT_NEEDED) - own.count(Outcome.NOT_NEEDED):
+    own = {one for one in by.election if is_own(one.topic)}
+    reported = str(replace(by, election=tuple(one for one in by.election if one not in own)))
+    if own:
+        reported += f" (and {len(own):,} of kipctl's own topic)"
+    along = {*by.data, *by.others}
+    if in_place := sum(
+        one.outcome is Outcome.NOT_NEEDED and one.id not in along and not is_own(one.id.topic)
+        for one in held.outcomes
+    ):
         reported += f", {counted(in_place, 'was', 'were')} in place"
     if held.gone:
         reported += f", {counted(len(held.gone), 'partition is', 'partitions are')} gone"

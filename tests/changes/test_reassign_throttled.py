@@ -57,6 +57,33 @@ def test_it_is_there_while_data_is_copied_and_gone_afterwards(fake: Reassigning)
     assert "at most 50.0 MB/s in and out of each broker" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("", "at most 50.0 MB/s in and out of each broker"),
+        ("--throttle 7MB/s", "at most 7.0 MB/s in and out of each broker"),
+        ("--no-throttle", "not throttled"),
+    ],
+)
+def test_an_undo_copies_as_slowly_as_its_change_unless_it_is_told_otherwise(
+    fake: Reassigning, option: str, said: str
+) -> None:
+    ran = fake.kipctl(DRAIN)
+    assert f"Undo: kipctl undo {fake.entries()[0].id} (at most 50.0 MB/s a broker, as it was" in (
+        ran.out
+    )
+    assert said in fake.kipctl("undo --dry-run", option).out
+    seen = []
+    fake.changes = [lambda: seen.append(deepcopy(fake.configs))]
+    ran = fake.kipctl("undo --yes", option)
+    assert said in ran.err
+    assert (seen[0][BROKER, "2"].get("follower.replication.throttled.rate") is None) == (
+        option == "--no-throttle"
+    )
+    assert own(fake) == BEFORE
+    fake.kipctl("undo --yes --no-throttle --throttle 1MB/s", status=2)
+
+
 def test_while_data_is_still_copied_it_stays_and_is_put_back_later(fake: Reassigning) -> None:
     """As after SIGKILL: what it replaced is written down."""
     fake.moves_at_once = False

@@ -34,6 +34,27 @@ def test_drain_moves_everything_internal_topics_too(fake: Reassigning) -> None:
     assert "7 replicas, 0.00 GB, are copied, not throttled." in ran.err
 
 
+def test_leaders_that_move_with_their_data_are_counted_and_the_broker_is_said_to_be_empty(
+    fake: Reassigning,
+) -> None:
+    fake.partitions[T[5]] = Held((1, 2, 3), leader=2)
+    ran = fake.kipctl("reassign --drain 1 --yes -o json")
+    outcomes = [one["outcome"] for one in ran.document["partitions"]]
+    assert outcomes.count("moved with its data") == 6
+    moved = ran.document["leaders_moved"]
+    assert moved == {"by_election": outcomes.count("elected"), "with_data": 6, "by_others": 0}
+    assert ran.document["emptied_brokers"] == [1]
+    fake.kipctl("undo --yes")
+    out = fake.kipctl("reassign --drain 1 --yes").out
+    assert out.startswith("Broker 1 has no replica left.\n")
+    assert "leaders moved (" in out
+    assert " with the data, " in out
+    # With a partition of another topic left it is not empty.
+    fake.kipctl("undo --yes")
+    out = fake.kipctl("reassign --drain 1 --topic t --yes").out
+    assert "no replica left" not in out
+
+
 def test_topics_choose_whose_partitions_change(fake: Reassigning) -> None:
     fake.kipctl("reassign --drain 3 --topic __consumer_offsets --yes")
     moved = {p for p, replicas in fake.replicas().items() if 3 not in replicas}

@@ -179,6 +179,11 @@ class Entry:
         return is_there and self.kind.has_way_back
 
     @property
+    def copies_data(self) -> bool:
+        """Whether some replicas are, or are to be, on other brokers than before."""
+        return any(set(self.after[p] or before) != set(before) for p, before in self.before.items())
+
+    @property
     def what_it_is(self) -> str:
         """Why it is not undone, after "is": its state, or that it is an election."""
         return str(self.state) if self.kind.has_way_back else f"an election ({self.kind})"
