@@ -1,6 +1,6 @@
 """Each command of kipctl: how many options it has, how long its help and its module are.
 
-    python benchmarks/commands.py [--before COMMIT]
+    python benchmarks/command_table.py [--before COMMIT]
 
 The table is made from the commands themselves. With --before it is made of another commit too, in a
 worktree of its own, by the same script, and stands beside it.
