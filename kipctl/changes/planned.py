@@ -19,11 +19,13 @@ from kipctl.changes.execution.safety_checks import (
     survey,
 )
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.plans.kafka_json import check_against, read_reassignment
+from kipctl.changes.plans.kafka_json import check_against
 from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
 from kipctl.changes.plans.plan import Plan, plan_to, require_moves
+from kipctl.changes.plans.plan_files import LeadersFile, read_plan
 from kipctl.changes.plans.planners.options import PlannerOption
 from kipctl.changes.plans.planners.placement import PlanInputs
+from kipctl.changes.plans.planners.preferred_leaders import set_preferred
 from kipctl.changes.plans.planners.rotate_leaders import rotate as rotated
 from kipctl.changes.proposal import Proposal
 from kipctl.cluster.acls import hidden_topics_warning
@@ -140,8 +142,15 @@ def rotate(context: ChangeContext) -> None:
 
 
 def carry_out_plan(context: ChangeContext, path: Path) -> None:
-    """Carry out an assignment in Kafka's own JSON."""
-    file = read_reassignment(path)
+    """Carry out a plan in Kafka's own JSON, or a table of replicas or leaders (CSV)."""
+    file = read_plan(path)
+    if isinstance(file, LeadersFile):
+        leaders = file.leaders
+        carry_out_planned(
+            context,
+            PlannerOption(f"--plan {path}", lambda now, _: set_preferred(now, leaders), False),
+        )
+        return
 
     def planner(now: Snapshot) -> Plan:
         check_against(file, now)

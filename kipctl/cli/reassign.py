@@ -99,7 +99,7 @@ def reassign(
         typer.Option(
             "--plan",
             metavar="FILE",
-            help="Carry out Kafka's reassignment JSON.",
+            help="Carry out Kafka's reassignment JSON, or a CSV of replicas or leaders.",
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
