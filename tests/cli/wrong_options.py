@@ -102,6 +102,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     **each("--since --until", "soon", "2026-13-01T00:00:00", "5x"),
     **each("--add --drain", "x", "-1", "1,,2", ""),
     **each("--payload-delimiter --scratch", ""),
+    **each("--spare", "-1", "x", "0.5", ""),
     **each("--name --phase", "never", ""),
     **each("--save --svg", "{run}", "{broken}", "{broken}/below/it"),
     "--acks": ("2", "", "all,2", "none"),
