@@ -39,6 +39,7 @@ from acknowledged import Reader, check, load
 from confluent_kafka import ElectionType, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kipctl.changes.journal.journal import journal
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import KipctlError
 from kipctl.lab.cluster import Lab
@@ -222,7 +223,7 @@ class Bench:
 
     @property
     def last_roll(self) -> RollRecord | None:
-        return rolls(self.lab.cluster_id).last()
+        return next(rolls(journal(self.lab.cluster_id)), None)
 
     def elect(self) -> None:
         """Preferred leaders lead, whoever was struck."""

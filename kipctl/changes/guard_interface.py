@@ -3,25 +3,32 @@
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kipctl.errors import PartlyDoneError
+from kipctl.urls import without_login
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedGuard:
-    """A guard as an entry of the journal keeps it, for whoever goes on with the change.
+    """A guard as the journal keeps it, for whoever goes on with the change or the roll.
 
-    `conditions` are as the user wrote them; `action` is what giving up does ("stop", "rollback").
-    `urls`, of metrics, are without logins.
+    `conditions` are as the user wrote them; without any there is no guard. `action` is what giving
+    up does ("stop", "rollback"). `urls`, of metrics, are without logins, but for a roll that may be
+    gone on with.
     """
 
-    conditions: tuple[str, ...]
-    patience_s: float
-    quiet_s: float
-    action: str
+    conditions: tuple[str, ...] = ()
+    patience_s: float = 600.0
+    quiet_s: float = 30.0
+    action: str = "stop"
     urls: tuple[str, ...] = ()
+
+    @property
+    def redacted(self) -> "RecordedGuard":
+        """Without the logins in its URLs."""
+        return replace(self, urls=tuple(map(without_login, self.urls)))
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "RecordedGuard":

@@ -79,7 +79,10 @@ def show(
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Show one change: its partitions before, as planned, and now, and what is left of it."""
+    """Show one change: its partitions before, as planned, and now, and what is left of it.
+
+    Of a roll its nodes, and how far each has come.
+    """
     from kipctl.cli.changes_shown import show_entry
 
     entry, file = which.read()
@@ -116,10 +119,11 @@ def undo(
 ) -> None:
     """Bring partitions and leaders back to what they were before a change.
 
-    What the change still moves is cancelled, what it has moved is moved back, as slowly as it was
-    moved, and its throttles are put back. An undo that was cut off is gone on with.
+    What still moves is cancelled, what was moved is moved back as slowly (of a roll: the leaders),
+    throttles are put back. An undo that was cut off is gone on with.
     """
     from kipctl.changes.undo import undo as undo_change
+    from kipctl.cli.changes_shown import undo_roll
 
     entry, file = which.read()
     if no_throttle and pace.throttle:
@@ -138,8 +142,9 @@ def undo(
         additional=additional,
         timeout_s=timeout,
         output=output,
-    ) as (change, _):
-        undo_change(change)
+    ) as (change, ui):
+        if not undo_roll(change, ui):
+            undo_change(change)
 
 
 app.command()(undo)
@@ -159,11 +164,12 @@ def resume(
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
-    """Carry out what is left of a change that was stopped: paused, interrupted or killed.
+    """Carry out what is left of a change, or a roll, that was stopped: paused, interrupted, killed.
 
     It goes on as it was begun: batches, pauses and throttle are those of its entry.
     """
     from kipctl.changes.resume import resume as resume_change
+    from kipctl.cli.changes_shown import resume_roll
 
     entry, file = which.read()
     with changing(
@@ -177,8 +183,9 @@ def resume(
         additional=additional,
         timeout_s=timeout,
         output=output,
-    ) as (change, _):
-        resume_change(change)
+    ) as (change, ui):
+        if not resume_roll(change, ui):
+            resume_change(change)
 
 
 @app.command()

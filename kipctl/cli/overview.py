@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kipctl.cli.environment import Environment
 from kipctl.counts import counted
 from kipctl.errors import ExitStatus, KipctlError
-from kipctl.protocol.address import in_brief
-from kipctl.report.layout import wrapped
 from kipctl.report.printable import on_one_line
-from kipctl.report.terminal import columns_of
 
 if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
@@ -157,14 +154,13 @@ def show(environment: Environment) -> ExitStatus:
     """
     seen = _look(environment)
     write = environment.stdout.write
-    width = columns_of(environment.stdout)
     for line in sentences(seen):
-        write("".join(f"{one}\n" for one in wrapped(on_one_line(line), width)))
+        write(f"{on_one_line(line)}\n")
     write("\n")
     commands = next_commands(seen)
-    names = max(len(command) for command, _ in commands)
+    width = max(len(command) for command, _ in commands)
     for command, what in commands:
-        write(f"  {command:{names}}  {what}\n")
+        write(f"  {command:{width}}  {what}\n")
     write("\nAll commands: kipctl --help\n")
     return seen.status
 
@@ -179,8 +175,7 @@ def _look(environment: Environment) -> Overview:
         access = environment.access(None)
     except KipctlError as error:
         return Overview("", error.what, None, last_run, result)
-    at = in_brief(str(access))
-    name = f"{access.name} ({at})" if access.name else at
+    name = f"{access.name} ({access})" if access.name else str(access)
     try:
         with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
             snapshot = take_snapshot(cluster)
@@ -196,7 +191,7 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str,
     """The newest change, and the roll, that this user's kipctl has begun here and not ended; and
     which kipctl is at it now, of which the change then is."""
     from kipctl.changes.journal.journal import journal
-    from kipctl.roll.record import rolls
+    from kipctl.roll.record import unfinished_roll
 
     try:
         changes = journal(cluster_id, variables)
@@ -205,14 +200,12 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str,
             one for one in changes.unfinished_changes() if one.is_open and not is_at_work
         )
         entry = next(open_entries, None)
-        roll = rolls(cluster_id, variables).unfinished_roll()
+        roll = unfinished_roll(changes)
     except KipctlError as error:  # commands that change the cluster say so
         return f"is not readable: {error.what.removesuffix('.')}", "", ""
     return (
         f"{entry.describe_state('')}: entry {entry.id}, {entry.origin}" if entry else "",
-        f"{len(roll.steps) - len(roll.left)} of {len(roll.steps)} {roll.kind} are done"
-        if roll
-        else "",
+        f"{roll.progress} are done" if roll else "",
         changed_by,
     )
 

@@ -23,12 +23,14 @@ from kipctl.report.formats import OutputFormat
 _HELP_PAGE = "See `kipctl roll --help`."
 _ACTIONS = (STOP, ROLLBACK)
 _NONE = "none"
+_ANSWER_S = 10.0
+"""For each answer of a broker."""
 _FIELDS = {
-    "guard": "guards",
-    "guard_action": "guard_action",
-    "guard_patience": "guard_patience_s",
-    "guard_quiet": "guard_quiet_s",
-    "metrics_url": "metrics_urls",
+    "guard": "conditions",
+    "guard_action": "action",
+    "guard_patience": "patience_s",
+    "guard_quiet": "quiet_s",
+    "metrics_url": "urls",
     "timeout": "timeout_s",
     "exec_timeout": "exec_timeout_s",
     "between": "between_s",
@@ -36,7 +38,7 @@ _FIELDS = {
     "force": "force",
     "spare": "spare",
 }
-"""The field of RollOptions that each option sets."""
+"""The field of RollOptions, or of its guard, that each option sets."""
 
 
 @grouped
@@ -135,8 +137,8 @@ def roll(
     active one last; those that are no brokers with --controllers only. It stops at the first doubt,
     and says where; --resume goes on, also after a kipctl that was killed.
     """
-    ways = {"--exec": command is not None, "--manual": manual, "--lab": lab}
-    given = [name for name, is_given in ways.items() if is_given]
+    restarters = {"--exec": command is not None, "--manual": manual, "--lab": lab}
+    given = [name for name, is_given in restarters.items() if is_given]
     modes = {"--dry-run": dry_run, "--resume": resume, "--abandon": abandon}
     mode = [name for name, is_given in modes.items() if is_given]
     if len(given) > 1 or len(mode) > 1:
@@ -152,25 +154,29 @@ def roll(
     environment = context.ensure_object(Environment)
     if manual and not dry_run and not environment.stdin.isatty():
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
-    from kipctl.cli import roll_modes
+    from kipctl.changes.guard_interface import RecordedGuard
+    from kipctl.changes.journal.entry import Origin
+    from kipctl.cli.roll_ui import TerminalRollUi
     from kipctl.guard.conditions import parse_guard
-    from kipctl.roll.record import RollOptions
+    from kipctl.roll import roll as rolls
+    from kipctl.roll.context import RollContext
+    from kipctl.roll.record import Restarter, RollOptions
     from kipctl.roll.restart_command import parse_command, working_folder
     from kipctl.transport.request import Cluster
 
     for text in guard.guard or ():
         parse_guard(text)
-    access = environment.access(bootstrap_server)
-    urls = environment.metrics_urls(guard.metrics_url)
     how = RollOptions(
-        given[0].removeprefix("--") if given else "",
+        Restarter(given[0].removeprefix("--")) if given else None,
         parse_command(command) if command is not None else (),
         working_folder() if command is not None else "",
-        guards=tuple(dict.fromkeys(" ".join(text.split()) for text in guard.guard or ())),
-        guard_action=guard_action,
-        guard_patience_s=guard.guard_patience,
-        guard_quiet_s=guard.guard_quiet,
-        metrics_urls=urls,
+        guard=RecordedGuard(
+            tuple(dict.fromkeys(" ".join(text.split()) for text in guard.guard or ())),
+            guard.guard_patience,
+            guard.guard_quiet,
+            guard_action,
+            environment.metrics_urls(guard.metrics_url),
+        ),
         timeout_s=timeout,
         exec_timeout_s=exec_timeout,
         between_s=between,
@@ -178,31 +184,25 @@ def roll(
         force=force,
         spare=spare,
     )
-    with Cluster(access, timeout_s=roll_modes.ANSWER_S) as cluster:
-        said = None if was_restarted is None else was_restarted == "yes"
-        request = roll_modes.RollRequest(
-            environment,
-            cluster,
-            how,
-            _ids(broker or ()),
-            controllers,
-            said,
-            _given(context),
-            yes,
-            output,
+    with Cluster(environment.access(bootstrap_server), timeout_s=_ANSWER_S) as cluster:
+        rolling = RollContext(
+            cluster=cluster,
+            ui=TerminalRollUi(environment, cluster, output, yes),
+            origin=Origin.here(environment.arguments),
+            variables=environment.variables,
+            dry_run=dry_run,
+            how=how,
+            brokers=_ids(broker or ()),
+            controllers=controllers,
+            given=_given(context),
+            was_restarted=None if was_restarted is None else was_restarted == "yes",
+            stdin=environment.stdin,
         )
-        if dry_run:
-            roll_modes.dry_run(request)
-        elif resume:
-            roll_modes.resume(request)
-        elif abandon:
-            roll_modes.abandon(request)
-        else:
-            roll_modes.begin(request)
+        (rolls.resume if resume else rolls.abandon if abandon else rolls.roll)(rolling)
 
 
 def _given(context: typer.Context) -> list[str]:
-    """The fields of RollOptions that stand in the command line, beside the way."""
+    """The fields of RollOptions, and of its guard, that stand in the command line."""
     sources = {field: context.get_parameter_source(name) for name, field in _FIELDS.items()}
     return [field for field, source in sources.items() if source and source.name == "COMMANDLINE"]
 

@@ -49,10 +49,15 @@ class GuardMonitor(ChangeGuard):
         now = time.monotonic()
         self.guard = self.guard.observe(values, now)
         self._next = now + min(max(_EVERY_S, (now - began) / _SHARE), _AT_LEAST_EVERY_S)
-        if self.guard.verdict is Verdict.GIVE_UP:
-            raise GivenUpError(
-                f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."
-            )
+        if given_up := self.given_up:
+            raise GivenUpError(given_up)
+
+    @property
+    def given_up(self) -> str:
+        """Why it has given up; "" while it has not."""
+        if not self.guard.is_given_up:
+            return ""
+        return f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."
 
     def require_quiet(
         self, away: int | None = None, *, until: float = math.inf, anew: bool = True

@@ -5,28 +5,29 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from kipctl.changes.journal.entry import Entry
 from kipctl.counts import counted
 from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Column, Report, paragraphs
+from kipctl.roll.record import RollRecord
 
 if TYPE_CHECKING:
-    from kipctl.changes.journal.entry import Entry
     from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
 CHANGES = "changes"
 
 
 def history_report(
-    entries: Sequence["Entry"],
+    entries: Sequence[Entry | RollRecord],
     older: int,
     folder: str,
     now: datetime,
     done: int = 0,
     changed_by: str = "",
 ) -> Report:
-    """The journal, the newest first.
+    """The journal, changes and rolls, the newest first.
 
-    Of the newest `done` partitions are as planned; `changed_by` is who changes the cluster
+    Of the newest change `done` partitions are as planned; `changed_by` is who changes the cluster
     now (`Journal.locked_by`).
     """
     table, objects = listing(
@@ -43,8 +44,8 @@ def history_report(
             (
                 e.id,
                 e.age(now),
-                e.shown_state(changed_by),
-                len(e.before),
+                _state(e, changed_by),
+                len(e.before) if isinstance(e, Entry) else None,
                 " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,
                 f"{e.origin.user}@{e.origin.host}" if e.origin.user else None,
             )
@@ -55,21 +56,25 @@ def history_report(
     closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
     if entries:
         newest = entries[0]
-        first = f"The last change, {newest.age(now)}, is {newest.state}."
+        if isinstance(newest, RollRecord):
+            what, progress = "roll", f"{newest.progress} are done."
+        else:
+            of = counted(len(newest.after), "partition")
+            what, progress = "change", f"{done:,} of {of} {_as_planned(newest)}."
+        first = f"The last {what}, {newest.age(now)},"
         if newest.may_be_resumed:
-            first = (
-                f"The last change, {newest.age(now)}, {newest.describe_state(changed_by)}."
-                f" {done:,} of {counted(len(newest.after), 'partition')} {_as_planned(newest)}."
-            )
+            first += f" {newest.describe_state(changed_by)}. {progress}"
             if changed_by:
                 closing.append("Stop it after its batch: kipctl changes pause")
             else:
                 closing.append(f"Go on with it: kipctl changes resume {newest.id}")
-                if newest.may_be_undone and not newest.undoes:
+                if isinstance(newest, Entry) and newest.may_be_undone and not newest.undoes:
                     closing.append(f"Or undo it: kipctl undo {newest.id}")
+        else:
+            first += f" is {newest.state}."
         if left := next((e for e in entries[1:] if e.may_be_resumed), None):
             closing.append(f"Another one has not ended: kipctl changes show {left.id}")
-    if not changed_by and any(e.may_be_undone for e in entries):
+    if not changed_by and any(isinstance(e, Entry) and e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl undo ID")
     documents = [{**shown, **_about(e)} for shown, e in zip(objects, entries, strict=True)]
     return Report(
@@ -82,7 +87,7 @@ def history_report(
 
 
 def entry_report(
-    entry: "Entry",
+    entry: Entry,
     snapshot: "Snapshot",
     busy: Collection["PartitionId"],
     now: datetime,
@@ -159,7 +164,7 @@ def _led(leader: int | None, before: int | None, replicas: tuple[int, ...] | Non
     return "led as before" if leader == before else "led by another"
 
 
-def is_as_planned(entry: "Entry", partition: "Partition | None") -> bool:
+def is_as_planned(entry: Entry, partition: "Partition | None") -> bool:
     """Whether the entry's change is done for this partition, as it is now. A pure function."""
     if partition is None:
         return False
@@ -168,7 +173,7 @@ def is_as_planned(entry: "Entry", partition: "Partition | None") -> bool:
     return partition.replicas == entry.after.get(partition.id)
 
 
-def _as_planned(entry: "Entry") -> str:
+def _as_planned(entry: Entry) -> str:
     return (
         "have their new replicas"
         if entry.kind.has_way_back
@@ -176,14 +181,20 @@ def _as_planned(entry: "Entry") -> str:
     )
 
 
-def _about(entry: "Entry") -> dict[str, Any]:
-    return {
-        "kind": str(entry.kind),
-        "state": str(entry.state),
-        "made_at": entry.made_at.isoformat() if entry.made_at else None,
-        "command": list(entry.origin.command),
-        "user": entry.origin.user,
-        "host": entry.origin.host,
-        "undoes": entry.undoes or None,
-        "saved": str(entry.saved),
+def _state(one: Entry | RollRecord, changed_by: str) -> str:
+    state = one.shown_state(changed_by)
+    return state if isinstance(one, Entry) else f"{state}, {one.progress}"
+
+
+def _about(one: Entry | RollRecord) -> dict[str, Any]:
+    about = {
+        "kind": str(one.kind),
+        "state": str(one.state),
+        "made_at": one.made_at.isoformat() if one.made_at else None,
+        "command": list(one.origin.command),
+        "user": one.origin.user,
+        "host": one.origin.host,
     }
+    if isinstance(one, RollRecord):
+        return about | {"nodes": len(one.steps), "nodes_left": len(one.left)}
+    return about | {"undoes": one.undoes or None, "saved": str(one.saved)}

@@ -1,9 +1,123 @@
 """What `kipctl roll` prints: order and risks, what became of each node."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from datetime import datetime
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from kipctl.report.tables import Column, Paragraph, Table, Tone, identifier, table_of
+from kipctl.report.guard_tables import guard_table
+from kipctl.report.tables import (
+    Column,
+    Paragraph,
+    Report,
+    Table,
+    Tone,
+    identifier,
+    paragraphs,
+    table_of,
+)
+
+if TYPE_CHECKING:
+    from kipctl.changes.journal.entry import Entry
+    from kipctl.guard.conditions import Guard
+    from kipctl.roll.plan import RollPlan
+    from kipctl.roll.record import RollRecord
+
+ROLL = "roll"
+
+
+def roll_plan_report(plan: "RollPlan", guard: "Guard") -> Report:
+    """A dry run: order, risks, what is not known, and what the guard sees now."""
+    document = plan.as_document()
+    closing = [
+        *plan_closing(document),
+        *([f"The guard is crossed: {guard}."] if guard.crossed else ()),
+        "Not known: how long restarts take, and how long brokers take to be in sync again.",
+        "Nothing was changed.",
+    ]
+    report = Report(
+        ROLL, document, plan_tables(document), tuple(closing), opening=(plan_answer(document),)
+    )
+    return _with_guard(report, guard)
+
+
+def rolled_report(record: "RollRecord", guard: "Guard | None" = None) -> Report:
+    """How far each node came, and what the guard saw, if there was one."""
+    document = record_document(record)
+    opening = Paragraph(
+        f"{record.progress} are restarted; the roll is {record.state}.",
+        tone=Tone.WARNING if record.left else Tone.GOOD,
+    )
+    report = Report(ROLL, document, node_tables(document["steps"]), opening=(opening,))
+    return _with_guard(report, guard)
+
+
+def roll_report(
+    record: "RollRecord", parts: Sequence["Entry"], now: datetime, changed_by: str
+) -> Report:
+    """A roll as its record has it, and the changes that are parts of it (`parts`); `changed_by` is
+    who changes the cluster now (`Journal.locked_by`)."""
+    report = rolled_report(record)
+    closing = [
+        f"Leaders moved by entry {part.id}, {part.age(now)}; {part.state}." for part in parts
+    ]
+    if not changed_by and record.may_be_resumed:
+        closing.append(f"Go on with it: kipctl changes resume {record.id}")
+    if not changed_by and any(part.may_be_undone and not part.undoes for part in parts):
+        closing.append(f"Its leaders back: kipctl undo {record.id}")
+    made = f"Made {record.age(now)} by {record.origin}; {record.shown_state(changed_by)}."
+    document = {**report.document, "parts": [part.id for part in parts]}
+    opening = (*report.opening, *paragraphs(made))
+    return replace(report, document=document, closing=tuple(closing), opening=opening)
+
+
+def abandoned_report(record: "RollRecord", has_moved: bool) -> Report:
+    """What is to be seen to after a roll was given up, whose leaders may not be back."""
+    document = record_document(record)
+    closing = [
+        f"{step.name.capitalize()} is as it was left ({step.phase}): see to it."
+        for step in record.left
+        if step.at
+    ]
+    if has_moved:
+        closing.append(f"Its leaders back: kipctl undo {record.id}")
+    opening = paragraphs("The roll is abandoned.")
+    return Report(ROLL, document, node_tables(document["steps"]), tuple(closing), opening)
+
+
+def record_document(record: "RollRecord") -> dict[str, Any]:
+    """For JSON: the record without secrets, with the seconds that the restarts took, and that
+    clients waited."""
+    from kipctl.roll.next_step import Phase
+    from kipctl.roll.record import IN_SYNC
+
+    document = replace(record, how=record.how.redacted).as_document()
+    for step, shown in zip(record.steps, document["steps"], strict=True):
+        shown["restarted_seconds"] = step.seconds(Phase.RESTARTING, Phase.RESTARTED)
+        shown["in_sync_seconds"] = step.seconds(Phase.RESTARTING, IN_SYNC)
+        waits = step.waits_seconds
+        shown["waits"] = (
+            None
+            if waits is None
+            else {
+                "moves": len(waits),
+                "p50_seconds": median(waits) if waits else None,
+                "max_seconds": max(waits, default=None),
+            }
+        )
+    return document
+
+
+def _with_guard(report: Report, guard: "Guard | None") -> Report:
+    if guard is None or not guard.gauges:
+        return report
+    document = guard.as_document()
+    return replace(
+        report,
+        document={**report.document, "guard": document},
+        tables=(*report.tables, guard_table(document)),
+    )
 
 
 def plan_answer(plan: Mapping[str, Any]) -> Paragraph:

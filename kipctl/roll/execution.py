@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from kipctl.changes.execution.reassign import Progress
-from kipctl.changes.guard_interface import GivenUpError
+from kipctl.changes.guard_interface import NO_GUARD
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import (
     InterruptedRunError,
@@ -27,7 +27,7 @@ from kipctl.errors import (
 )
 from kipctl.guard.monitor import GuardMonitor
 from kipctl.progress import ProgressText
-from kipctl.protocol.address import Address, host_port
+from kipctl.protocol.address import Address
 from kipctl.roll.move_leaders import LeaderMover, movable_leaders
 from kipctl.roll.next_step import (
     NOT_OBSERVED,
@@ -42,7 +42,7 @@ from kipctl.roll.next_step import (
 from kipctl.roll.node_watch import ClusterWatch, NodeWatch
 from kipctl.roll.plan import plan_roll, require_safe
 from kipctl.roll.process_identity import ProcessMark, RestartVerdict, judge_restart
-from kipctl.roll.record import IN_SYNC, RollRecord, RollState, Step, read_roll
+from kipctl.roll.record import IN_SYNC, Restarter, RollRecord, RollState, Step, read_roll
 from kipctl.roll.restart_command import (
     CommandOfDeadKipctl,
     ManualRestart,
@@ -128,7 +128,7 @@ class Roll:
         self._since = time.monotonic()
         while (step := self.record.step(broker)).phase is not Phase.DONE:
             if step.phase is not Phase.RESTARTING:
-                self._demand_no_pause()
+                self._require_no_pause()
             looked, snapshot = self._observe(step)
             self.guarding.look(self._restarting_node(step), snapshot)
             what = next_action(step.phase, looked)
@@ -220,18 +220,15 @@ class Roll:
                 " could not be moved off it, or somebody brings them back."
             )
         if step.phase is Phase.WAITING:
-            step = self._save(step.begin(Phase.LEADERS_OFF, since=self.leaders.newest_entry()))
-        moved = self.leaders.move_off(step.broker, self._before_batch)
-        self._note(step.begin(Phase.LEADERS_OFF, moved=step.moved + moved))
+            step = self._save(step.begin(Phase.LEADERS_OFF))
+        moved = self.leaders.move_off(step.broker, self.guarding)
+        so_far = step.leaders_moved_off + moved
+        self._note(step.begin(Phase.LEADERS_OFF, leaders_moved_off=so_far))
         self.message(f"Broker {step.broker}: {moved:,} leaders moved off it.")
 
-    def _before_batch(self) -> None:
-        self._demand_no_pause()
-        self.guarding.require_quiet(None)
-
-    def _demand_no_pause(self) -> None:
+    def _require_no_pause(self) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause (`changes pause`)."""
-        if self.leaders.journal.is_to_pause():
+        if self.record.is_to_pause:
             raise PartlyDoneError("Paused, as was asked for.")
 
     def _look_before_restart(self, step: Step, restart: NextAction) -> NextAction:
@@ -246,7 +243,7 @@ class Roll:
             began = time.monotonic()
             self.guarding.require_quiet(None)
             self._since += time.monotonic() - began  # a guard's pause has a time of its own
-            self._demand_no_pause()
+            self._require_no_pause()
             unmet = self._unmet_before_restart(step)
         return NextAction(Action.WAIT, unmet) if unmet else restart
 
@@ -276,25 +273,22 @@ class Roll:
 
     def _restart(self, step: Step) -> None:
         """Call for the restart."""
-        how, broker = self.record.how, step.broker
-        mark = self._mark_before(broker)
+        how = self.record.how
+        mark = self._mark_before(step.broker)
         self._watched.forget()
         self._is_called_here = True
-        parts = (host_port(step.host, step.port) if step.host else "", step.rack)
-        place = ", ".join(filter(None, (parts[0], f"rack {parts[1]}" if parts[1] else "")))
-        named = f"{step.name} ({place})" if place else step.name
-        if how.way == "manual":
+        if how.restarter is Restarter.MANUAL:
             self._save(step.begin(Phase.RESTARTING, mark=mark, process=None))
-            self.message(f"Restart {named} now. When it is done press Enter.")
+            self.message(f"Restart {step.place} now. When it is done press Enter.")
             operator = ManualRestart(self.stdin)
             operator.ask()
             self._restarting = operator
             return
-        words = lab_command(how.lab) if how.way == "lab" else how.command
+        is_lab = how.restarter is Restarter.LAB
         called = RunningCommand(
-            command_for(words, broker, step.host, step.port, step.rack, step.name.split()[0]),
-            Path(how.folder) if how.way == "exec" else self.record.path.parent,
-            self.record.output_path(broker),
+            command_for(lab_command(how.lab) if is_lab else how.command, step),
+            self.record.path.parent if is_lab else Path(how.folder),
+            self.record.output_path(step.broker),
             how.exec_timeout_s,
             self.message,
         )
@@ -304,7 +298,7 @@ class Roll:
         except BaseException:
             called.end()
             raise
-        self.message(f"Restarting {named}.")
+        self.message(f"Restarting {step.place}.")
         called.go()
         self._restarting = called
 
@@ -322,17 +316,18 @@ class Roll:
         step = self._note(step.reached(IN_SYNC))
         self.guarding.require_quiet(None)
         step = self._save(step.begin(Phase.LEADERS_BACK))
-        brought = self.leaders.bring_back(step.since) if step.has_moved else 0
-        step = self._note(step.begin(Phase.DONE, brought_back=step.brought_back + brought))
-        took = step.seconds(Phase.RESTARTING, Phase.DONE)
-        after = f", {took:.1f} s after its restart was called" if took is not None else ""
-        self.message(f"Broker {step.broker}: {brought:,} leaders are back{after}.")
+        brought = self.leaders.bring_back(self.guarding)
+        self._done(step, f"Broker {step.broker}: {brought:,} leaders are back", brought)
 
     def _caught_up(self, step: Step) -> None:
-        step = self._note(step.reached(IN_SYNC).begin(Phase.DONE))
+        self._done(step.reached(IN_SYNC), f"{step.name.capitalize()} is caught up")
+
+    def _done(self, step: Step, what: str, brought_back: int = 0) -> None:
+        so_far = step.leaders_brought_back + brought_back
+        step = self._note(step.begin(Phase.DONE, leaders_brought_back=so_far))
         took = step.seconds(Phase.RESTARTING, Phase.DONE)
-        after = f" {took:.1f} s after its restart was called" if took is not None else ""
-        self.message(f"{step.name.capitalize()} is caught up{after}.")
+        after = f", {took:.1f} s after its restart was called" if took is not None else ""
+        self.message(f"{what}{after}.")
 
     def _save(self, step: Step) -> Step:
         """Write down what is about to be done. Raises UsageError: then it is not to be done."""
@@ -346,7 +341,8 @@ class Roll:
     def _note(self, step: Step) -> Step:
         """Write down what has been done: here it is known also where that raises UsageError."""
         if self.new_waits:
-            step = replace(step, waits_s=(step.waits_s or ()) + self.new_waits())
+            waits = (step.waits_seconds or ()) + self.new_waits()
+            step = replace(step, waits_seconds=waits)
         self.record = self.record.changed(step)
         self.record.written()
         return step
@@ -357,36 +353,30 @@ class Roll:
         try:
             yield
         except KeyboardInterrupt:
-            stopped = self._stopped(broker, "interrupted")
-            raise InterruptedRunError(f"Interrupted. {stopped}", GO_ON) from None
-        except InterruptedRunError as interrupted:
-            stopped = self._stopped(broker, "interrupted")
-            raise InterruptedRunError(f"{interrupted.what} {stopped}", GO_ON) from None
-        except GivenUpError as given_up:
-            self._stopped(broker, given_up.what)
-            put_back = self._put_back(broker)
-            stopped = self._stopped(broker, given_up.what)
-            raise PartlyDoneError(f"{given_up.what}{put_back} {stopped}", GO_ON) from None
-        except (RefusedError, UsageError) as refused:
-            if not self._has_begun:
-                if unwritten := self._end(broker, RollState.ABANDONED, refused.what):
-                    refused.what += unwritten
-                    refused.next_step = "When it can be written: kipctl roll --abandon"
-                raise
-            stopped = self._stopped(broker, refused.what)
-            raise PartlyDoneError(f"{refused.what} {stopped}", GO_ON) from None
+            raise self._explained(broker, InterruptedRunError("Interrupted.")) from None
         except KipctlError as error:
-            error.what += f" {self._stopped(broker, error.what)}"
-            error.next_step = GO_ON
-            raise
+            raise self._explained(broker, error) from None
 
-    @property
-    def _has_begun(self) -> bool:
-        return any(step.phase is not Phase.WAITING for step in self.record.steps)
+    def _explained(self, broker: int, error: KipctlError) -> KipctlError:
+        why = "interrupted" if isinstance(error, InterruptedRunError) else error.what
+        if given_up := self.guarding.given_up:
+            why = given_up
+            self._stopped(broker, why)
+            error = PartlyDoneError(f"{why}{self._put_back(broker)}")
+        elif isinstance(error, (RefusedError, UsageError)):
+            if all(step.phase is Phase.WAITING for step in self.record.steps):
+                if unwritten := self._end(broker, RollState.ABANDONED, why):
+                    error.what += unwritten
+                    error.next_step = "When it can be written: kipctl roll --abandon"
+                return error
+            error = PartlyDoneError(why)
+        error.what += f" {self._stopped(broker, why)}"
+        error.next_step = GO_ON
+        return error
 
     def _put_back(self, broker: int) -> str:
         """Where the guard is to roll back: the leaders of the broker in hand, if it is in sync."""
-        if self.record.how.guard_action != "rollback":
+        if self.record.how.guard.action != "rollback":
             return ""
         step = self.record.step(broker)
         if step.phase is Phase.WAITING:
@@ -398,13 +388,14 @@ class Roll:
                 return f" Leaders of broker {broker} are not put back while it is restarted."
             if unmet := self.watcher.cluster_state()[1]:
                 return f" Leaders are not put back: {unmet}."
-            brought = self.leaders.bring_back(step.since) if step.has_moved else 0
+            brought = self.leaders.bring_back(NO_GUARD)
         except KipctlError as failed:
             return f" Leaders were not put back: {failed.what}"
         if step.phase is Phase.LEADERS_OFF:
-            step = step.begin(Phase.WAITING, moved=0)
+            step = step.begin(Phase.WAITING, leaders_moved_off=0)
         else:
-            step = step.begin(Phase.DONE, brought_back=step.brought_back + brought)
+            so_far = step.leaders_brought_back + brought
+            step = step.begin(Phase.DONE, leaders_brought_back=so_far)
         with suppress(UsageError):  # that it cannot be written is said where it stopped
             self._note(step)
         return f" {brought:,} leaders were put back."
@@ -431,13 +422,12 @@ class Roll:
 
     def _position(self, broker: int) -> str:
         """At which node, how far it is, and what is left."""
-        done = len(self.record.steps) - len(self.record.left)
         step = self.record.step(broker)
         left = ", ".join(str(one.broker) for one in self.record.left)
         running = ""
         if self._restarting and self._restarting.look() is Command.RUNNING and step.process:
             running = f" Its restart command goes on (process {step.process.pid})."
         return (
-            f"Stopped at {step.name} ({step.phase});{running} {done} of"
-            f" {len(self.record.steps)} {self.record.kind} are done, left: {left or 'none'}."
+            f"Stopped at {step.name} ({step.phase});{running} {self.record.progress} are done,"
+            f" left: {left or 'none'}."
         )

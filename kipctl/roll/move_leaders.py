@@ -1,111 +1,149 @@
-"""Leaders off a broker before its restart, and back to where they were after it."""
+"""Leaders off a broker before its restart, and back to where they were after it.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+They are moved as every change of the cluster is carried out; each change is a part of its roll.
+"""
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+
+from kipctl.changes.carry_out import carry_out
+from kipctl.changes.change import ChangeRun
+from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.pacing import Pace
-from kipctl.changes.execution.plan_execution import roll_back, rotate_leaders
-from kipctl.changes.execution.plan_result import require_all_done
-from kipctl.changes.execution.reassign import Progress, topic_ids
-from kipctl.changes.execution.rollback import ALREADY_BACK, DELETED, plan_rollback
-from kipctl.changes.execution.safety_checks import survey
-from kipctl.changes.journal.entry import Entry, EntryState, Origin
-from kipctl.changes.journal.journal import Journal
+from kipctl.changes.execution.plan_result import LeadersMoved
+from kipctl.changes.execution.reassign import Progress
+from kipctl.changes.guard_interface import ChangeGuard
+from kipctl.changes.guard_session import GuardSession
+from kipctl.changes.journal.entry import EntryState
+from kipctl.changes.planned import PlannedChange
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.preferred_leaders import leaders_off
-from kipctl.cluster.reassignments import list_reassignments
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.errors import PartlyDoneError
-from kipctl.transport.request import Cluster
+from kipctl.changes.proposal import Proposal, Undone, UndoProposal
+from kipctl.changes.ui import ChangeUi
+from kipctl.changes.way_back import Undo
+from kipctl.cluster.snapshot import Snapshot
+from kipctl.errors import PartlyDoneError, RefusedError
+from kipctl.roll.record import RollRecord, moved_leaders
+
+
+class _PartUi(ChangeUi):
+    """Agrees to a part of a roll, and tells how far it is."""
+
+    def __init__(self, report: Progress) -> None:
+        self.report = report
+        self.done: int | None = None
+        """Partitions that were moved, once that has ended."""
+
+    def progress(self, title: str) -> AbstractContextManager[Callable[[str], None]]:
+        return nullcontext(self.report)
+
+    def moved(
+        self,
+        done: LeadersMoved,
+        before: Snapshot,
+        after: Snapshot,
+        plan: Plan,
+        emptied: Sequence[int] = (),
+    ) -> None:
+        self.done = done.done
+
+    def undone(self, done: Undone, after: Snapshot) -> None:
+        self.done = done.done
+
+
+class _PartGuard(GuardSession):
+    """The roll's guard, which looks during its parts too; what giving up does is the roll's."""
+
+    def __init__(self, guard: ChangeGuard) -> None:
+        self.guard = guard
+
+    def begin(self, progress: Progress) -> ChangeGuard:
+        return self.guard
+
+
+class _LeadersOff(PlannedChange):
+    """Nobody has confirmed a plan: it may be another at the second look."""
+
+    def look_again(self, run: ChangeRun, seen: Proposal) -> Proposal:
+        return replace(self.propose(run.context), batch=run.context.pace.batch)
+
+
+class _LeadersBack(Undo):
+    """What somebody else has changed meanwhile is left alone for good; what has to wait is still
+    there to be undone then."""
+
+    def look_again(self, run: ChangeRun, seen: UndoProposal) -> UndoProposal:
+        return self.propose(run.context)
+
+    def end_without(self, context: ChangeContext, seen: UndoProposal) -> None:
+        self._end(seen)
+
+    def require_ended(self, run: ChangeRun, again: UndoProposal, done: Undone) -> None:
+        self._end(again)
+
+    def _end(self, seen: UndoProposal) -> None:
+        if not seen.is_whole:
+            held = seen.left[0]
+            raise PartlyDoneError(f"Leaders are not all back: {held.id}: {held.reason}.")
+        if (entry := self.entry.reload()).state is not EntryState.UNDONE:
+            entry.mark(EntryState.UNDONE)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderMover:
-    """Moves a roll's leaders; each change is in the journal, as the roll's own."""
+    """Moves leaders for the roll of this record, in the lock that it holds."""
 
-    cluster: Cluster
-    journal: Journal
-    origin: Origin
-    batch: int
-    timeout_s: float
+    context: ChangeContext
+    record: RollRecord
     progress: Progress
 
-    def newest_entry(self) -> str:
-        """The id of the last change in the journal; "" without any."""
-        return next((entry.id for entry in self.journal.entries()), "")
-
-    def move_off(self, broker: int, before_each: Callable[[], None]) -> int:
+    def move_off(self, broker: int, guard: ChangeGuard) -> int:
         """Let in-sync replicas elsewhere lead what the broker leads; returns how many were moved.
 
-        In batches; `before_each` comes before each. What is being reassigned is left alone, and of
-        what fails the first is reported: whether leaders are left is to be looked at. Raises what
-        `rotate_leaders` does.
+        What is being reassigned is left alone, and of what fails the first is reported: whether
+        leaders are left is to be looked at. Raises what `carry_out` does.
         """
-        plan = survey(self.cluster, lambda now: leaders_off(now, [broker])).plan
-        moved = 0
-        for part in plan.batches(self.batch):
-            before_each()
-            done = rotate_leaders(
-                self.cluster,
-                part,
-                entry=self._saved(part),
-                progress=self.progress,
-                timeout_s=self.timeout_s,
-                pace=Pace(),
-            )
-            if done.failures:
-                self.progress(f"{len(done.failures):,} were not moved: {done.failures[0]}")
-            moved += done.done
-        return moved
-
-    def _saved(self, plan: Plan, undoes: str = "") -> Entry:
-        return self.journal.save(
-            {move.id: move.before for move in plan.moves},
-            plan.target,
-            self.origin,
-            topic_ids(self.cluster, plan.topics),
-            undoes,
+        ui = _PartUi(self.progress)
+        change = _LeadersOff(
+            planner=lambda now: leaders_off(now, [broker]),
+            question_words="",
+            chooses=False,
+            may_meet_throttles=False,
         )
+        try:
+            carry_out(self._context(ui, guard), change)
+        except (PartlyDoneError, RefusedError) as failed:
+            if ui.done is None:  # it was stopped
+                raise
+            self.progress(failed.what)
+        return ui.done or 0
 
-    def bring_back(self, since: str) -> int:
-        """Undo what this roll has changed since that entry; returns how many leaders came back.
+    def bring_back(self, guard: ChangeGuard) -> int:
+        """Undo what this roll has changed and not undone; returns how many leaders came back.
 
-        What somebody else has changed meanwhile is left alone. Raises what `roll_back` does, and
-        PartlyDoneError when something has to wait: it is still there to be undone then.
+        Raises what `carry_out` does, and PartlyDoneError when something has to wait.
         """
-        brought = 0
-        for entry in list(entries_of(self.journal, self.origin, since)):
-            now = take_snapshot(self.cluster)
-            topics = sorted({p.topic for p in entry.before} & set(now.topics))
-            busy = [one.id for one in list_reassignments(self.cluster)]
-            way = plan_rollback(entry, now, topic_ids(self.cluster, topics), busy)
-            if way.plan.moves or way.in_place:
-                back = roll_back(
-                    self.cluster,
-                    way.plan,
-                    way.in_place,
-                    entry=self._saved(way.plan, entry.id),
-                    progress=self.progress,
-                    timeout_s=self.timeout_s,
-                )
-                require_all_done(back.failures, back.done, "", has_changed=back.has_changed)
-                brought += back.done
-            if not way.is_whole:
-                held = next(
-                    one for one in way.plan.skipped if one.reason not in (ALREADY_BACK, DELETED)
-                )
-                raise PartlyDoneError(f"Leaders are not all back: {held.id}: {held.reason}.")
-            entry.mark(EntryState.UNDONE)
-        return brought
+        brought_back = 0
+        journal = self.context.journal(self.record.cluster_id)
+        for entry in moved_leaders(journal, self.record.id):
+            ui = _PartUi(self.progress)
+            carry_out(self._context(ui, guard), _LeadersBack(entry))
+            brought_back += ui.done or 0
+        return brought_back
 
-
-def entries_of(journal: Journal, origin: Origin, since: str) -> Iterator[Entry]:
-    """What this origin has changed since that entry and has not undone, the newest first."""
-    for entry in journal.entries():
-        if entry.id <= since:
-            return
-        if entry.origin == origin and not entry.undoes and entry.may_be_undone:
-            yield entry
+    def _context(self, ui: ChangeUi, guard: ChangeGuard) -> ChangeContext:
+        how = self.record.how
+        return ChangeContext(
+            cluster=self.context.cluster,
+            ui=ui,
+            guard=_PartGuard(guard),
+            pace=Pace(how.batch),
+            origin=replace(self.record.origin, part_of=self.record.id),
+            variables=self.context.variables,
+            additional=True,
+            timeout_s=how.timeout_s,
+        )
 
 
 def movable_leaders(now: Snapshot, broker: int) -> int:

@@ -15,6 +15,7 @@ from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_topic_names import is_own
+from kipctl.protocol.address import host_port
 from kipctl.roll.quorum import Quorum, quorum_problem
 
 _EXAMPLES = 3
@@ -69,6 +70,13 @@ class Node:
     def name(self) -> str:
         """`broker 3`, or `controller 101`."""
         return f"{'controller' if self.is_controller_only else 'broker'} {self.broker}"
+
+    @property
+    def place(self) -> str:
+        """`broker 3 (host:9092, rack a)`, as far as that is known."""
+        place = (self.host and host_port(self.host, self.port), self.rack and f"rack {self.rack}")
+        known = ", ".join(filter(None, place))
+        return f"{self.name} ({known})" if known else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +149,14 @@ class RollPlan:
     refused: tuple[str, ...] = ()
     not_known: tuple[str, ...] = ()
     controllers_only: tuple[int, ...] = ()
+
+    @property
+    def order(self) -> str:
+        """`brokers 1, 2, 3 and controllers 102, 103, 101`."""
+        brokers = ", ".join(str(step.broker) for step in self.steps if not step.is_controller_only)
+        controllers = ", ".join(str(step.broker) for step in self.steps if step.is_controller_only)
+        named = (("brokers", brokers), ("controllers", controllers))
+        return " and ".join(f"{kind} {ids}" for kind, ids in named if ids)
 
     def as_document(self) -> dict[str, Any]:
         """For JSON."""

@@ -13,7 +13,7 @@ import string
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from kipctl.errors import UsageError
 from kipctl.process import Launch, Process
 from kipctl.redaction import text_without_secrets
 from kipctl.roll.next_step import Command
+from kipctl.roll.plan import Node
 
 PLACEHOLDERS = ("host", "port", "broker", "rack", "role")
 _PLAIN = r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*"
@@ -63,38 +64,30 @@ def parse_command(text: str) -> tuple[str, ...]:
     return words
 
 
-def command_for(
-    words: Sequence[str],
-    broker: int,
-    host: str,
-    port: int,
-    rack: str | None,
-    role: str = "broker",
-) -> tuple[str, ...]:
-    """The command for one node; its `role` is "broker" or "controller".
+def command_for(words: Sequence[str], node: Node) -> tuple[str, ...]:
+    """The command for one node.
 
     What its cluster calls it is put into words, and is nothing but letters, digits, dots, colons,
     dashes and underscores: it may come to a shell after all, on the other side. Raises UsageError.
     """
     values = {
-        "host": host,
-        "port": str(port),
-        "broker": str(broker),
-        "rack": rack,
-        "role": role,
+        "host": node.host,
+        "port": str(node.port),
+        "broker": str(node.broker),
+        "rack": node.rack or "",
+        "role": node.name.split()[0],
     }
     for word in words:
         for _, name, _, _ in string.Formatter().parse(word):
-            if name is not None and not fullmatch(_PLAIN, values[name] or ""):
+            if name is not None and not fullmatch(_PLAIN, values[name]):
                 why = f"is {values[name]!r}, which is not put into a command."
-                if role != "broker" and not values[name]:
+                if node.is_controller_only and not values[name]:
                     why = "is not shown by this cluster (hosts of controllers are since Kafka 3.9)."
                 raise UsageError(
-                    f"--exec: {name} of {role} {broker} {why}",
+                    f"--exec: {name} of {node.name} {why}",
                     "Name what you mean by {broker}, or use --manual.",
                 )
-    given: Mapping[str, str] = {name: value or "" for name, value in values.items()}
-    return tuple(word.format_map(given) for word in words)
+    return tuple(word.format_map(values) for word in words)
 
 
 def working_folder() -> str:

@@ -23,11 +23,12 @@ from test_tap_tables import client as of_client
 from test_tap_tables import document as of_clients
 
 from kipctl import java_properties
+from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.journal.entry import ExecutionOptions, Origin
+from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.kafka_json import read_election, reassignment_document
 from kipctl.changes.throttle import Change as ThrottleChange
 from kipctl.changes.throttle import Setting, Throttle
-from kipctl.cli.roll_modes import record_document
 from kipctl.cli.target import target_of
 from kipctl.cluster.request_log_record import read_records
 from kipctl.cluster.snapshot import PartitionId
@@ -37,11 +38,11 @@ from kipctl.pipeline.inputs import _described, _text
 from kipctl.pipeline.settings import defaults
 from kipctl.probe.produce.config import parse_properties
 from kipctl.process import Process
-from kipctl.report.roll_tables import node_tables
+from kipctl.report.roll_tables import rolled_report
 from kipctl.roll.next_step import Phase
 from kipctl.roll.plan import Node
 from kipctl.roll.process_identity import ProcessMark
-from kipctl.roll.record import RollOptions, Rolls, RollState, read_roll
+from kipctl.roll.record import Restarter, RollOptions, RollState, begin_roll, read_roll
 from kipctl.security.settings import security_of
 from kipctl.tap.export import left_in
 from kipctl.tap.process import OUTCOME_FILE
@@ -383,21 +384,16 @@ def _roll(state: Path) -> bytes:
         Node(id, "h", 9092, rack, role)
         for id, rack, role in ((1, "a", "broker"), (2, None, "controller"))
     ]
-    how = RollOptions(
-        "exec",
-        ("ssh", "{host}"),
-        guards=("urp > 10", "p99 > 50ms for 10s"),
-        metrics_urls=("http://a/metrics",),
-    )
-    record = Rolls(state, "fake").begin(Origin(("roll",), "me", "here"), how, nodes)
+    guard = RecordedGuard(("urp > 10", "p99 > 50ms for 10s"), urls=("http://a/metrics",))
+    how = RollOptions(Restarter.EXEC, ("ssh", "{host}"), guard=guard)
+    record = begin_roll(Journal(state, "fake"), Origin(("roll",), "me", "here"), how, nodes)
     step = record.steps[0].begin(
         Phase.RESTARTING,
-        since="20260101T000000.000000Z",
         mark=ProcessMark(17, 1.5),
         process=Process(12, "345"),
         output="a.log",
-        moved=7,
-        waits_s=(0.5, 0.25),
+        leaders_moved_off=7,
+        waits_seconds=(0.5, 0.25),
     )
     return (
         record.changed(step.reached("restarted")).mark(RollState.STOPPED, "away").path.read_bytes()
@@ -411,11 +407,11 @@ def rolls(folder: Path) -> Readers:
 
     def read() -> None:
         record = read_roll(file)
-        node_tables(record_document(record)["steps"])
-        Guard.of(map(parse_guard, record.how.guards), record.how.guard_patience_s, 1.0)
+        rolled_report(record)
+        Guard.of(map(parse_guard, record.how.guard.conditions), record.how.guard.patience_s, 1.0)
         json.dumps(record.as_document())
 
-    state = folder / "state" / "kipctl" / "rolls" / "fake" / file.name
+    state = folder / "state" / "kipctl" / "journal" / "fake" / file.name
     with reassigning(REPLICAS) as (cluster, _):
         variables = {
             "KIPCTL_BOOTSTRAP_SERVER": cluster.bootstrap_server,
@@ -426,7 +422,13 @@ def rolls(folder: Path) -> Readers:
         sound = [_roll(folder / "sound")]
         yield {
             "a record": Reader(sound, put(file, read), json_changed),
-            **by_commands(state, sound, json_changed, ("", "roll --resume"), **variables),
+            **by_commands(
+                state,
+                sound,
+                json_changed,
+                ("", "roll --resume", "changes list", "changes show"),
+                **variables,
+            ),
         }
 
 

@@ -6,7 +6,6 @@ Commands are real processes, which write down that they ran.
 import io
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TextIO
 
 from plan_worlds import cluster_of
 
+from kipctl.changes.context import ChangeContext
+from kipctl.changes.guard_interface import ChangeGuard, RecordedGuard
 from kipctl.changes.journal.entry import Origin
 from kipctl.changes.journal.journal import Journal
 from kipctl.cluster.snapshot import Snapshot
@@ -28,7 +29,7 @@ from kipctl.roll.node_watch import ClusterWatch, ControllerWatch, NodeWatch
 from kipctl.roll.plan import Facts, plan_roll
 from kipctl.roll.process_identity import BLOCK, ProcessMark
 from kipctl.roll.quorum import Quorum, Voter, quorum_problem
-from kipctl.roll.record import RollOptions, RollRecord, Rolls, read_roll
+from kipctl.roll.record import Restarter, RollOptions, RollRecord, begin_roll, read_roll
 from kipctl.transport.request import Cluster
 
 SCRIPT = 'echo "$1" >> "$2"; exit "$3"'
@@ -102,7 +103,7 @@ class World:
 
     @property
     def journal(self) -> Journal:
-        return Journal(self.folder / "journal")
+        return Journal(self.folder / "journal", "c")
 
     @property
     def ran(self) -> Path:
@@ -150,16 +151,16 @@ class World:
         brokers: tuple[int, ...] | None = (),
         controllers: bool = False,
         guard_action: str = "stop",
-        way: str = "exec",
+        restarter: Restarter = Restarter.EXEC,
     ) -> RollRecord:
         """Write a roll down, of all three brokers or of these (None: none), and of the controllers;
         `command` is one that restarts, or this."""
         words = ("sh", "-c", SCRIPT, "sh", "{broker}", str(self.ran), str(self.status))
-        how = RollOptions(
-            way, command or words, str(self.folder), timeout_s=timeout_s, guard_action=guard_action
-        )
+        guard = RecordedGuard(action=guard_action)
+        folder = str(self.folder)
+        how = RollOptions(restarter, command or words, folder, guard=guard, timeout_s=timeout_s)
         steps = plan_roll(self.facts, brokers, controllers=controllers).steps
-        return Rolls(self.folder / "rolls", "c").begin(Origin(("roll",)), how, steps)
+        return begin_roll(self.journal, Origin(("roll",)), how, steps)
 
     def roll(self, record: RollRecord, said: bool | None = None) -> Roll:
         cluster = Cluster("127.0.0.1:9", "test", 1)
@@ -167,7 +168,7 @@ class World:
         roll = Roll(
             record,
             SeenWorld(cluster, exporters, world=self),
-            LedWorld(cluster, self.journal, record.origin, 1, 1, self.said.append, world=self),
+            LedWorld(ChangeContext(cluster=cluster), record, self.said.append, world=self),
             GuardingWorld(cluster, Guard(), exporters, self.said.append, world=self),
             self.stdin,
             self.hear,
@@ -272,11 +273,8 @@ class LedWorld(LeaderMover):
 
     world: World = field(kw_only=True)
 
-    def newest_entry(self) -> str:
-        return ""
-
-    def move_off(self, broker: int, before_each: Callable[[], None]) -> int:
-        before_each()
+    def move_off(self, broker: int, guard: ChangeGuard) -> int:
+        guard.require_quiet()
         self.world.moment()
         if not self.world.brings_back:
             self.world.off.add(broker)
@@ -284,7 +282,7 @@ class LedWorld(LeaderMover):
         self.world.moment()
         return 1
 
-    def bring_back(self, since: str) -> int:
+    def bring_back(self, guard: ChangeGuard) -> int:
         self.world.moment()
         brought = len(self.world.off)
         self.world.off.clear()
@@ -299,8 +297,12 @@ class GuardingWorld(GuardMonitor):
     world: World = field(kw_only=True)
     asked: int = 0
 
-    def require_quiet(self, away: int | None) -> None:
+    @property
+    def given_up(self) -> str:
+        return "Given up." if self.asked == self.world.gives_up_at else ""
+
+    def require_quiet(self, away: int | None = None, **_: object) -> None:
         self.asked += 1
-        if self.asked == self.world.gives_up_at:
-            raise GivenUpError("Given up.")
+        if self.given_up:
+            raise GivenUpError(self.given_up)
         self.world.sleep(self.world.guard_pause_s)

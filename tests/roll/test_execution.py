@@ -23,7 +23,7 @@ from kipctl.process import Process
 from kipctl.roll import execution, record, restart_command
 from kipctl.roll.next_step import Phase
 from kipctl.roll.process_identity import BLOCK, ProcessMark
-from kipctl.roll.record import RollRecord, Rolls, RollState
+from kipctl.roll.record import Restarter, RollRecord, RollState, unfinished_roll
 
 MakeWorld = Callable[..., World]
 
@@ -77,7 +77,9 @@ def ends(world: World, record: RollRecord, *restarts: int, said: bool | None = N
 def test_brokers_are_restarted_one_after_the_other_with_leaders_off(world: World) -> None:
     record = ends(world, world.begin(), 1, 2, 3)
     assert world.history == ["off 1", "off 2", "off 3"]
-    assert [(s.phase, s.moved, s.brought_back) for s in record.steps] == [(Phase.DONE, 1, 1)] * 3
+    assert [(s.phase, s.leaders_moved_off, s.leaders_brought_back) for s in record.steps] == [
+        (Phase.DONE, 1, 1)
+    ] * 3
 
 
 def kill_at_moments(make_world: MakeWorld, least: int, **nodes: object) -> None:
@@ -186,7 +188,7 @@ def test_an_operator_restarts_each_and_presses_enter(make_world: MakeWorld) -> N
     read, write = os.pipe()
     with os.fdopen(read) as stdin:
         world = make_world(stdin=stdin, types_to=write)
-        record = ends(world, world.begin(way="manual"), 1, 2, 3)
+        record = ends(world, world.begin(restarter=Restarter.MANUAL), 1, 2, 3)
     os.close(write)
     assert [step.process for step in record.steps] == [None] * 3
 
@@ -196,7 +198,7 @@ def test_an_operator_who_goes_away_stops_it(make_world: MakeWorld) -> None:
     os.close(write)
     with os.fdopen(read) as stdin:
         world = make_world(stdin=stdin)
-        stops(world, world.begin(way="manual"), "nobody said that it was done")
+        stops(world, world.begin(restarter=Restarter.MANUAL), "nobody said that it was done")
 
 
 def test_leaders_come_back_only_to_a_broker_that_is_whole(make_world: MakeWorld) -> None:
@@ -281,12 +283,12 @@ def test_what_a_canary_waited_is_told_by_node_also_after_a_stop(make_world: Make
     rolling.new_waits = lambda: next(waits, ())
     with pytest.raises(PartlyDoneError, match="Stopped at broker 2"):
         rolling.run()
-    assert [step.waits_s for step in world.again(record).steps] == [(0.25, 0.5), ()]
+    assert [step.waits_seconds for step in world.again(record).steps] == [(0.25, 0.5), ()]
     again = world.roll(world.again(record))
     late = iter([(0.125,)])
     again.new_waits = lambda: next(late, ())
     again.run()
-    assert [step.waits_s for step in world.again(record).steps] == [(0.25, 0.5), (0.125,)]
+    assert [step.waits_seconds for step in world.again(record).steps] == [(0.25, 0.5), (0.125,)]
 
 
 def test_while_a_controller_is_not_caught_up_none_is_restarted(make_world: MakeWorld) -> None:
@@ -340,7 +342,7 @@ def test_what_a_guard_pauses_before_a_restart_is_not_waited_for_the_node(
 def killed_as_it_calls_a_restart(world: World) -> RollRecord:
     """A roll whose kipctl is gone when the restart is written down and not called."""
     record = world.begin()
-    step = record.step(1).begin(Phase.LEADERS_OFF, since="", moved=1)
+    step = record.step(1).begin(Phase.LEADERS_OFF, leaders_moved_off=1)
     world.off.add(1)
     mark = ProcessMark(1 * BLOCK)
     return record.changed(
@@ -460,7 +462,7 @@ def test_a_disk_that_is_full_at_any_write_ends_it_with_what_is_true(
         world.gives_up_at = -1
         if begun is None:
             assert error.status is UsageError.status
-            assert Rolls(world.folder / "rolls", "c").unfinished_roll() is None
+            assert unfinished_roll(world.journal) is None
             continue
         left = world.again(begun)
         if failed_at:

@@ -13,6 +13,7 @@ import pytest
 from kipctl import process
 from kipctl.errors import UsageError
 from kipctl.roll.next_step import Command
+from kipctl.roll.plan import Node
 from kipctl.roll.restart_command import (
     CommandOfDeadKipctl,
     ManualRestart,
@@ -39,7 +40,10 @@ from kipctl.roll.restart_command import (
     ],
 )
 def test_words_are_a_shells_and_run_by_none(text: str, words: str) -> None:
-    assert "|".join(command_for(parse_command(text), 7, "a.example", 9092, "r-1")) == words
+    assert (
+        "|".join(command_for(parse_command(text), Node(7, "a.example", 9092, "r-1", "broker")))
+        == words
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,8 +75,8 @@ def test_what_a_cluster_calls_its_brokers_is_no_part_of_a_command_unless_plain(
 ) -> None:
     words = parse_command(text)
     with pytest.raises(UsageError, match="broker 7"):
-        command_for(words, 7, host, 1, rack)
-    command_for(parse_command("r {broker}"), 7, host, 1, rack)
+        command_for(words, Node(7, host, 1, rack, "broker"))
+    command_for(parse_command("r {broker}"), Node(7, host, 1, rack, "broker"))
 
 
 def until_ended(command: Restart) -> Command:
@@ -216,5 +220,5 @@ def test_an_enter_from_before_the_question_is_no_answer() -> None:
 
 
 def test_a_labs_command_is_kipctls_own() -> None:
-    words = command_for(lab_command("mine"), 2, "127.0.0.1", 9092, None)
+    words = command_for(lab_command("mine"), Node(2, "127.0.0.1", 9092, None, "broker"))
     assert words[1:] == ("-m", "kipctl", "lab", "restart", "2", "--name", "mine")

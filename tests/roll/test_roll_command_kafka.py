@@ -13,10 +13,11 @@ from on_lab import leaders_of, wait_until_everywhere, wait_until_nowhere
 from roll_faults import started, starts
 from rolled_lab import TOPIC, kipctl, rolled, rolled_topic
 
+from kipctl.changes.journal.journal import journal
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.process import wait_until
-from kipctl.roll.record import rolls
+from kipctl.roll.record import unfinished_roll
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -151,6 +152,6 @@ def test_a_topic_of_one_replica_refuses_the_roll(lab: Lab) -> None:
         status, report, said = rolled(lab, "--dry-run")
         assert status == 0, said
         assert [step["no_other_replica"] for step in report["order"]] == [0, 1, 0]
-        assert rolls(lab.cluster_id).unfinished_roll() is None
+        assert unfinished_roll(journal(lab.cluster_id)) is None
         admin.delete_topics(["alone"])["alone"].result()
         wait_until_nowhere(cluster, ["alone"])

@@ -13,7 +13,7 @@ from reassigning import Reassigning, reassigning
 
 from kipctl.changes.journal.entry import Origin
 from kipctl.cluster.snapshot import PartitionId
-from kipctl.roll.record import rolls
+from kipctl.roll.record import unfinished_roll
 
 PASSWORD, TOKEN = "Sup3rS3cret", "t0k3n.of.a.h34der"
 SECRETS = {PASSWORD.encode(), TOKEN.encode()}
@@ -57,17 +57,16 @@ def test_a_roll_keeps_its_command_only_as_long_as_it_may_go_on(cluster: Reassign
     begin = f"roll --exec {EXEC} --metrics-url {URL} --timeout 3 -o json"
     assert "(false -H 'Authorization: [hidden]' --password '[hidden]')" in told(cluster, begin).err
     told(cluster, f"{begin} --yes")
-    kept = rolls("fake", {"XDG_STATE_HOME": str(cluster.state)})
-    record = kept.unfinished_roll()
+    record = unfinished_roll(cluster.kept)
     assert record is not None
     assert record.how.command[-1] == PASSWORD
-    assert record.how.metrics_urls == (URL,)
+    assert record.how.guard.urls == (URL,)
     assert files_with(SECRETS, cluster.state) == [record.path]
     with cluster.kept.locked(record.origin):
         assert "roll --exec 'false [hidden]'" in told(cluster, "roll --resume --yes").err
     for line in ("roll --resume --yes -o json", "", "changes list", "roll --abandon -o json"):
         told(cluster, line)
-    assert kept.unfinished_roll() is None
+    assert unfinished_roll(cluster.kept) is None
     assert files_with(SECRETS, cluster.state) == []
     assert modes(cluster.state / "kipctl") == {"0o600", "0o700/"}
 

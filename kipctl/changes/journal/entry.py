@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.changes.guard_interface import RecordedGuard
-from kipctl.changes.plans.kafka_json import ReassignmentFile
-from kipctl.changes.plans.plan_files import read_assignment
+from kipctl.changes.plans.kafka_json import ReassignmentFile, read_reassignment
 from kipctl.changes.throttle import Throttle, read_throttle
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Assignment, PartitionId
@@ -115,8 +114,58 @@ class ExecutionOptions:
     as_they_come: bool = False
 
 
+class Recorded:
+    """What the journal keeps of one thing that kipctl did: a change, or a roll."""
+
+    __slots__ = ()
+    id: str
+    origin: Origin
+    state: StrEnum
+
+    @property
+    def made_at(self) -> datetime | None:
+        """When it was made, UTC; None when that is not known."""
+        return created_at(self.id)
+
+    @property
+    def may_be_resumed(self) -> bool:
+        raise NotImplementedError
+
+    def age(self, now: datetime) -> str:
+        """How long ago it was made, in its largest unit."""
+        if self.made_at is None:
+            return "at a time not known"
+        seconds = max(0.0, (now - self.made_at).total_seconds())
+        for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+            if seconds >= length:
+                n = int(seconds // length)
+                return f"{n} {unit}{'s' if n > 1 else ''} ago"
+        return "less than a minute ago"
+
+    def describe_state(self, changed_by: str) -> str:
+        """What is known of it while it is open: that it was stopped (paused, interrupted,
+        killed), or who may carry it out.
+
+        `changed_by` is who changes the cluster from this machine now (`Journal.locked_by`).
+        """
+        if changed_by:
+            return f"is not over: {changed_by}, is changing this cluster now"
+        if self.origin.host == socket.gethostname():
+            return "was stopped before its end"
+        where = f" at {self.origin.host}" if self.origin.host else ""
+        return f"goes on{where}, or was stopped"
+
+    def shown_state(self, changed_by: str) -> str:
+        """Its state in a word: of one that may be resumed `stopped`, or `not over` where a kipctl
+        may carry it out now (`describe_state`)."""
+        if not self.may_be_resumed:
+            return str(self.state)
+        is_stopped = not changed_by and self.origin.host == socket.gethostname()
+        return "stopped" if is_stopped else "not over"
+
+
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Recorded):
     """One change. `after` has None for partitions of which it is not known how kipctl left them.
 
     `topic_ids` are those of before, as far as the brokers show them; `undoes` is the id of the
@@ -159,17 +208,6 @@ class Entry:
             return datetime.fromisoformat(self.changed_at[0][1]).astimezone(UTC)
         return None
 
-    def age(self, now: datetime) -> str:
-        """How long ago it was made, in its largest unit."""
-        if self.made_at is None:
-            return "at a time not known"
-        seconds = max(0.0, (now - self.made_at).total_seconds())
-        for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-            if seconds >= length:
-                n = int(seconds // length)
-                return f"{n} {unit}{'s' if n > 1 else ''} ago"
-        return "less than a minute ago"
-
     @property
     def may_be_undone(self) -> bool:
         """False for what never happened, for what was rolled back, and for elections.
@@ -203,27 +241,6 @@ class Entry:
     def may_be_resumed(self) -> bool:
         """Whether it is open, and it is known how it is carried out."""
         return self.is_open and self.how is not None
-
-    def describe_state(self, changed_by: str) -> str:
-        """What is known of it while it is open: that it was stopped (paused, interrupted,
-        killed), or who may carry it out.
-
-        `changed_by` is who changes the cluster from this machine now (`Journal.locked_by`).
-        """
-        if changed_by:
-            return f"is not over: {changed_by}, is changing this cluster now"
-        if self.origin.host == socket.gethostname():
-            return "was stopped before its end"
-        where = f" at {self.origin.host}" if self.origin.host else ""
-        return f"goes on{where}, or was stopped"
-
-    def shown_state(self, changed_by: str) -> str:
-        """Its state in a word: of one that may be resumed `stopped`, or `not over` where a kipctl
-        may carry it out now (`describe_state`)."""
-        if not self.may_be_resumed:
-            return str(self.state)
-        is_stopped = not changed_by and self.origin.host == socket.gethostname()
-        return "stopped" if is_stopped else "not over"
 
     def mark(
         self, state: EntryState, after: Mapping[PartitionId, tuple[int, ...] | None] | None = None
@@ -363,7 +380,7 @@ def read_target(path: Path) -> ReassignmentFile:
     except (OSError, ValueError):
         document = None
     if not isinstance(document, dict) or "schema" not in document:
-        return read_assignment(path)
+        return read_reassignment(path)
     after = read_entry(path).after
     return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids}, False)
 

@@ -55,6 +55,11 @@ class Damaged:
     path: Path
     why: str
 
+    @classmethod
+    def of(cls, path: Path, error: UsageError) -> "Damaged":
+        """By the error with which reading it has ended."""
+        return cls(path, error.what.removeprefix(f"{path}: ").rstrip("."))
+
     def __str__(self) -> str:
         return f"Passed over: the journal's {self.path} is damaged ({self.why})."
 
@@ -125,13 +130,22 @@ class Journal:
                 raise
         return entry
 
+    def new_file(self, suffix: str) -> Path:
+        """Where something else is to be written down among the entries, by an id of its own.
+
+        Raises UsageError when it cannot be.
+        """
+        with explain_write_errors(self.folder):
+            self._make_folder()
+            return self.folder / f"{new_id(self.folder)}{suffix}"
+
     def entries(self, on_damaged: Callable[[Damaged], None] = ignore_damaged) -> Iterator[Entry]:
         """All that can be read, the newest first, one by one; what cannot goes to `on_damaged`."""
         for path in self._paths():
             try:
                 yield read_entry(path)
             except UsageError as error:
-                on_damaged(Damaged(path, _why(error, path)))
+                on_damaged(Damaged.of(path, error))
 
     def last_change(
         self, on_damaged: Callable[[Damaged], None] = ignore_damaged
@@ -167,7 +181,7 @@ class Journal:
             try:
                 entry = read_entry(file)
             except UsageError as error:
-                on_damaged(Damaged(file, _why(error, file)))
+                on_damaged(Damaged.of(file, error))
             else:
                 if entry.is_unfinished:
                     yield entry
@@ -178,9 +192,9 @@ class Journal:
         """The same without parts of a roll: they are gone on with, and undone, with all of it."""
         return (entry for entry in self.unfinished(on_damaged) if not entry.origin.part_of)
 
-    def count(self) -> int:
-        """How many entries there are, damaged ones too."""
-        return len(self._paths())
+    def count(self, before: str = "") -> int:
+        """How many entries there are, or are older than this id, damaged ones too."""
+        return sum(not before or id_of(path) < before for path in self._paths())
 
     def find(self, entry_id: str) -> Entry:
         """The entry of this id, or of the only one that begins so.
@@ -294,7 +308,3 @@ def folder_name(cluster_id: str) -> str:
 
 def _lock_owner(handle: int) -> str:
     return os.pread(handle, 1000, 0).decode(errors="replace") or "another kipctl"
-
-
-def _why(error: UsageError, path: Path) -> str:
-    return error.what.removeprefix(f"{path}: ").rstrip(".")
