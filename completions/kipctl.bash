@@ -15,10 +15,11 @@ _kipctl() {
         esac
     done
     case "$command $previous" in
+        'kipctl reassign --spare') return ;;
         'kipctl reassign --drain') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --leaders-off') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete 'BROKER|RACK' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --leader') return ;;
-        'kipctl reassign --balance') return ;;
+        'kipctl reassign --balance') COMPREPLY=($(compgen -W 'leaders bytes' -- "$current")); return ;;
         'kipctl reassign --add') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --replace') return ;;
         'kipctl reassign --replication-factor') return ;;
@@ -553,7 +554,7 @@ _kipctl() {
     esac
     case "$command" in
         kipctl) words='reassign changes undo wait roll report tap demo lab clusters elect inspect explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
-        'kipctl reassign') words='' options='--rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --list --verify --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --force --additional --change-replication-factor --yes --measure --output --guard --guard-patience --guard-quiet --guard-action --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl reassign') words='' options='--spare --rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --list --verify --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --force --additional --change-replication-factor --yes --measure --output --guard --guard-patience --guard-quiet --guard-action --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl changes') words='list show undo resume pause cancel clear-throttles' options=--help ;;
         'kipctl changes list') words='' options='--output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl changes show') words='' options='--journal --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;

@@ -14,8 +14,8 @@ from kipctl.changes.execution.cancellation import cancel as cancel_chosen
 from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.journal.journal import Journal
-from kipctl.changes.plans.kafka_json import read_reassignment
 from kipctl.changes.plans.plan import SkippedPartition
+from kipctl.changes.plans.plan_files import read_assignment
 from kipctl.cluster.snapshot import PartitionId, select, take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError
@@ -155,5 +155,5 @@ def _left_alone(chosen: Cancellation) -> Sequence[str]:
 
 def cancel(context: ChangeContext, path: Path | None = None, everything: bool = False) -> None:
     """Stop what kipctl's own last change still moves, or what was asked for."""
-    named = None if path is None else read_reassignment(path).assignment
+    named = None if path is None else read_assignment(path).assignment
     carry_out(context, Cancel(named, everything))

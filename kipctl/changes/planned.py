@@ -19,11 +19,20 @@ from kipctl.changes.execution.safety_checks import (
     survey,
 )
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.plans.kafka_json import check_against, read_reassignment
-from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes, ask_log_sizes
+from kipctl.changes.plans.kafka_json import check_against
+from kipctl.changes.plans.log_sizes import (
+    BYTES_IN_S,
+    NOT_ASKED,
+    LogSizes,
+    ask_bytes_in,
+    ask_log_sizes,
+)
 from kipctl.changes.plans.plan import Plan, plan_to, require_moves
+from kipctl.changes.plans.plan_files import LeadersFile, read_plan
+from kipctl.changes.plans.planners.leader_bytes import bytes_in_by_leader
 from kipctl.changes.plans.planners.options import PlannerOption
 from kipctl.changes.plans.planners.placement import PlanInputs
+from kipctl.changes.plans.planners.preferred_leaders import set_preferred
 from kipctl.changes.plans.planners.rotate_leaders import rotate as rotated
 from kipctl.changes.proposal import Proposal
 from kipctl.cluster.acls import hidden_topics_warning
@@ -140,8 +149,15 @@ def rotate(context: ChangeContext) -> None:
 
 
 def carry_out_plan(context: ChangeContext, path: Path) -> None:
-    """Carry out an assignment in Kafka's own JSON."""
-    file = read_reassignment(path)
+    """Carry out a plan in Kafka's own JSON, or a table of replicas or leaders (CSV)."""
+    file = read_plan(path)
+    if isinstance(file, LeadersFile):
+        leaders = file.leaders
+        carry_out_planned(
+            context,
+            PlannerOption(f"--plan {path}", lambda now, _: set_preferred(now, leaders), False),
+        )
+        return
 
     def planner(now: Snapshot) -> Plan:
         check_against(file, now)
@@ -171,15 +187,24 @@ def carry_out_planned(context: ChangeContext, option: PlannerOption) -> None:
     """
     cluster = context.cluster
     first = take_snapshot(cluster, named=context.topics)
-    logs = ask_log_sizes(cluster, first) if option.copies else NOT_ASKED
+    if option.weighs:
+        context.ui.say(f"Looking for {BYTES_IN_S:g} s at what comes in.")
+        logs = ask_bytes_in(cluster, first)
+    else:
+        logs = ask_log_sizes(cluster, first) if option.copies else NOT_ASKED
     topics = select(first, context.topics).topics if context.topics else first.topics
-    insync = min_insync_replicas(cluster, topics) if "--replication-factor" in option.option else {}
+    insync = min_insync_replicas(cluster, topics) if option.takes_min_insync else {}
     known_insync = {topic: least for topic, least in insync.items() if least is not None}
 
     def planner(now: Snapshot) -> Plan:
         chosen = frozenset(one.id for one in select(now, context.topics).partitions)
-        known = PlanInputs(logs.sizes, known_insync, chosen if context.topics else None)
-        return option.plan(now, known)
+        meant = chosen if context.topics else None
+        return option.plan(now, PlanInputs(logs.sizes, known_insync, meant, option.spare))
+
+    held: LogSizes | None = logs
+    if option.weighs:
+        held = None
+        context.ui.say(bytes_in_by_leader(first, planner(first), logs.sizes, BYTES_IN_S))
 
     question = f"{option.option}: change {{}}?"
-    carry_out(context, PlannedChange(planner=planner, question_words=question, logs=logs))
+    carry_out(context, PlannedChange(planner=planner, question_words=question, logs=held))

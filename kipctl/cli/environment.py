@@ -15,11 +15,13 @@ from rich.text import Text
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.progress import ProgressText
+from kipctl.protocol.address import in_brief
 from kipctl.report.formats import A_SCREEN, OutputFormat, write
+from kipctl.report.layout import wrapped
 from kipctl.report.printable import on_one_line
 from kipctl.report.progress_bar import ProgressLine
 from kipctl.report.tables import ClusterIdentity, Report, with_commands
-from kipctl.report.terminal import console_on, printable_stream
+from kipctl.report.terminal import columns_of, console_on, printable_stream
 
 if TYPE_CHECKING:
     from kipctl.cli.follow_up import FollowUp
@@ -138,12 +140,16 @@ class Environment:
         if self._bar and isinstance(lines[0], ProgressText):
             self._bar(lines[0])
             return
-        text = "\n".join(on_one_line(self._spelled(line)) for line in lines)
+        text = "\n".join(line for of in lines for line in self._on_screen(self._spelled(of)))
         if self._drawing:
             self._drawing.print(Text(text), soft_wrap=True)  # above it, not into it
             return
         self.stderr.write(text + "\n")
         self.stderr.flush()
+
+    def _on_screen(self, text: str) -> list[str]:
+        """Its lines on stderr: as many as it takes on a terminal, one elsewhere."""
+        return wrapped(on_one_line(text), columns_of(self.stderr))
 
     def error(self, error: KipctlError) -> None:
         """Print an error, in at most three lines."""
@@ -231,7 +237,8 @@ class Environment:
                 if asks_more
                 else "Repeat with --yes.",
             )
-        self.stderr.write(f"{question} Type {typed}: " if typed else f"{question} [y/N] ")
+        asked = f"{question} Type {typed}:" if typed else f"{question} [y/N]"
+        self.stderr.write("\n".join(self._on_screen(asked)) + " ")
         self.stderr.flush()
         try:
             answer = self.stdin.readline()
@@ -430,7 +437,9 @@ class Environment:
             if lab.is_orphan:
                 self.message(orphaned(lab.name))
         if len(labs) == 1:
-            self.message(f"Using the running lab {labs[0].name!r} at {labs[0].bootstrap_server}.")
+            self.message(
+                f"Using the running lab {labs[0].name!r} at {in_brief(labs[0].bootstrap_server)}."
+            )
             return labs[0]
         if labs:
             names = ", ".join(f"{lab.name} ({lab.bootstrap_server})" for lab in labs)

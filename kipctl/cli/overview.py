@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from kipctl.cli.environment import Environment
 from kipctl.counts import counted
 from kipctl.errors import ExitStatus, KipctlError
+from kipctl.protocol.address import in_brief
+from kipctl.report.layout import wrapped
 from kipctl.report.printable import on_one_line
+from kipctl.report.terminal import columns_of
 
 if TYPE_CHECKING:
     from kipctl.cluster.snapshot import Snapshot
@@ -154,13 +157,14 @@ def show(environment: Environment) -> ExitStatus:
     """
     seen = _look(environment)
     write = environment.stdout.write
+    width = columns_of(environment.stdout)
     for line in sentences(seen):
-        write(f"{on_one_line(line)}\n")
+        write("".join(f"{one}\n" for one in wrapped(on_one_line(line), width)))
     write("\n")
     commands = next_commands(seen)
-    width = max(len(command) for command, _ in commands)
+    names = max(len(command) for command, _ in commands)
     for command, what in commands:
-        write(f"  {command:{width}}  {what}\n")
+        write(f"  {command:{names}}  {what}\n")
     write("\nAll commands: kipctl --help\n")
     return seen.status
 
@@ -175,7 +179,8 @@ def _look(environment: Environment) -> Overview:
         access = environment.access(None)
     except KipctlError as error:
         return Overview("", error.what, None, last_run, result)
-    name = f"{access.name} ({access})" if access.name else str(access)
+    at = in_brief(str(access))
+    name = f"{access.name} ({at})" if access.name else at
     try:
         with Cluster(access, timeout_s=_TIMEOUT_S) as cluster:
             snapshot = take_snapshot(cluster)

@@ -38,6 +38,7 @@ _GOES_WITH = {
     "--throttle": (*_COPYING, "--plan"),
     "--concurrent-moves": (*_COPYING, "--plan"),
     "--change-replication-factor": ("--plan",),
+    "--spare": ("--leaders-off",),
 }
 """What has to be done for an option to have a meaning."""
 
@@ -74,7 +75,11 @@ def reassign(
     ] = None,
     balance: Annotated[
         str | None,
-        typer.Option("--balance", metavar="leaders", help="Even out who leads; no data is copied."),
+        typer.Option(
+            "--balance",
+            metavar="leaders|bytes",
+            help="Even out who leads, by number or by what comes in; no data is copied.",
+        ),
     ] = None,
     add: Annotated[
         list[str] | None,
@@ -99,7 +104,7 @@ def reassign(
         typer.Option(
             "--plan",
             metavar="FILE",
-            help="Carry out Kafka's reassignment JSON.",
+            help="Carry out Kafka's reassignment JSON, or a CSV of replicas or leaders.",
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
@@ -122,6 +127,15 @@ def reassign(
             help="Print the plan (-o json: Kafka's); change nothing.",
         ),
     ] = False,
+    spare: Annotated[
+        int,
+        typer.Option(
+            "--spare",
+            metavar="N",
+            min=0,
+            help="Only where N replicas above min.insync.replicas are left without the brokers.",
+        ),
+    ] = 0,
     force: Annotated[
         bool,
         typer.Option(
@@ -173,7 +187,7 @@ def reassign(
     from kipctl.changes.plans.planners.options import planner_for
     from kipctl.cli.reassign_looks import show_ongoing, show_rotations, verify_plan
 
-    planner = planner_for(mode, given[mode], force)
+    planner = planner_for(mode, given[mode], force, spare)
     guard_settings = read_guard(guard, guard_action, moves_along=rotate or planner is not None)
     if measure and any(one.kind.is_measured_by_canary for one in guard_settings.conditions):
         raise UsageError(

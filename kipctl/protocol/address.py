@@ -13,6 +13,12 @@ def host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def in_brief(servers: str) -> str:
+    """A list of servers in a sentence: the first, and how many more there are."""
+    first, *others = servers.split(",")
+    return f"{first} and {len(others)} more" if others else first
+
+
 def can_be_host(text: str) -> bool:
     """Whether it can be looked up: Python's resolver raises UnicodeError for what cannot."""
     try:

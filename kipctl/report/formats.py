@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import accumulate, chain
 from typing import TextIO
@@ -142,9 +142,9 @@ def _lines(report: Report, paper: "_Paper") -> Iterator[Text]:
         titles = dict.fromkeys(re.split("[:,]", table.title)[0] for table in left_out)
         yield from _text(f"More with -o wide: {', '.join(titles)}.", paper)
     if report.cluster is not None and report.tables:
-        yield Text(on_one_line(f"Cluster: {report.cluster}."))
-    for line in report.closing:  # Never broken: they are commands, or read by programs.
-        yield from _text(line, replace(paper, width=None))
+        yield from _text(f"Cluster: {report.cluster}.", paper)
+    for line in report.closing:  # of which programs read some, where there is no terminal
+        yield from _text(line, paper)
 
 
 def _opening_lines(report: Report, paper: "_Paper") -> Iterator[Text]:

@@ -6,6 +6,7 @@ by side, a line a column; columns of detail are left out; sentences take several
 left out from the right.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from textwrap import TextWrapper
@@ -14,6 +15,9 @@ from rich.cells import cell_len
 
 from kipctl.report.tables import Column, Table
 
+_COMMAND = re.compile(r"\bkipctl [a-z].*?(?=[.;:,)`?]+(?:\s|$)|$)")
+_NO_BREAK = "\x1f"
+"""Stands for a blank of a command while lines are broken; printable text has none."""
 _GAP = "  "
 _HEADING_LINES = 3
 _SIDE_BY_SIDE = 6
@@ -81,16 +85,23 @@ def laid_out(table: Table, width: int | None = None, thousands: str = "") -> Lin
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
-    """The text on lines of that width; words, such as paths, stay whole."""
+    """The text on lines of that width; words, such as paths, and commands stay whole."""
     if width is None:
         return [indent + text]
-    return TextWrapper(
+
+    def glued(command: re.Match[str]) -> str:
+        # A sentence may begin so too: it is broken where it is too long, a command never.
+        is_whole = len(command[0]) <= width - len(indent) or " -" in command[0]
+        return command[0].replace(" ", _NO_BREAK) if is_whole else command[0]
+
+    lines = TextWrapper(
         width=width,
         initial_indent=indent,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
-    ).wrap(text) or [indent]
+    ).wrap(_COMMAND.sub(glued, text))
+    return [line.replace(_NO_BREAK, " ") for line in lines] or [indent]
 
 
 def _ways(grid: _Grid, first_heads: bool) -> Iterator[tuple[_Grid, bool]]:

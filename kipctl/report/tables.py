@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from kipctl.next_step import Command, NextStep, Typing
+from kipctl.protocol.address import in_brief
 from kipctl.report.printable import on_one_line
 
 Cell = str | int | float | bool | None
@@ -125,7 +126,7 @@ class ClusterIdentity:
 
     def __str__(self) -> str:
         named = f"{self.name}, " if self.name else ""
-        return f"{named}id {self.id or 'not known'}, at {self.bootstrap_servers}"
+        return f"{named}id {self.id or 'not known'}, at {in_brief(self.bootstrap_servers)}"
 
 
 class Tone(StrEnum):

@@ -78,6 +78,11 @@ def printable_stream(stream: TextIO, may_close: bool = False) -> TextIO:
     return cast(TextIO, _PrintableStream(below))
 
 
+def columns_of(stream: TextIO) -> int | None:
+    """How wide the terminal is; None where the stream is none."""
+    return console_on(stream).width if stream.isatty() else None
+
+
 def console_on(stream: TextIO, **options: Any) -> Console:
     """Draws on a stream. Raises BrokenPipeError when the reader has gone; `options` are rich's."""
     below = stream.below if isinstance(stream, _PrintableStream) else stream

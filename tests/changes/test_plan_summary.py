@@ -200,7 +200,7 @@ def test_option_values_are_read() -> None:
         lambda: options.replace_way(["1"]),
         lambda: options.replace_way(["1=1"]),
         lambda: options.replace_way(["1=2", "1=3"]),
-        lambda: options.balance_way("bytes"),
+        lambda: options.balance_way("replicas"),
         lambda: options.replication_factor_way(0),
         lambda: options.brokers_of(cluster_of((1,), racks="ab2d"), "2"),
         lambda: options.brokers_of(cluster_of((1,), racks="abcd"), "z"),

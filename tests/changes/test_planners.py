@@ -6,9 +6,11 @@ from plan_worlds import after, by_name, cluster_of, outcome, sized
 from kipctl.changes.plans.planners.add_brokers import add
 from kipctl.changes.plans.planners.drain import drain
 from kipctl.changes.plans.planners.leader_balance import Candidates, balance
+from kipctl.changes.plans.planners.leader_bytes import bytes_in_by_leader
 from kipctl.changes.plans.planners.placement import PlanInputs
 from kipctl.changes.plans.planners.preferred_leaders import (
     balance_leaders,
+    balance_leaders_by_bytes,
     leaders_off,
     set_preferred,
 )
@@ -16,7 +18,7 @@ from kipctl.changes.plans.planners.rack_aware import rack_aware
 from kipctl.changes.plans.planners.replace_broker import replace
 from kipctl.changes.plans.planners.replication_factor import replication_factor
 from kipctl.cluster.snapshot import PartitionId, Snapshot
-from kipctl.errors import UsageError
+from kipctl.errors import RefusedError, UsageError
 
 Outcome = dict[int, tuple[int, ...] | str]
 
@@ -102,6 +104,50 @@ def test_where_leaders_go_that_leave_a_broker(
     now: Snapshot, off: list[int], expected: Outcome
 ) -> None:
     assert outcome(leaders_off(now, off)) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "least", "spare", "refused"),
+    [
+        (cluster_of((1, 2, 3)), 2, 0, ""),
+        (cluster_of((1, 2, 3, 4)), 2, 1, ""),
+        (cluster_of((1, 2, 3)), 2, 1, "t-0 has 2 replicas in sync without broker 1, and its"),
+        (cluster_of((2, 1, 3)), 2, 1, "t-0 has 2 replicas in sync"),  # it may lead nothing
+        (cluster_of((2, 3, 4)), 3, 1, ""),
+        (cluster_of((1, 2, 3, 4), isr=[(1, 2, 3)]), 2, 1, "t-0 has 2 replicas in sync"),
+        (cluster_of((1, 2, 3, 4)), None, 1, "its min.insync.replicas is not known"),
+    ],
+)
+def test_leaders_leave_only_where_there_is_something_to_spare(
+    now: Snapshot, least: int | None, spare: int, refused: str
+) -> None:
+    inputs = PlanInputs(min_insync={} if least is None else {"t": least}, spare=spare)
+    if not refused:
+        leaders_off(now, [1], inputs)
+        return
+    with pytest.raises(RefusedError, match=refused):
+        leaders_off(now, [1], inputs)
+
+
+@by_name(
+    ("sizes", "expected"),
+    {
+        # One partition gets as much as the others together.
+        "one large": ((90, 30, 30, 30), {0: (2, 1)}),
+        "nothing comes in": ((0, 0, 0, 0), {}),
+        "even by one": ((50, 50, 0, 0), {0: (2, 1)}),
+        "not to be mended": ((100, 0, 0, 0), {}),
+    },
+)
+def test_leaders_are_evened_out_by_what_comes_in(
+    sizes: tuple[int, ...], expected: dict[int, tuple[int, ...]]
+) -> None:
+    now = cluster_of((1, 2), (1, 2), (1, 2), (1, 2), brokers=(1, 2))
+    plan = balance_leaders_by_bytes(now, sized(*sizes))
+    assert after(plan) == expected
+    assert bytes_in_by_leader(now, plan, sized(*sizes).sizes, 1e-6).startswith(
+        f"MB/s in, by preferred leader: broker 1 {sum(sizes)}.0 and then"
+    )
 
 
 def test_a_leader_is_given_by_name() -> None:

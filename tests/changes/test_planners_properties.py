@@ -18,6 +18,7 @@ from kipctl.changes.plans.plan import Move, Plan
 from kipctl.changes.plans.planners.add_brokers import add
 from kipctl.changes.plans.planners.drain import drain
 from kipctl.changes.plans.planners.leader_balance import Candidates, balance
+from kipctl.changes.plans.planners.leader_bytes import EVEN_ENOUGH, balance_bytes
 from kipctl.changes.plans.planners.placement import PlanInputs, in_sync, known_brokers
 from kipctl.changes.plans.planners.preferred_leaders import (
     balance_leaders,
@@ -242,6 +243,40 @@ def test_evening_out_finds_the_best_of_all(data: st.DataObject) -> None:
 
     found = tuple(balance(fixed, choices, others))
     assert cost(found) == min(map(cost, itertools.product(*(one.may for one in choices))))
+
+
+@of_any_cluster
+def test_bytes_are_evened_out_until_no_partition_makes_it_better(data: st.DataObject) -> None:
+    brokers = range(1, data.draw(st.integers(2, 5)))
+    fixed = {broker: data.draw(st.integers(0, 50)) for broker in brokers}
+    choices, sizes = [], data.draw(st.lists(st.integers(0, 100), max_size=12))
+    for _ in sizes:
+        may = data.draw(st.lists(st.sampled_from(brokers), min_size=1, max_size=3, unique=True))
+        choices.append(Candidates(tuple(may), data.draw(st.sampled_from(may))))
+
+    def load(leads: list[int]) -> Counter[int]:
+        got = Counter(fixed)
+        for broker, size in zip(leads, sizes, strict=True):
+            got[broker] += size
+        return got
+
+    leads = balance_bytes(fixed, choices, sizes)
+    assert all(leader in one.may for one, leader in zip(choices, leads, strict=True))
+    before = load([one.now or 0 for one in choices])
+    after = load(leads)
+    assert squares(list(after.values())) <= squares(list(before.values()))
+    enough = (1 + EVEN_ENOUGH) * after.total() / len(brokers)
+    for one, size, leader in zip(choices, sizes, leads, strict=True):
+        if after[leader] > enough:
+            assert all(after[b] + size >= after[leader] for b in one.may if b != leader and size)
+    assert (
+        balance_bytes(
+            fixed,
+            [Candidates(one.may, now) for one, now in zip(choices, leads, strict=True)],
+            sizes,
+        )
+        == leads
+    )
 
 
 def test_topics_are_even_where_brokers_are_by_as_many_moves() -> None:

@@ -78,6 +78,22 @@ def test_what_a_way_leaves_of_a_partition(
     assert fake.leaders()[T[4]] == leader
 
 
+def test_leaders_are_balanced_by_what_comes_in(fake: Reassigning) -> None:
+    """Nothing does here."""
+    ran = fake.kipctl("reassign --balance bytes --yes")
+    assert "Looking for 10 s at what comes in." in ran.err
+    assert "MB/s in, by preferred leader: broker 1 0.0 and then 0.0, broker 2" in ran.err
+    assert fake.altered == []
+
+
+def test_leaders_leave_a_broker_only_with_something_to_spare(fake: Reassigning) -> None:
+    ran = fake.kipctl("reassign --leaders-off 1 --spare 2 --yes", status=4)
+    assert "to spare" in ran.err
+    assert fake.altered == []
+    ran = fake.kipctl("reassign --balance leaders --spare 1 --yes", status=2)
+    assert "--spare does not go with --balance, only with --leaders-off" in ran.err
+
+
 def test_balance_and_add_even_out_what_brokers_have(fake: Reassigning) -> None:
     fake.kipctl("reassign --balance leaders --yes")
     led = list(fake.leaders().values())

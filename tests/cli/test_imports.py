@@ -38,6 +38,8 @@ OF_ALL = {
     "kipctl.cleanup_failures",
     "kipctl.next_step",
     "kipctl.progress",
+    "kipctl.protocol",
+    "kipctl.protocol.address",
     "kipctl.report",
     "kipctl.report.formats",
     "kipctl.report.layout",

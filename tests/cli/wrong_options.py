@@ -52,6 +52,7 @@ _PLANS = ("--plan", "--drain", "--leader", "--balance", "--add", "--replace")
 ALONE = {
     **{("reassign", option): "--yes" for option in (*_PLANS, "--replication-factor")},
     **{("reassign", o): "--drain 1 --yes" for o in ("--throttle", "--concurrent-moves")},
+    ("reassign", "--spare"): "--leaders-off 1 --yes",
     ("reassign", "--verify"): "",
     ("roll", "--exec"): "--yes",
     ("roll", "--was-restarted"): "--resume --yes",
@@ -82,7 +83,7 @@ _MOVES = "--concurrent-moves --moves --rotations"
 
 WRONG: dict[str, tuple[str, ...]] = {
     **each(f"{_MOVES} --limit --num-records --partitions --record-size --runs --workers", *_COUNT),
-    **each("--broker --count --fetch-size --lines --offset --racks --restarts", "-1", "x"),
+    **each("--broker --count --fetch-size --lines --offset --racks --restarts --spare", "-1", "x"),
     **each("--replication-factor", "-1", "x"),
     **each("--ca --client-ca --certificate --key", "{none}", "{run}", "{broken}"),
     **each("--json-file --kafka-home", "{none}", "{run}", "{broken}"),
@@ -101,10 +102,11 @@ WRONG: dict[str, tuple[str, ...]] = {
     **each("--since --until", "soon", "2026-13-01T00:00:00", "5x"),
     **each("--add --drain", "x", "-1", "1,,2", ""),
     **each("--payload-delimiter --scratch", ""),
+    **each("--spare", "-1", "x", "0.5", ""),
     **each("--name --phase", "never", ""),
     **each("--save --svg", "{run}", "{broken}", "{broken}/below/it"),
     "--acks": ("2", "", "all,2", "none"),
-    "--balance": ("bytes", ""),
+    "--balance": ("replicas", ""),
     "--leader": ("t-0", "t=1", "0=1", "t-0=x", "-0=1"),
     "--replace": ("1", "1=", "x=2", "1=1"),
     "--throttle": ("50", "50MB", "0MB/s", "-1MB/s", "fast", ""),

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kipctl.changes.guard_interface import RecordedGuard
-from kipctl.changes.plans.kafka_json import ReassignmentFile, read_reassignment
+from kipctl.changes.plans.kafka_json import ReassignmentFile
+from kipctl.changes.plans.plan_files import read_assignment
 from kipctl.changes.throttle import Throttle, read_throttle
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Assignment, PartitionId
@@ -380,7 +381,7 @@ def read_target(path: Path) -> ReassignmentFile:
     except (OSError, ValueError):
         document = None
     if not isinstance(document, dict) or "schema" not in document:
-        return read_reassignment(path)
+        return read_assignment(path)
     after = read_entry(path).after
     return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids}, False)
 

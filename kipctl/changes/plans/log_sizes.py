@@ -1,7 +1,8 @@
 """How large partitions are and how much room brokers have: asked of every broker's log dirs."""
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kipctl.cluster.log_dirs import reported_sizes
 from kipctl.cluster.snapshot import PartitionId, Snapshot
@@ -27,6 +28,8 @@ class LogSizes:
     missing: Mapping[int, str]
 
 
+BYTES_IN_S = 10.0
+"""How long it is looked what comes in."""
 NOT_ASKED = LogSizes({}, {}, {})
 """Of a plan that copies nothing."""
 
@@ -41,6 +44,18 @@ def ask_log_sizes(cluster: Cluster, snapshot: Snapshot) -> LogSizes:
         except KipctlError as error:
             missing[broker] = error.what
     return log_sizes(snapshot, answers, missing)
+
+
+def ask_bytes_in(cluster: Cluster, snapshot: Snapshot, seconds: float = BYTES_IN_S) -> LogSizes:
+    """How many bytes the log of each partition grows in so many seconds, at its leader.
+
+    A log that is cut meanwhile, as its oldest records have expired, counts as one that gets none.
+    """
+    before = ask_log_sizes(cluster, snapshot)
+    time.sleep(seconds)
+    now = ask_log_sizes(cluster, snapshot)
+    grown = {one: max(0, size - before.sizes.get(one, size)) for one, size in now.sizes.items()}
+    return replace(now, sizes=grown)
 
 
 def log_sizes(

@@ -11,6 +11,7 @@ from kipctl.changes.plans.planners.drain import drain
 from kipctl.changes.plans.planners.placement import PlanInputs, known_brokers, require_known
 from kipctl.changes.plans.planners.preferred_leaders import (
     balance_leaders,
+    balance_leaders_by_bytes,
     leaders_off,
     set_preferred,
 )
@@ -27,12 +28,20 @@ RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
 class PlannerOption:
     """A planner, with its option as the user wrote it.
 
-    One that never `copies` anything does not look at sizes.
+    One that never `copies` anything does not look at sizes; one that `weighs` looks at what comes
+    in. `spare` are replicas above min.insync.replicas that have to be left.
     """
 
     option: str
     plan: Callable[[Snapshot, PlanInputs], Plan]
     copies: bool = True
+    weighs: bool = False
+    spare: int = 0
+
+    @property
+    def takes_min_insync(self) -> bool:
+        """Whether min.insync.replicas has to be known."""
+        return bool(self.spare) or "--replication-factor" in self.option
 
 
 def drain_way(values: Sequence[str]) -> PlannerOption:
@@ -43,14 +52,15 @@ def drain_way(values: Sequence[str]) -> PlannerOption:
     )
 
 
-def leaders_off_way(values: Sequence[str]) -> PlannerOption:
-    """--leaders-off BROKER|RACK, repeatable; rack:NAME and broker:ID say which."""
+def leaders_off_way(values: Sequence[str], *, spare: int = 0) -> PlannerOption:
+    """--leaders-off BROKER|RACK, repeatable; rack:NAME and broker:ID say which. With `spare` it is
+    refused where so many replicas above min.insync.replicas are not left without them."""
 
     def plan(snapshot: Snapshot, inputs: PlanInputs) -> Plan:
         brokers = {broker for value in values for broker in brokers_of(snapshot, value)}
         return leaders_off(snapshot, brokers, inputs)
 
-    return PlannerOption(_written("--leaders-off", values), plan, copies=False)
+    return PlannerOption(_written("--leaders-off", values), plan, copies=False, spare=spare)
 
 
 def leader_way(values: Sequence[str]) -> PlannerOption:
@@ -71,10 +81,14 @@ def leader_way(values: Sequence[str]) -> PlannerOption:
 
 
 def balance_way(value: str) -> PlannerOption:
-    """--balance leaders."""
-    if value != "leaders":
-        raise UsageError(f"--balance {value!r} is not known.", "Write --balance leaders.")
-    return PlannerOption("--balance leaders", balance_leaders, copies=False)
+    """--balance leaders, or bytes."""
+    planners = {"leaders": balance_leaders, "bytes": balance_leaders_by_bytes}
+    if value not in planners:
+        raise UsageError(
+            f"--balance {value!r} is not known.", "Write --balance leaders, or --balance bytes."
+        )
+    weighs = value == "bytes"
+    return PlannerOption(f"--balance {value}", planners[value], copies=False, weighs=weighs)
 
 
 def add_way(values: Sequence[str]) -> PlannerOption:
@@ -189,14 +203,14 @@ def _broker(option: str, text: str) -> int:
     return int(text)
 
 
-def planner_for(option: str, value: Any, force: bool) -> PlannerOption | None:
+def planner_for(option: str, value: Any, force: bool, spare: int = 0) -> PlannerOption | None:
     """The way to plan that an option names, read from its value; None for any other option.
 
     Raises UsageError.
     """
     ways: Mapping[str, Callable[[Any], PlannerOption]] = {
         "--drain": drain_way,
-        "--leaders-off": leaders_off_way,
+        "--leaders-off": partial(leaders_off_way, spare=spare),
         "--leader": leader_way,
         "--balance": balance_way,
         "--add": add_way,

@@ -20,12 +20,14 @@ class PlanInputs:
 
     `sizes` are bytes by partition; of one that is missing the mean of the others is taken, and
     without any sizes replicas are counted. `min_insync` is `min.insync.replicas` by topic. `chosen`
-    are the partitions that may change (None: all); the others count as load all the same.
+    are the partitions that may change (None: all); the others count as load all the same. So many
+    replicas above `min_insync` are to be left: `spare`.
     """
 
     sizes: Mapping[PartitionId, int] = field(default_factory=dict)
     min_insync: Mapping[str, int] = field(default_factory=dict)
     chosen: frozenset[PartitionId] | None = None
+    spare: int = 0
 
     def changeable(self, snapshot: Snapshot) -> list[Partition]:
         """The partitions of the snapshot that may change."""

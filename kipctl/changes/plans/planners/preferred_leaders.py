@@ -4,10 +4,11 @@ The preferred leaders then have to be elected. Only replicas that are in sync co
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
 from kipctl.changes.plans.planners.leader_balance import Candidates, balance
+from kipctl.changes.plans.planners.leader_bytes import balance_bytes
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     PlanInputs,
@@ -17,7 +18,8 @@ from kipctl.changes.plans.planners.placement import (
     require_known,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import UsageError, did_you_mean
+from kipctl.errors import RefusedError, UsageError, did_you_mean
+from kipctl.own_topic_names import is_own
 
 
 def leaders_off(
@@ -33,6 +35,7 @@ def leaders_off(
     """
     require_known(snapshot, brokers)
     off = frozenset(brokers)
+    require_spare(snapshot, off, inputs)
     concerned, choices = [], []
     steps: list[Move | SkippedPartition] = []
     for partition in inputs.changeable(snapshot):
@@ -55,6 +58,27 @@ def leaders_off(
         rest.sort(key=lambda replica: replica in off)
         steps.append(move_of(partition, (leader, *rest)))
     return sorted_plan(steps)
+
+
+def require_spare(snapshot: Snapshot, off: frozenset[int], inputs: PlanInputs) -> None:
+    """Raise RefusedError unless each partition on these brokers keeps so many replicas in sync
+    above min.insync.replicas, `inputs.spare`, when they are away; nothing where none is asked for.
+    """
+    if not inputs.spare:
+        return
+    for one in inputs.changeable(snapshot):
+        if is_own(one.id.topic) or off.isdisjoint(one.replicas):
+            continue
+        least = inputs.min_insync.get(one.id.topic)
+        left = len({*one.isr} - off)
+        if least is None or left < least + inputs.spare:
+            needs = "is not known" if least is None else f"is {least}"
+            raise RefusedError(
+                f"{one.id} has {left} replicas in sync without broker"
+                f" {', '.join(map(str, sorted(off)))}, and its min.insync.replicas {needs}: not"
+                f" {inputs.spare} to spare.",
+                "Wait until all is in sync (kipctl wait), add replicas, or leave --spare out.",
+            )
 
 
 def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan:
@@ -92,6 +116,38 @@ def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
     As even as the in-sync replicas allow, with the fewest partitions changed that it takes. Where
     the preferred leader is not in sync it stays: it has its leaders again when it is back.
     """
+
+    def even(concerned: Sequence[Partition], choices: Sequence[Candidates]) -> list[int]:
+        return _balanced(snapshot, concerned, choices)
+
+    return _reordered(snapshot, inputs, even)
+
+
+def balance_leaders_by_bytes(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
+    """Even out how many bytes the partitions get that each live broker is to lead.
+
+    `inputs.sizes` are these bytes; of a partition that is not there none. Otherwise as
+    `balance_leaders`.
+    """
+    sizes = inputs.sizes
+
+    def even(concerned: Sequence[Partition], choices: Sequence[Candidates]) -> list[int]:
+        besides = dict.fromkeys(snapshot.broker_ids, 0)
+        left_out = {partition.id for partition in concerned}
+        for one in snapshot.partitions:
+            if one.id not in left_out and one.replicas[0] in besides:
+                besides[one.replicas[0]] += sizes.get(one.id, 0)
+        return balance_bytes(besides, choices, [sizes.get(one.id, 0) for one in concerned])
+
+    return _reordered(snapshot, inputs, even)
+
+
+def _reordered(
+    snapshot: Snapshot,
+    inputs: PlanInputs,
+    even: Callable[[Sequence[Partition], Sequence[Candidates]], list[int]],
+) -> Plan:
+    """Put the brokers first that `even` chooses, of the replicas that are in sync."""
     concerned, choices, skipped = [], [], []
     for partition in inputs.changeable(snapshot):
         can_lead = tuple(in_sync(partition, snapshot.broker_ids))
@@ -100,7 +156,7 @@ def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
             choices.append(Candidates(can_lead, partition.replicas[0], partition.id.topic))
         else:
             skipped.append(SkippedPartition(partition.id, "its preferred leader is not in sync"))
-    leaders = _balanced(snapshot, concerned, choices)
+    leaders = even(concerned, choices)
     moves = [
         _first(partition, broker)
         for partition, broker in zip(concerned, leaders, strict=True)
