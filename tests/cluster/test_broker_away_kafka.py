@@ -1,12 +1,23 @@
 """Operators' commands while a broker is stopped, and once it is back, on real brokers."""
 
 import json
+import os
+import re
 import signal
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from on_lab import (
     Kipctl,
     MakeTopic,
@@ -71,15 +82,78 @@ def test_a_stopped_broker_fails_its_partitions_alone_and_gets_its_leaders_back(
         assert outcomes(ran) == [(0, "elected", 2), (1, "failed", NO_LEADER)]
 
         ran = kipctl("elect preferred --broker 3 --until balanced --timeout 1 --yes", status=6)
-        assert "wait for their preferred replica to be in sync" in ran.err
+        assert "broker 3 is down" in ran.err
+        ran = kipctl("wait --topic", back, "--timeout 1", status=6)
+        assert "they lack broker 3 (down: start it)" in ran.err
     finally:
         lab.start(3)
     kipctl("elect preferred --broker 3 --until balanced --yes --batch 2 --timeout 300")
     assert leaders_of(cluster, back) == [3, 3, 1, 3]
 
 
-def test_an_unclean_election_says_before_what_it_will_lose(
+def test_a_broker_gets_its_leaders_when_it_has_copied_what_it_missed(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab
+) -> None:
+    """It has all of the small topic at once, and is held up with the big one."""
+    small, big = make_topic("small", [[3, 1], [3, 2], [3, 1]]), make_topic("big", [[1, 3], [2, 3]])
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+    replicas, rate = (
+        "follower.replication.throttled.replicas",
+        "follower.replication.throttled.rate",
+    )
+
+    def configure(topic_has: str | None, broker_has: str | None) -> None:
+        """With another client than kipctl."""
+        for kind, name, config, value in (
+            (ResourceType.TOPIC, big, replicas, topic_has),
+            (ResourceType.BROKER, "3", rate, broker_has),
+        ):
+            how = AlterConfigOpType.SET if value else AlterConfigOpType.DELETE
+            entry = ConfigEntry(config, value, incremental_operation=how)
+            resource = ConfigResource(kind, name, incremental_configs=[entry])
+            for done in admin.incremental_alter_configs([resource]).values():
+                done.result()
+
+    def lacks_and_leads() -> tuple[bool, int]:
+        seen = admin.list_topics(timeout=30).topics
+        return (
+            any(3 not in one.isrs for one in seen[big].partitions.values()),
+            sum(one.leader == 3 for one in seen[small].partitions.values()),
+        )
+
+    configure("*", "1000000")
+    try:
+        lab.stop(3)
+        wait_until_everywhere(cluster, big, lambda seen: not in_sync(seen))
+        producer = Producer({"bootstrap.servers": lab.bootstrap_server, "acks": "all"})
+        for number in range(800):
+            producer.produce(big, os.urandom(50_000), partition=number % 2)
+        assert producer.flush(60) == 0
+        lab.start(3)
+        wait_until_everywhere(cluster, small, in_sync)
+        with ThreadPoolExecutor(1) as pool:
+            electing = pool.submit(
+                kipctl, "elect preferred --broker 3 --until balanced --yes --timeout 300"
+            )
+            try:
+                looks = []
+                for _ in range(40):  # after a burst a throttle lets nothing through for 11 s
+                    looks.append(lacks_and_leads())
+                    time.sleep(0.5)
+            finally:
+                configure(None, None)
+            ran = electing.result()
+    finally:
+        configure(None, None)
+        lab.start(3)
+    assert looks == [(True, 0)] * len(looks)
+    assert re.search(r"broker 3: 2 of \d+ partitions still copy, \d+\.\d MB, about \d+ ", ran.err)
+    assert leaders_of(cluster, small) == [3, 3, 3]
+    assert lacks_and_leads()[0] is False
+
+
+def test_an_unclean_election_says_before_what_it_will_lose(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, lab: Lab, state: Path
 ) -> None:
     """Broker 1 is away while 100 records are written; then broker 3, which has them."""
     topic = make_topic("stale", [[1, 3], [2, 1]])
@@ -103,6 +177,15 @@ def test_an_unclean_election_says_before_what_it_will_lose(
             lambda seen: 1 in seen.broker_ids and seen.partitions[0].leader == NO_LEADER,
         )
         ran = kipctl("elect unclean --topic", topic, "--dry-run -o json")
+        # After an order of replicas the next step is the election that can give it a leader.
+        state.mkdir(exist_ok=True)
+        plan = state / "order.json"
+        order = {PartitionId(topic, 0): (3, 1)}
+        plan.write_text(json.dumps(reassignment_document(order)))
+        changed = kipctl("reassign --plan", str(plan), "--yes")
+        assert f"kipctl elect unclean --dry-run --topic {topic}" in changed.out
+        assert "elect preferred" not in changed.out
+
         (shown,) = ran.document["partitions"]
         assert (shown["partition"], shown["live"], shown["would_lead"]) == (0, [1], 1)
         assert (shown["last_in_sync"], shown["log_ends"]) == ([3], {"1": 20})
