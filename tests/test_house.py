@@ -134,7 +134,7 @@ def test_whatever_is_written_goes_through_the_streams_of_the_environment() -> No
         for what in written_to(ast.parse(path.read_text()))
     }
     assert found == {
-        ("kipctl/cli/environment.py", "sys.stdout"),
-        ("kipctl/cli/environment.py", "sys.stderr"),
+        ("kipctl/cli/streams.py", "sys.stdout"),
+        ("kipctl/cli/streams.py", "sys.stderr"),
         ("kipctl/pipeline/holder.py", "sys.stderr"),  # a log of its own
     }

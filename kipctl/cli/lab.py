@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kipctl.cli.environment import Environment, orphaned
+from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError
@@ -174,6 +174,7 @@ def status(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show the labs, their nodes, and how many partitions each broker leads."""
+    from kipctl.cli.running_labs import orphaned
     from kipctl.lab.cluster import Lab, labs, unfinished_labs
 
     found = labs() if name is None else [Lab.load(name)]

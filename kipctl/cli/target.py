@@ -1,20 +1,29 @@
 """Which cluster a command means, and as whom it goes there."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kipctl.errors import UsageError, did_you_mean
-from kipctl.java_properties import read
+from kipctl.java_properties import is_ascii, read
 from kipctl.security.dialects import as_javas
-from kipctl.security.settings import is_about_security
+from kipctl.security.settings import (
+    ignored_properties,
+    is_about_security,
+    refused_by_java,
+    unused_by_protocol,
+    with_suggestion,
+)
 from kipctl.transport.clusters import NamedCluster, clusters_file, named_clusters
 
 BOOTSTRAP, CLUSTER, CONFIG = (
     "KIPCTL_BOOTSTRAP_SERVER",
     "KIPCTL_CLUSTER",
     "KIPCTL_COMMAND_CONFIG",
+)
+_WITHOUT_PROTOCOL = (
+    "There is no security.protocol, and without it, as with Java's clients, no TLS and no login:"
 )
 
 
@@ -111,3 +120,23 @@ def named_cluster(name: str, known: Mapping[str, NamedCluster]) -> NamedCluster:
             "Add it: kipctl clusters add NAME --bootstrap-server HOST:PORT",
         )
     return known[name]
+
+
+def unused(properties: Mapping[str, str], file: str) -> Iterator[str]:
+    """Which of them do nothing, in sentences: they may be misspelt, or be Java's alone."""
+    others = [name for name in properties if not is_about_security(name)]
+    others = [name for name in others if name != "bootstrap.servers"]
+    if file and others:
+        yield f"Of {file} this says nothing of how to connect: {', '.join(others)}."
+    if names := ignored_properties(properties):
+        yield f"Not used by kipctl: {', '.join(map(with_suggestion, names))}."
+    yield from refused_by_java(properties)
+    if file and not is_ascii(Path(file)):
+        yield (
+            f"{file} is read as UTF-8, and by Java as ISO 8859-1: write what is not ASCII as"
+            r" \uXXXX."
+        )
+    if names := unused_by_protocol(properties):
+        protocol = properties.get("security.protocol")
+        why = f"With security.protocol={protocol}" if protocol else _WITHOUT_PROTOCOL
+        yield f"{why} these do nothing: {', '.join(names)}."

@@ -33,6 +33,7 @@ OF_ALL = {
     "kipctl.cli.help_page",
     "kipctl.cli.mistyped",
     "kipctl.cli.pairs",
+    "kipctl.cli.streams",
     "kipctl.errors",
     "kipctl.extras",
     "kipctl.cleanup_failures",

@@ -1,0 +1,55 @@
+"""The labs that run on this machine, where no cluster is named, or none answers."""
+
+from collections.abc import Callable, Sequence
+
+from kipctl.errors import UsageError
+from kipctl.lab.cluster import Lab, running_labs
+from kipctl.next_step import Command
+from kipctl.protocol.address import in_brief
+from kipctl.transport.access import parse_bootstrap_servers
+
+_THIS_MACHINE = ("127.0.0.1", "::1", "localhost")
+
+
+def orphaned(lab: str) -> str:
+    """What to say of a lab whose run is gone."""
+    return f"The run that made lab {lab!r} is gone. Remove it: " + Command("lab down", name=lab)
+
+
+def labs_elsewhere(asked: Sequence[tuple[str, int]]) -> list[str]:
+    """The labs that are not where this machine was asked for a cluster, and their addresses."""
+    return [
+        f"{lab.name!r} at {in_brief(lab.bootstrap_server)}"
+        for lab in (running_labs() if any(host in _THIS_MACHINE for host, _ in asked) else ())
+        if lab.owner is None
+        and set(asked).isdisjoint(parse_bootstrap_servers(lab.bootstrap_server))
+    ]
+
+
+def the_running_lab(say: Callable[[str], None]) -> Lab:
+    """The one that a command means which names no cluster. Raises UsageError.
+
+    It is said which one that is, and of which labs the run is gone.
+    """
+
+    running = running_labs()
+    # A run's own lab is nobody else's, and least of all one that nobody looks after.
+    labs = [lab for lab in running if lab.owner is None]
+    for lab in running:
+        if lab.is_orphan:
+            say(orphaned(lab.name))
+    if len(labs) == 1:
+        say(f"Using the running lab {labs[0].name!r} at {in_brief(labs[0].bootstrap_server)}.")
+        return labs[0]
+    if labs:
+        names = ", ".join(f"{lab.name} ({lab.bootstrap_server})" for lab in labs)
+        raise UsageError(
+            f"No cluster was named, and several labs run: {names}.",
+            "Give --bootstrap-server, or set KIPCTL_BOOTSTRAP_SERVER.",
+        )
+    raise UsageError(
+        "No cluster was named, and no lab runs.",
+        "Give --bootstrap-server, set KIPCTL_BOOTSTRAP_SERVER, or start one: "
+        + Command("lab up")
+        + ".",
+    )
