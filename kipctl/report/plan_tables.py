@@ -27,7 +27,7 @@ def in_short(document: Document) -> str:
     spread = document["topic_spread"]
     even = (
         f"; leaders are even within {spread['even_after']} of these topics, {spread['even']} before"
-        if not counts["copied"] and spread["even"] != spread["even_after"]
+        if spread["even"] < spread["even_after"]  # what leaves a broker makes none more even
         else ""
     )
     partitions = counted(counts["partitions"], "partition")

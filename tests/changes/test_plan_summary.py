@@ -109,12 +109,15 @@ def test_reasons_are_counted_and_the_first_is_the_example() -> None:
 
 def test_it_is_said_in_how_many_topics_leaders_are_even() -> None:
     """Broker 3 has no replica, and counts in none of them."""
-    plan = Plan((Move(T[0], (1, 2), (2, 1), 1), Move(T[1], (1, 2), (2, 1), 1)))
-    seen = document(summarize(NOW, plan))
+    to_two = Plan((Move(T[0], (1, 2), (2, 1), 1), Move(T[1], (1, 2), (2, 1), 1)))
+    seen = document(summarize(NOW, to_two))
     assert seen["topic_spread"] == {"topics": 1, "even": 1, "even_after": 0}
+    assert in_short(seen) == "2 partitions of 1 topic change: no data is copied."
+    uneven = cluster_of((1, 2), (1, 2), (1, 2), (1, 2), brokers=(1, 2, 3))
+    seen = document(summarize(uneven, to_two))
     assert in_short(seen) == (
-        "2 partitions of 1 topic change: no data is copied; leaders are even within 0 of these"
-        " topics, 1 before."
+        "2 partitions of 1 topic change: no data is copied; leaders are even within 1 of these"
+        " topics, 0 before."
     )
 
 
