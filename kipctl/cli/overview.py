@@ -40,7 +40,8 @@ class Overview:
     """`cluster` is how it is called, "" where none is named and no lab runs; then, as where it does
     not answer, `health` is None and `problem` says why. `last_run` is the newest of the store, and
     `result` what it came to. `entry` is the newest change that has not ended, `roll` what is left
-    of a roll; `changed_by` is which kipctl of this machine changes the cluster now."""
+    of a roll; `changed_by` is which kipctl of this machine changes the cluster now, and it
+    `may_be_paused` if it is this user's."""
 
     cluster: str
     problem: str
@@ -50,6 +51,7 @@ class Overview:
     entry: str = ""
     roll: str = ""
     changed_by: str = ""
+    may_be_paused: bool = False
     status: ExitStatus = ExitStatus.DONE
 
 
@@ -124,7 +126,7 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
             ("kipctl changes resume --dry-run", "see what is left of that change"),
             ("kipctl changes list", "see it, and what undoes it"),
         ]
-    if of and seen.changed_by:
+    if of and seen.changed_by and seen.may_be_paused:
         found += [
             ("kipctl changes list", "see how far it is"),
             ("kipctl changes pause", "let it stop after its batch"),
@@ -192,9 +194,9 @@ def _look(environment: Environment) -> Overview:
     return Overview(name, "", health, last_run, result, *begun)
 
 
-def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str, str]:
-    """The newest change, and the roll, that this user's kipctl has begun here and not ended; and
-    which kipctl is at it now, of which the change then is."""
+def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str, str, bool]:
+    """The newest change, and the roll, that this user's kipctl has begun here and not ended; which
+    kipctl changes the cluster now, and whether it is this user's: then it is at that change."""
     from kipctl.changes.journal.journal import journal
     from kipctl.roll.record import unfinished_roll
 
@@ -207,11 +209,12 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str,
         entry = next(open_entries, None)
         roll = unfinished_roll(changes)
     except KipctlError as error:  # commands that change the cluster say so
-        return f"is not readable: {error.what.removesuffix('.')}", "", ""
+        return f"is not readable: {error.what.removesuffix('.')}", "", "", False
     return (
         f"{entry.describe_state('')}: entry {entry.id}, {entry.origin}" if entry else "",
         f"{roll.progress} are done" if roll else "",
         changed_by,
+        is_at_work,
     )
 
 

@@ -34,7 +34,7 @@ def history_report(
         "Journal",
         {
             "id": "Entry",
-            "age": Column("Made", detail=True),
+            "age": "Made",
             "state": "State",
             "partitions": Column("Partitions", detail=True),
             "command": "Command",

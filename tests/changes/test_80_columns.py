@@ -62,3 +62,14 @@ def test_every_line_ends_at_a_word_of_the_80_columns(
         assert [one for one in too_long if not one.strip().startswith("kipctl ")] == [], line
         assert servers not in shown, line
         assert shown, line
+
+
+def test_a_list_of_changes_says_when_each_was_made(
+    fake: Reassigning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for batch in range(1, 9):
+        fake.kipctl(f"reassign --rotate --topic t --yes --batch {batch} --between 10s")
+    screen = Terminal()
+    fake.kipctl("changes list", stdout=screen)
+    assert screen.getvalue().count("a minute ago") >= 8

@@ -11,11 +11,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from reassigning import reassigning
 
 from kipctl.changes.journal import machine_lock
 from kipctl.changes.journal.entry import Origin
 from kipctl.changes.journal.journal import Journal, journal
 from kipctl.changes.journal.machine_lock import exclusive_lock, held_by, lock_path
+from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import RefusedError
 
 OTHER_UID = 65534 if os.getuid() == 0 else os.getuid()
@@ -85,6 +87,14 @@ def test_a_change_is_refused_with_who_is_at_it(shared: Path, mine: Journal) -> N
         assert mine.changed_by() == ""
         with mine.locked(Origin()):  # by a file that is the other's
             assert f"process {os.getpid()}" in held_by(lock_path("cluster"))
+
+
+def test_kipctl_alone_says_that_another_user_is_changing_the_cluster(shared: Path) -> None:
+    with reassigning({PartitionId("t", 0): (1, 2)}) as (fake, _), held_by_another(shared) as holder:
+        fake.cluster_id = "cluster"
+        ran = fake.kipctl()
+    assert f"Changing it now: a kipctl of {OTHER}, process {holder.pid}." in ran.out
+    assert "kipctl changes pause" not in ran.out  # its own user alone may pause it
 
 
 def test_the_file_may_be_opened_by_all_and_has_nothing_in_it(shared: Path, mine: Journal) -> None:

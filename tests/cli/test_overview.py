@@ -64,7 +64,15 @@ MEASURE = "perf produce --during rotate"
         ),
         # What another kipctl is at is followed, and not resumed.
         (
-            Overview("a:1", "", WELL, "", roll="1 of 3 brokers", changed_by="roll, process 7"),
+            Overview(
+                "a:1",
+                "",
+                WELL,
+                "",
+                roll="1 of 3 brokers",
+                changed_by="roll, process 7",
+                may_be_paused=True,
+            ),
             [LOOK, "Changing it now: roll, process 7.", ROLLING],
             ["changes list", "changes pause", "inspect brokers"],
         ),
