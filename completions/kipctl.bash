@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl changes' | 'kipctl changes list' | 'kipctl changes show' | 'kipctl changes undo' | 'kipctl changes resume' | 'kipctl changes pause' | 'kipctl changes cancel' | 'kipctl changes clear-throttles' | 'kipctl undo' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect replica-selection' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl changes' | 'kipctl changes list' | 'kipctl changes show' | 'kipctl changes undo' | 'kipctl changes resume' | 'kipctl changes pause' | 'kipctl changes cancel' | 'kipctl changes clear-throttles' | 'kipctl undo' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl inspect replica-selection' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -257,20 +257,6 @@ _kipctl() {
         'kipctl inspect brokers --expect-cluster') return ;;
         'kipctl inspect brokers --map') return ;;
         'kipctl inspect brokers --metrics-url') return ;;
-        'kipctl inspect replica-selection --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
-        'kipctl inspect replica-selection --client-rack') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RACK "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
-        'kipctl inspect replica-selection --explain') return ;;
-        'kipctl inspect replica-selection --for') return ;;
-        'kipctl inspect replica-selection --rate-over') return ;;
-        'kipctl inspect replica-selection --price-per-gb') return ;;
-        'kipctl inspect replica-selection --require-local') return ;;
-        'kipctl inspect replica-selection --client') COMPREPLY=($(compgen -W librdkafka -- "$current")); return ;;
-        'kipctl inspect replica-selection -o' | 'kipctl inspect replica-selection --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
-        'kipctl inspect replica-selection --bootstrap-server') return ;;
-        'kipctl inspect replica-selection --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
-        'kipctl inspect replica-selection --command-config') return ;;
-        'kipctl inspect replica-selection --expect-cluster') return ;;
-        'kipctl inspect replica-selection --map') return ;;
         'kipctl inspect metadata --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl inspect metadata --moves') return ;;
         'kipctl inspect metadata -o' | 'kipctl inspect metadata --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -294,6 +280,20 @@ _kipctl() {
         'kipctl inspect hints --command-config') return ;;
         'kipctl inspect hints --expect-cluster') return ;;
         'kipctl inspect hints --map') return ;;
+        'kipctl inspect replica-selection --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl inspect replica-selection --client-rack') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RACK "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl inspect replica-selection --explain') return ;;
+        'kipctl inspect replica-selection --for') return ;;
+        'kipctl inspect replica-selection --rate-over') return ;;
+        'kipctl inspect replica-selection --price-per-gb') return ;;
+        'kipctl inspect replica-selection --require-local') return ;;
+        'kipctl inspect replica-selection --client') COMPREPLY=($(compgen -W librdkafka -- "$current")); return ;;
+        'kipctl inspect replica-selection -o' | 'kipctl inspect replica-selection --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl inspect replica-selection --bootstrap-server') return ;;
+        'kipctl inspect replica-selection --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl inspect replica-selection --command-config') return ;;
+        'kipctl inspect replica-selection --expect-cluster') return ;;
+        'kipctl inspect replica-selection --map') return ;;
         'kipctl explain -o' | 'kipctl explain --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl perf consume --num-records' | 'kipctl perf consume --messages') return ;;
         'kipctl perf consume --fetch-size') return ;;
@@ -587,12 +587,12 @@ _kipctl() {
         'kipctl elect') words='preferred unclean' options=--help ;;
         'kipctl elect preferred') words='' options='--batch --between --until --as-they-come --timeout --topic --partition --broker --all --json-file --guard --guard-patience --guard-quiet --dry-run --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl elect unclean') words='' options='--timeout --topic --partition --all --internal --json-file --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
-        'kipctl inspect') words='brokers replica-selection metadata leaders hints' options=--help ;;
+        'kipctl inspect') words='brokers metadata leaders hints replica-selection' options=--help ;;
         'kipctl inspect brokers') words='' options='--look-again --broker --all --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
-        'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect leaders') words='' options='--topic --broker --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect hints') words='' options='--topic --require --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl inspect replica-selection') words='' options='--topic --client-rack --explain --watch --for --rate-over --price-per-gb --require-local --client --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl explain') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[FINDING]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl perf') words='consume e2e metadata produce' options=--help ;;
         'kipctl perf consume') words='' options='--num-records --messages --fetch-size --socket-buffer-size --timeout --topic --partition --offset --from-latest --leader-discovery --client-rack --group --command-property --during --every --count --yes --force --workers --master --conf --start-timeout --record --print-metrics --strict --output --show-detailed-stats --reporting-interval --hide-header --bootstrap-server --cluster --expect-cluster --map --command-config --consumer.config --help' ;;

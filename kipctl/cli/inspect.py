@@ -9,13 +9,13 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.inspect_metadata import metadata
 from kipctl.cli.options import ClusterOptions, ShownBrokerOption, TopicOption
-from kipctl.cli.replica_selection import replica_selection
+from kipctl.cli.replica_selection_options import SelectionOptions
 from kipctl.errors import ThresholdError
 from kipctl.report.hint_tables import hints_report
 from kipctl.report.led_partition_tables import leaders_report
 
 app = Commands()
-app.add(brokers, replica_selection, metadata)
+app.add(brokers, metadata)
 
 
 @app.command()
@@ -75,3 +75,17 @@ def hints(
     environment.report(hints_report(checked, bool(snapshot.partitions)), of.output)
     if require and (found := flaws(checked)):
         raise ThresholdError(f"Clients cannot follow the hints of every broker: {found[0]}.")
+
+
+@app.command()
+def replica_selection(
+    environment: Environment, of: ClusterOptions, options: SelectionOptions
+) -> None:
+    """Show which replica the readers of each rack are sent to (KIP-392), and why no closer one.
+
+    Each leader is asked with a Fetch that names the rack, for one byte at the high watermark.
+    Nothing is written, and no offset committed.
+    """
+    from kipctl.cli.replica_selection import show
+
+    show(environment, of, options)

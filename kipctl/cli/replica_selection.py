@@ -1,18 +1,38 @@
-"""`kipctl inspect replica-selection`: which replica the readers of each rack get, and why."""
+"""What `kipctl inspect replica-selection` looks at, and what it says of it."""
 
 import time
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ClusterOptions,
-    duration_option,
-    finite,
+)
+from kipctl.cli.replica_selection_options import SelectionOptions
+from kipctl.cluster.inspect.cross_rack_traffic import (
+    RackSummary,
+    below,
+    parse_percent,
+    rates,
+    samples,
+    summarize,
+    unreported,
+)
+from kipctl.cluster.inspect.replica_selection import Reason
+from kipctl.cluster.inspect.replica_selection_facts import (
+    Observation,
+    observe,
+    select_one_partition,
+    select_partitions,
+    topic_and_number,
+    watch,
+)
+from kipctl.cluster.snapshot import (
+    PartitionId,
+    Snapshot,
+    parse_partition,
+    require_named_shown,
+    take_snapshot,
 )
 from kipctl.counts import counted
 from kipctl.durations import Duration
@@ -34,14 +54,12 @@ from kipctl.report.replica_selection_tables import (
     walk_tables,
 )
 from kipctl.report.tables import Report
+from kipctl.signals import noted_signals
+from kipctl.transport.access import Access
+from kipctl.transport.request import Cluster
 
 if TYPE_CHECKING:
-    from kipctl.cluster.inspect.cross_rack_traffic import RackSummary
-    from kipctl.cluster.inspect.replica_selection_facts import Observation
     from kipctl.cluster.inspect.replica_selection_librdkafka import ClientRead
-    from kipctl.cluster.snapshot import PartitionId, Snapshot
-    from kipctl.transport.access import Access
-    from kipctl.transport.request import Cluster
 
 COMMAND = "inspect replica-selection"
 _TIMEOUT_S = 5.0
@@ -49,107 +67,24 @@ _WATCH_TIMEOUT_S = 1.0
 _CLIENT_TIMEOUT_S = 10.0
 
 
-class StockClient(StrEnum):
-    """A client that may be let read."""
-
-    LIBRDKAFKA = "librdkafka"
-
-
-_SUMMED = ("--rate-over", "--price-per-gb", "--require-local", "--client")
-
-
-@combined(
-    exclusive=(
-        ("--explain", "--watch"),
-        ("--explain", "--topic"),
-        *(("--explain", option) for option in _SUMMED),
-        *(("--watch", option) for option in _SUMMED),
-    ),
-    needs={"--for": "--watch", "--price-per-gb": "--rate-over"},
-)
-def replica_selection(
-    environment: Environment,
-    of: ClusterOptions,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic", metavar="TOPIC", help="A topic, a glob or TOPIC:PARTITION; repeatable."
-        ),
-    ] = None,
-    client_rack: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--client-rack", metavar="RACK", help="The reader's rack; repeatable. Default: each."
-        ),
-    ] = None,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            "--explain", metavar="TOPIC:PARTITION", help="Walk one choice through rule by rule."
-        ),
-    ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Tell each change as it happens, until Ctrl-C.")
-    ] = False,
-    period: Annotated[
-        Duration | None, duration_option("--for", "End --watch after so long.")
-    ] = None,
-    rate_over: Annotated[
-        Duration | None, duration_option("--rate-over", "Measure for so long how much is written.")
-    ] = None,
-    price_per_gb: Annotated[
-        float | None,
-        typer.Option(
-            "--price-per-gb",
-            min=0,
-            callback=finite,
-            help="Of bytes across racks; needs --rate-over.",
-        ),
-    ] = None,
-    require_local: Annotated[
-        str | None,
-        typer.Option(
-            "--require-local",
-            metavar="PERCENT",
-            help="Fail when a rack serves fewer of the partitions to its readers: 95%.",
-        ),
-    ] = None,
-    client: Annotated[
-        StockClient | None,
-        typer.Option("--client", help="Also let this client read a few records, and watch it."),
-    ] = None,
-) -> None:
-    """Show which replica the readers of each rack are sent to (KIP-392), and why no closer one.
-
-    Each leader is asked with a Fetch that names the rack, for one byte at the high watermark.
-    Nothing is written, and no offset committed.
-    """
-    from kipctl.cluster.inspect.cross_rack_traffic import below, parse_percent
-    from kipctl.cluster.inspect.replica_selection_facts import (
-        observe,
-        select_one_partition,
-        select_partitions,
-        topic_and_number,
-    )
-    from kipctl.cluster.snapshot import parse_partition, require_named_shown, take_snapshot
-    from kipctl.transport.request import Cluster
-
-    one = None if explain is None else parse_partition(explain)
-    limit = None if require_local is None else parse_percent(require_local)
-    racks = list(dict.fromkeys(client_rack or ()))
+def show(environment: Environment, of: ClusterOptions, options: SelectionOptions) -> None:
+    """As the options say. Raises KipctlError."""
+    one = None if options.explain is None else parse_partition(options.explain)
+    limit = None if options.require_local is None else parse_percent(options.require_local)
+    racks = list(dict.fromkeys(options.client_rack or ()))
     access = environment.access(of.bootstrap_server)
-    timeout_s = _WATCH_TIMEOUT_S if watch else _TIMEOUT_S
+    timeout_s = _WATCH_TIMEOUT_S if options.watch else _TIMEOUT_S
     with Cluster(access, timeout_s=timeout_s) as cluster:
         snapshot = take_snapshot(cluster)
         names = (
-            [topic_and_number(text, snapshot.topics)[0] for text in topic or ()]
+            [topic_and_number(text, snapshot.topics)[0] for text in options.topic or ()]
             if one is None
             else [one.topic]
         )
         require_named_shown(cluster, snapshot.topics, names)
         environment.report_hidden_topics(cluster, snapshot.topics, names)
         wanted = (
-            select_partitions(snapshot, topic or [])
+            select_partitions(snapshot, options.topic or [])
             if one is None
             else select_one_partition(snapshot, one)
         )
@@ -161,30 +96,30 @@ def replica_selection(
             report = Report(COMMAND, walked, walk_tables(walked), opening=opening)
             environment.report(report, of.output)
             return
-        if watch:
-            _watch(environment, cluster, wanted, found, period, of.output)
+        if options.watch:
+            _watch(environment, cluster, wanted, found, options.period, of.output)
             return
-        found, summaries, unreported = _summaries(
-            environment, cluster, wanted, racks, found, rate_over
+        found, summaries, not_reported = _summaries(
+            environment, cluster, wanted, racks, found, options.rate_over
         )
     failed = () if limit is None else below(summaries, limit)
-    reads = _client_reads(environment, access, found) if client else ()
-    document = documents.document(found, summaries, unreported, reads, rate_over, price_per_gb)
+    reads = _client_reads(environment, access, found) if options.client else ()
+    document = documents.document(
+        found, summaries, not_reported, reads, options.rate_over, options.price_per_gb
+    )
     opening = (selection_answer(document),)
     report = Report(COMMAND, document, selection_tables(document), _closing(found), opening=opening)
     environment.report(report, of.output)
     if limit is not None and failed:
         raise _below(failed, limit)
     _demand_all_reported(found)
-    if rate_over is not None:
-        _demand_rates(unreported)
+    if options.rate_over is not None:
+        _demand_rates(not_reported)
 
 
-def _closing(found: "Observation") -> tuple[str, ...]:
+def _closing(found: Observation) -> tuple[str, ...]:
     """How a rack without a replica gets one: by more replicas, or by others where there are as
     many as racks."""
-    from kipctl.cluster.inspect.replica_selection import Reason
-
     without = {choice.id for choice in found.choices if choice.reason is Reason.NO_REPLICA}
     lacking = [facts for facts in found.facts if facts.id in without]
     if not lacking:
@@ -211,20 +146,16 @@ def _warn_of_unknown(environment: Environment, asked: Sequence[str], known: Sequ
 
 def _summaries(
     environment: Environment,
-    cluster: "Cluster",
-    wanted: "Snapshot",
+    cluster: Cluster,
+    wanted: Snapshot,
     racks: Sequence[str],
-    found: "Observation",
+    found: Observation,
     over_s: float | None,
-) -> "tuple[Observation, tuple[RackSummary, ...], dict[PartitionId, str]]":
+) -> tuple[Observation, tuple[RackSummary, ...], dict[PartitionId, str]]:
     """The racks' summaries, and why the bytes of some partitions in them are not known.
 
     With a time to measure, after a second look at the end of it.
     """
-    from kipctl.cluster.inspect.cross_rack_traffic import rates, samples, summarize, unreported
-    from kipctl.cluster.inspect.replica_selection_facts import observe
-    from kipctl.cluster.snapshot import take_snapshot
-
     before = samples(cluster, found.facts, found.silent)
     if over_s is None:
         summaries = summarize(found.choices, before.held)
@@ -240,9 +171,9 @@ def _summaries(
 
 
 def _client_reads(
-    environment: Environment, access: "Access", found: "Observation"
+    environment: Environment, access: Access, found: Observation
 ) -> "tuple[ClientRead, ...]":
-    from kipctl.cluster.inspect.replica_selection_librdkafka import read
+    from kipctl.cluster.inspect.replica_selection_librdkafka import read  # the client itself
 
     reads: list[ClientRead] = []
     for rack in dict.fromkeys(choice.rack for choice in found.choices):
@@ -253,16 +184,13 @@ def _client_reads(
 
 def _watch(
     environment: Environment,
-    cluster: "Cluster",
-    wanted: "Snapshot",
-    found: "Observation",
+    cluster: Cluster,
+    wanted: Snapshot,
+    found: Observation,
     for_s: float | None,
     output: OutputFormat,
 ) -> None:
     """A line for each change, as it happens; JSON, CSV and Markdown come whole, at the end."""
-    from kipctl.cluster.inspect.replica_selection_facts import watch
-    from kipctl.signals import noted_signals
-
     until = "until Ctrl-C" if for_s is None else f"for {Duration(for_s)}"
     environment.message(
         f"Watching {counted(len(wanted.partitions), 'partition')}, read in"
@@ -284,7 +212,7 @@ def _watch(
         raise InterruptedRunError(f"Interrupted after {len(flips)} flips.")
 
 
-def _below(failed: "Sequence[RackSummary]", limit: float) -> ThresholdError:
+def _below(failed: Sequence[RackSummary], limit: float) -> ThresholdError:
     reported = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
     return ThresholdError(
         f"Fewer than {limit:g} % of the partitions are read within the rack: {reported}.",
@@ -292,7 +220,7 @@ def _below(failed: "Sequence[RackSummary]", limit: float) -> ThresholdError:
     )
 
 
-def _demand_all_reported(found: "Observation") -> None:
+def _demand_all_reported(found: Observation) -> None:
     missing = {choice.id: choice for choice in found.choices if choice.reads_from is None}
     if missing:
         first = next(iter(missing.values()))
@@ -303,7 +231,7 @@ def _demand_all_reported(found: "Observation") -> None:
         )
 
 
-def _demand_rates(unreported: "Mapping[PartitionId, str]") -> None:
+def _demand_rates(unreported: Mapping[PartitionId, str]) -> None:
     if unreported:
         first, why = next(iter(unreported.items()))
         raise PartlyDoneError(
