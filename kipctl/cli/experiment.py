@@ -7,6 +7,7 @@ from kipctl.cli.experiment_closest_replica import closest_replica
 from kipctl.cli.experiment_metadata import metadata
 from kipctl.cli.experiment_redirect import redirect
 from kipctl.cli.experiment_roll import roll
+from kipctl.cli.experiment_run import run
 
 app = typer.Typer(
     name="experiment", help="Reproduce what the KIPs claim, for any client.", no_args_is_help=True
@@ -16,3 +17,4 @@ app.command()(roll)
 app.command()(closest_replica)
 app.command()(metadata)
 app.command()(batch)
+app.command()(run)

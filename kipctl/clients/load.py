@@ -45,17 +45,17 @@ class Produced:
     """What a producer says it did.
 
     `software` is the name by which it introduces itself to brokers. `failed` counts the records
-    that were not acknowledged; `error` is the client's own message for the first of them, else "".
-    `seconds` is from its start to its last acknowledgement. `latency_ms` has "avg", "max", "p50",
-    "p95", "p99" and "p99.9": Java's tool counts from the call of `send`, the driver of librdkafka
-    from the intended time. `cpu_s` is of its whole process. Of one that was stopped only what it
-    had told by then is known.
+    that were not acknowledged; it and `records` are None where nobody says. `error` is the client's
+    own message for the first that failed, else "". `seconds` is from its start to its last
+    acknowledgement. `latency_ms` has "avg", "max", "p50", "p95", "p99" and "p99.9": Java's tool
+    counts from the call of `send`, the driver of librdkafka from the intended time. `cpu_s` is of
+    its whole process. Of one that was stopped only what it had told by then is known.
     """
 
     software: str
     version: str
-    records: int
-    failed: int
+    records: int | None
+    failed: int | None
     seconds: float
     latency_ms: Mapping[str, float]
     cpu_s: float

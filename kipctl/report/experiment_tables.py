@@ -47,6 +47,72 @@ def redirect_tables(document: Document) -> tuple[Table, ...]:
     return tuple(tables)
 
 
+_OWN_MEASURES = {
+    "move_wait": "wait for a moved leader, p50",
+    "p50": "records, p50",
+    "p99": "records, p99",
+    "p999": "records, p99.9",
+}
+
+
+def own_answer(document: Document) -> tuple[Paragraph, ...]:
+    """Of each measure whether arms differ, and by how much."""
+    title = paragraphs(document["title"]) if document["title"] else ()
+    answers = (
+        compared_answer(
+            words[0].upper() + words[1:],
+            (("", one) for one in document["comparisons"] if one["measure"] == measure),
+        )
+        for measure, words in _OWN_MEASURES.items()
+    )
+    return (*title, *(paragraph for answer in answers for paragraph in answer))
+
+
+def own_tables(document: Document) -> tuple[Table, ...]:
+    """What was compared, how arms differ, and what each of them met."""
+    return (
+        *doubts_tables(document),
+        _own_arms(document),
+        _own_compared(document),
+        _moves(document),
+        _arms(document),
+    )
+
+
+def _own_arms(document: Document) -> Table:
+    return table_of(
+        f"Arms, {document['runs']} runs of each, in turn",
+        document["arms"],
+        {
+            "arm": "arm",
+            "client": "software",
+            "Kafka": "kafka_version",
+            "settings of its own": lambda arm: (
+                ", ".join(f"{name}={value}" for name, value in arm["settings"].items()) or None
+            ),
+        },
+        name="set_up",
+    )
+
+
+def _own_compared(document: Document) -> Table:
+    return table_of(
+        "Arms compared",
+        document["comparisons"],
+        {
+            "arm": "without",
+            "with": "with",
+            "by": lambda one: _OWN_MEASURES[one["measure"]],
+            Column("ms", 2): "without_ms",
+            Column("with it, ms", 2): "with_ms",
+            Column("cut %", 1): "cut_percent",
+            **VERDICTS,
+        },
+        verdict_notes(document["comparisons"]),
+        "comparisons",
+    )
+
+
 def _arms(document: Document) -> Table:
     return table_of(
         f"Records while leaders rotated, {_conditions(document)}",

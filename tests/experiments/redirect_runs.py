@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from trace_rows import table
 
 from kipctl.experiments.arms.arm import parse_arm
+from kipctl.experiments.arms.arm_runs import ArmRuns
 from kipctl.experiments.arms.figures import Figures, latencies_of
 from kipctl.experiments.arms.tapped import ArmRun
-from kipctl.experiments.redirect.result import ArmRuns
 from kipctl.trace.rows import IntRows
 
 SECOND = 1_000_000

@@ -34,31 +34,42 @@ class JavaClient:
 
 @dataclass(frozen=True, slots=True)
 class LibrdkafkaClient:
-    """librdkafka through confluent-kafka; without a backoff of its own it has the default."""
+    """librdkafka through confluent-kafka, of this release or the installed one; without a backoff
+    of its own it has the default."""
 
     retry_backoff_ms: int | None = None
+    version: str = ""
 
 
-Client = ProbeClient | JavaClient | LibrdkafkaClient
+@dataclass(frozen=True, slots=True)
+class CommandClient:
+    """Any program: see `kipctl.clients.command`."""
+
+    words: tuple[str, ...]
+
+
+Client = ProbeClient | JavaClient | LibrdkafkaClient | CommandClient
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A client, the highest API versions that it is shown, and whether hints are taken out."""
+    """A client, the highest API versions that it is shown, whether hints are taken out, and
+    settings of its own by the client's own names."""
 
     name: str
     client: Client
     caps: tuple[tuple[int, int], ...] = ()
     drop_hints: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def properties(self) -> dict[str, str]:
         """What its client is configured with, by the client's own names."""
         match self.client:
             case LibrdkafkaClient(int(backoff_ms)):
-                return {"retry.backoff.ms": str(backoff_ms)}
+                return {"retry.backoff.ms": str(backoff_ms), **dict(self.settings)}
             case _:
-                return {}
+                return dict(self.settings)
 
     @property
     def takes_hints(self) -> bool:
@@ -72,6 +83,8 @@ class Arm:
                 return _numbers(version) >= (3, 7)
             case LibrdkafkaClient():
                 return False  # it waits out its backoff first
+            case CommandClient():
+                return False  # nobody says
 
     @property
     def kip_arm(self) -> str:
@@ -85,7 +98,7 @@ class Arm:
                 return "baseline"
             case JavaClient() if not self.takes_hints:
                 return "rejected alternative"
-            case LibrdkafkaClient():
+            case LibrdkafkaClient() | CommandClient():
                 return ""
         return "with hints"
 
@@ -103,14 +116,15 @@ ARMS = (
 """Those that are measured unless others are asked for."""
 
 _JAVA = re.compile(r"java-(\d+\.\d+\.\d+)(-capped|-unhinted)?")
-_LIBRDKAFKA = re.compile(r"librdkafka(?:-(\d+)ms)?")
+_LIBRDKAFKA = re.compile(r"librdkafka(?:-(\d+\.\d+\.\d+))?(?:-(\d+)ms)?")
 
 
 def parse_arm(name: str) -> Arm:
     """The arm of that name. Raises UsageError.
 
     `probe-DISCOVERY`; `java-X.Y.Z`, with `-capped` shown no version that has hints, with
-    `-unhinted` their hints taken out; `librdkafka`, with `-Nms` its `retry.backoff.ms`.
+    `-unhinted` their hints taken out; `librdkafka` or `librdkafka-X.Y.Z`, with `-Nms` its
+    `retry.backoff.ms`.
     """
     for discovery in LeaderDiscovery:
         if name == f"probe-{discovery}":
@@ -119,10 +133,12 @@ def parse_arm(name: str) -> Arm:
         caps = WITHOUT_HINTS if java[2] == "-capped" else ()
         return Arm(name, JavaClient(java[1]), caps, java[2] == "-unhinted")
     if librdkafka := _LIBRDKAFKA.fullmatch(name):
-        return Arm(name, LibrdkafkaClient(int(librdkafka[1]) if librdkafka[1] else None))
+        backoff_ms = int(librdkafka[2]) if librdkafka[2] else None
+        return Arm(name, LibrdkafkaClient(backoff_ms, librdkafka[1] or ""))
     raise UsageError(
         f"{name!r} is no arm.{did_you_mean(name, ARMS)}",
-        f"There are {', '.join(ARMS)}, and java-X.Y.Z, java-X.Y.Z-unhinted, librdkafka-Nms.",
+        f"There are {', '.join(ARMS)}, and java-X.Y.Z, java-X.Y.Z-unhinted, librdkafka-X.Y.Z,"
+        " librdkafka-Nms.",
     )
 
 
@@ -139,6 +155,13 @@ def java_versions(arms: Iterable[Arm]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(arm.client.version for arm in arms if isinstance(arm.client, JavaClient))
     )
+
+
+def librdkafka_versions(arms: Iterable[Arm]) -> tuple[str, ...]:
+    """The releases of librdkafka that are needed beside the installed one."""
+    clients = (arm.client for arm in arms)
+    found = (one.version for one in clients if isinstance(one, LibrdkafkaClient))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def pairs(arms: Sequence[Arm]) -> tuple[tuple[Arm, Arm], ...]:
@@ -173,6 +196,8 @@ def _reference(arm: Arm, arms: Sequence[Arm]) -> Arm | None:
             return min(alike, key=_age)
         case LibrdkafkaClient():
             return next((o for o in alike if o.client == LibrdkafkaClient()), None)
+        case CommandClient():
+            return None
 
 
 def _age(arm: Arm) -> tuple[tuple[int, ...], bool]:

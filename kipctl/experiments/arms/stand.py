@@ -5,16 +5,30 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kipctl.clients.command import CommandClient
 from kipctl.clients.java import JavaClient
-from kipctl.clients.librdkafka import Librdkafka
+from kipctl.clients.librdkafka import Librdkafka, fetched
 from kipctl.clients.load import Client
 from kipctl.errors import UsageError
 from kipctl.experiments.arms import arm as arms
-from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, java_versions
+from kipctl.experiments.arms.arm import (
+    Arm,
+    LibrdkafkaClient,
+    java_versions,
+    librdkafka_versions,
+)
 from kipctl.lab.cluster import Lab
+from kipctl.lab.ivy import cache_folder
 from kipctl.lab.jars import fetched_jars
 from kipctl.lab.java import find_java
-from kipctl.lab.properties import KAFKAS_SESSION, LabSpec, Role, node_specs, suits_c1
+from kipctl.lab.properties import (
+    DEFAULT_KAFKA_VERSION,
+    KAFKAS_SESSION,
+    LabSpec,
+    Role,
+    node_specs,
+    suits_c1,
+)
 from kipctl.runs.produce import kafka_version
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
@@ -32,11 +46,12 @@ _CONFIG = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The cluster at `access`, or without one a fresh lab of this size."""
+    """The cluster at `access`, or without one a fresh lab of this size and version of Kafka."""
 
     access: Access | None = None
     brokers: int = 3
     controllers: int = 1
+    kafka_version: str = DEFAULT_KAFKA_VERSION
 
     def __post_init__(self) -> None:
         """Raises UsageError for a size that cannot be, and for addresses that are none.
@@ -66,9 +81,10 @@ class Place:
     def lab(self) -> LabSpec:
         """The lab to make."""
         return LabSpec(
-            name=f"experiment-{os.getpid()}",
+            name=f"experiment-{os.getpid()}-{self.kafka_version}",
             brokers=self.brokers,
             controllers=self.controllers,
+            kafka_version=self.kafka_version,
             config=_CONFIG,
             c1_only=suits_c1(self.brokers + self.controllers),
             of_a_run=True,
@@ -77,19 +93,24 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A cluster that is there, `lab` if it is one made for this, and Java's clients by version."""
+    """A cluster that is there, `lab` if it is one made for this, and clients by version."""
 
     cluster: Cluster
     access: Access
     kafka_version: str | None
     lab: Lab | None = None
     java: Mapping[str, JavaClient] = field(default_factory=dict)
+    librdkafka: Mapping[str, Librdkafka] = field(default_factory=dict)
 
     def client(self, arm: Arm) -> Client:
         """The client of an arm that is not the probe's."""
         match arm.client:
             case arms.JavaClient(version):
                 return self.java[version]
+            case arms.CommandClient(words):
+                return CommandClient(words)
+            case arms.LibrdkafkaClient(version=version) if version:
+                return self.librdkafka[version]
             case _:
                 return Librdkafka()
 
@@ -98,21 +119,23 @@ class Stand:
 def standing(place: Place, arms: Iterable[Arm], message: Callable[[str], None]) -> Iterator[Stand]:
     """The place, ready; a lab made for it is gone after the block. Raises KipctlError.
 
-    Java's clients are fetched first, and librdkafka is asked whether it can connect so, so that
-    what is missing is said before anything is started.
+    Clients are fetched first, and librdkafka is asked whether it can connect so, so that what is
+    missing is said before anything is started.
     """
     arms = tuple(arms)
     if place.access and any(isinstance(arm.client, LibrdkafkaClient) for arm in arms):
         place.access.librdkafka()
     java = java_clients(java_versions(arms), message)
+    cache = cache_folder().parent / "clients"
+    librdkafka = {one: fetched(one, cache, message) for one in librdkafka_versions(arms)}
     if place.access is not None:
         with Cluster(place.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-            yield Stand(cluster, place.access, kafka_version(cluster), java=java)
+            yield Stand(cluster, place.access, kafka_version(cluster), None, java, librdkafka)
         return
     lab = Lab.up(place.lab, message)
     try:
         with Cluster(lab.access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
-            yield Stand(cluster, lab.access, lab.kafka_version, lab, java)
+            yield Stand(cluster, lab.access, lab.kafka_version, lab, java, librdkafka)
     finally:
         message("Stopping the cluster.")
         lab.down()

@@ -131,8 +131,10 @@ def run_arm(
     run: Run,
     message: Callable[[str], None],
     seed: int = 0,
+    command: str = "experiment redirect",
 ) -> ArmRun:
-    """Run the arm's client through a tap, with the plan's actions meanwhile, and record it.
+    """Run the arm's client through a tap, with the plan's actions meanwhile, and record it as a run
+    of this command.
 
     Raises RefusedError when every action failed or the client was refused, InterruptedRunError
     after Ctrl-C, and other KipctlErrors.
@@ -149,7 +151,7 @@ def run_arm(
     found = ArmRun(arm, figures, claims, actions, executed.busy)
     describe(
         run,
-        "experiment redirect",
+        command,
         tapped.wall_start_us,
         {
             "source": "tap",
@@ -208,7 +210,8 @@ def _executed(
 ) -> tuple[Executed[Any], dict[str, Any]]:
     """The arm's run, and what its client says of it."""
     if isinstance(arm.client, ProbeClient):
-        return _execute_probe(arm.client, stand, load, plan, tap, seed)
+        properties = load.of(arm).properties
+        return _execute_probe(arm.client, stand, load, properties, plan, tap, seed)
     access = stand.access.behind(tap.bootstrap_server)
     with stand.client(arm).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
@@ -230,7 +233,7 @@ def began_us(client: RunningClient[Produced], tap: RunningTap) -> int:
 def _reported_by_client(produced: Produced) -> dict[str, Any]:
     names = {"avg": "mean", "p99.9": "p999"}  # as kipctl's own results have them
     return {
-        "software": f"{produced.software} {produced.version}",
+        "software": f"{produced.software} {produced.version}".strip(),
         "records": produced.records,
         "failed": produced.failed,
         "latency_ms": {names.get(name, name): ms for name, ms in produced.latency_ms.items()},
@@ -243,6 +246,7 @@ def _execute_probe(
     client: ProbeClient,
     stand: Stand,
     load: Load,
+    properties: Mapping[str, str],
     plan: RunPlan,
     tap: RunningTap,
     seed: int,
@@ -255,7 +259,7 @@ def _execute_probe(
         record_size=load.record_size,
         warmup_records=load.warmup_records,
         discovery=client.discovery,
-        config=parse_properties(load.properties),
+        config=parse_properties(properties),
         seed=seed,
     )
     with OnThisMachine()(spec) as probe:

@@ -9,6 +9,7 @@ from typing import Any
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import RefusedError
 from kipctl.experiments.arms.arm import Arm
+from kipctl.experiments.arms.arm_runs import ArmRuns
 from kipctl.experiments.arms.experiment import Experiment
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
@@ -17,7 +18,6 @@ from kipctl.experiments.redirect.plan import RedirectPlan, check_room, resources
 from kipctl.experiments.redirect.predict import prediction, recorded_curve
 from kipctl.experiments.redirect.published import SetUp
 from kipctl.experiments.redirect.result import (
-    ArmRuns,
     curve_document,
     curve_lines,
     document,

@@ -1,15 +1,12 @@
 """The results of a measurement of redirects: arms, how they differ, and what the KIP published."""
 
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from kipctl.experiments.arms.arm import Arm, pairs
-from kipctl.experiments.arms.differ import middle_ms
+from kipctl.experiments.arms.arm import pairs
+from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
 from kipctl.experiments.arms.experiment import Measures, comparisons
-from kipctl.experiments.arms.figures import together
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.experiments.redirect.gain_curve import Line, saved
@@ -26,7 +23,6 @@ from kipctl.experiments.redirect.published import (
     published_cut_percent,
     set_up_differences,
 )
-from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
 from kipctl.next_step import Command
 
 _MORE_MOVES = (
@@ -36,62 +32,8 @@ _MORE_MOVES = (
     "--throughput, or --stale-metadata let clients meet more."
 )
 
-
 MEASURES: Measures[ArmRun] = {"move_wait": lambda run: run.figures.move_wait_ms}
 """The median wait for a moved leader of a run."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArmRuns:
-    """All runs of an arm."""
-
-    arm: Arm
-    runs: tuple[ArmRun, ...]
-
-    @property
-    def p999_ms(self) -> float:
-        """Of all records of all runs together."""
-        return together([run.figures for run in self.runs]).latency.quantile(0.999) / 1000
-
-    @property
-    def move_waits_ms(self) -> list[float | None]:
-        """The median wait for a moved leader of each run; None of a run that met none."""
-        return [run.figures.move_wait_ms for run in self.runs]
-
-    @property
-    def move_wait_ms(self) -> float | None:
-        """The geometric mean of those."""
-        return middle_ms(self.move_waits_ms)
-
-    @property
-    def records_per_second(self) -> float:
-        """The mean of its runs; less than was asked for when client or cluster cannot keep up."""
-        rates = [run.figures.acknowledged / (run.figures.seconds or 1) for run in self.runs]
-        return sum(rates) / len(rates)
-
-    def as_document(self) -> dict[str, Any]:
-        """For JSON. Which records failed is what the clients say: the tap cannot tell a batch that
-        was given up from one whose records were sent again in others, as librdkafka does.
-        """
-        found = together([run.figures for run in self.runs])
-        document = found.as_document()
-        document["records"] = {
-            "acknowledged": found.acknowledged,
-            "failed": sum(run.claims["failed"] for run in self.runs),
-            "refused_and_not_sent_again_alike": sum(found.failed.values()),
-        }
-        return {
-            "arm": self.arm.name,
-            "kip_arm": self.arm.kip_arm or None,
-            "takes_hints": self.arm.takes_hints,
-            **document,
-            "records_per_second": round(self.records_per_second, 1),
-            "move_wait_ms": self.move_wait_ms,
-            "move_wait_ms_by_run": self.move_waits_ms,
-            "p999_ms_by_run": [run.figures.latency.quantile(0.999) / 1000 for run in self.runs],
-            "client_says": [dict(run.claims) for run in self.runs],
-            "rotations": sum(not action["error"] for run in self.runs for action in run.actions),
-        }
 
 
 def compared(found: Sequence[ArmRuns]) -> list[dict[str, Any]]:
@@ -155,14 +97,6 @@ def set_up(plan: RedirectPlan, place: Place, brokers: int, kafka_version: str | 
     )
 
 
-def doubts_of(found: Sequence[ArmRuns]) -> list[str]:
-    """What spoils the measurement as a whole (`kipctl.measure.doubts`)."""
-    busy = [run.busy for arm in found for run in arm.runs if run.busy is not None]
-    sentences = doubts(Observed(measured_p99_ms=math.inf, busy=max(busy, default=None)))
-    met = {arm.arm.name: [run.figures.moves_met for run in arm.runs] for arm in found}
-    return [*sentences, *few_moves_doubts(met, _MORE_MOVES)]
-
-
 def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[str, Any]:
     """What `--output json` prints of a measurement under one staleness, set up as it is `here`."""
     differences = set_up_differences(here)
@@ -172,7 +106,7 @@ def document(plan: RedirectPlan, here: SetUp, found: Sequence[ArmRuns]) -> dict[
         "throughput": plan.throughput,
         "runs": plan.runs,
         **plan.conditions.as_document(),
-        "doubts": doubts_of(found),
+        "doubts": doubts_of(found, _MORE_MOVES),
         "arms": [arm.as_document() for arm in found],
         "comparisons": compared(found),
         "beside_published": beside_published(found, differences),

@@ -1,0 +1,41 @@
+"""`kipctl experiment run`: a user's own experiment, from a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.environment import Environment
+from kipctl.cli.experiment_options import ExperimentOptions, recorded_runs
+from kipctl.cli.grouped import grouped
+from kipctl.report.tables import Report
+
+
+@grouped
+def run(
+    context: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="TOML: see docs/experiments.md, Your own.")
+    ],
+    shared: ExperimentOptions,
+) -> None:
+    """Your own experiment: clients, settings or versions of Kafka against each other, in turn.
+
+    Every arm sends the same load through a tap of its own while leaders move, and is measured by
+    the same rule. Each is compared with the first, with a verdict: whether they differ by more than
+    runs do. It gates an upgrade of a client, or of brokers.
+    """
+    from kipctl.experiments.own.experiment import run_own
+    from kipctl.experiments.own.file import read_experiment
+    from kipctl.report.experiment_tables import own_answer, own_tables
+
+    environment: Environment = context.obj
+    plan = read_experiment(file)
+    if shared.quick:
+        plan = plan.quick
+    place = shared.place(environment, (plan.file.lab.brokers, plan.file.lab.controllers))
+    with recorded_runs(environment, shared) as recorded:
+        with environment.progress():
+            document = run_own(plan, place, recorded.folder, environment.message)
+        opening = own_answer(document)
+        recorded.report(Report("experiment run", document, own_tables(document), opening=opening))

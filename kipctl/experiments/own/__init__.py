@@ -1,0 +1,1 @@
+"""A user's own experiment: clients, settings or versions of Kafka against each other."""

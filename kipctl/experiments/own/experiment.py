@@ -1,0 +1,143 @@
+"""`experiment run FILE` carried out: every arm through a tap of its own, in turn."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kipctl.errors import RefusedError, UsageError
+from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
+from kipctl.experiments.arms.broker_warmup import warm_up
+from kipctl.experiments.arms.end_to_end_load import Load as EndToEndLoad
+from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
+from kipctl.experiments.arms.stand import Place, Stand, standing
+from kipctl.experiments.arms.tapped import ArmRun, run_arm
+from kipctl.experiments.own.file import OwnArm, OwnPlan
+from kipctl.runs.own_topic import own_topic
+from kipctl.runs.plan import OWN_TOPIC
+from kipctl.trace.store import Run
+
+MEASURES: Measures[ArmRun] = {
+    "move_wait": lambda run: run.figures.move_wait_ms,
+    "p50": lambda run: run.figures.quantile_ms(0.5),
+    "p99": lambda run: run.figures.quantile_ms(0.99),
+    "p999": lambda run: run.figures.quantile_ms(0.999),
+}
+"""By their names in a file (`file.MEASURES`)."""
+_MORE_MOVES = "more load.seconds, load.partitions or load.throughput let clients meet more."
+
+
+def run_own(
+    plan: OwnPlan,
+    place: Place,
+    record: Callable[[str], Path | None],
+    message: Callable[[str], None],
+) -> dict[str, Any]:
+    """Carry it out; returns what `--output json` prints. Raises KipctlError."""
+    with ExitStack() as stack:
+        stands = {
+            version: stack.enter_context(
+                standing(
+                    replace(place, kafka_version=version),
+                    [one.arm for one in plan.arms if one.kafka == version],
+                    message,
+                )
+            )
+            for version in _clusters(plan, place)
+        }
+        for stand in stands.values():
+            _warm_up(plan, stand, message)
+            stack.enter_context(own_topic(stand.cluster, plan.file.load.partitions, 0, message))
+
+        def run_one(one: OwnArm, number: int, run: Run) -> ArmRun:
+            return _run_one(plan, one, stands[one.kafka], number, run, message)
+
+        found = Experiment(
+            arms=plan.arms,
+            runs=plan.file.runs,
+            run_one=run_one,
+            record=record,
+            message=message,
+            name=lambda one: one.arm.name,
+        ).carry_out()
+        versions = {version: stand.kafka_version for version, stand in stands.items()}
+    runs = {one: ArmRuns(one.arm, tuple(of_arm)) for one, of_arm in found.items()}
+    return document(plan, runs, versions)
+
+
+def _clusters(plan: OwnPlan, place: Place) -> tuple[str, ...]:
+    """By the version of Kafka that arms ask for. Raises UsageError."""
+    if not place.is_lab and len(plan.kafka_versions) > 1:
+        raise UsageError(
+            f"Arms ask for Kafka {' and '.join(plan.kafka_versions)}; --bootstrap-server names one"
+            " cluster.",
+            "Leave --bootstrap-server out: a lab of each version is made.",
+        )
+    return plan.kafka_versions
+
+
+def _warm_up(plan: OwnPlan, stand: Stand, message: Callable[[str], None]) -> None:
+    load = plan.file.load
+    given = EndToEndLoad(stand.access, OWN_TOPIC, load.acks, load.throughput, load.record_size)
+    warm_up(given, load.partitions, stand, plan.file.warmup, message)
+
+
+def _run_one(
+    plan: OwnPlan,
+    one: OwnArm,
+    stand: Stand,
+    number: int,
+    run: Run,
+    message: Callable[[str], None],
+) -> ArmRun:
+    found = run_arm(
+        one.arm,
+        stand,
+        plan.load,
+        plan.actions,
+        plan.conditions,
+        run,
+        message,
+        seed=number,
+        command="experiment run",
+    )
+    if not found.figures.latency.total:
+        said = found.claims.get("error") or "it does not say why"
+        raise RefusedError(
+            f"In a run of {one.arm.name} no record that counts was acknowledged: {said}.",
+            "Does it send to the topic and the server that it is given?",
+        )
+    return found
+
+
+def document(
+    plan: OwnPlan, runs: Mapping[OwnArm, ArmRuns], versions: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """What was measured, for JSON; `versions` of Kafka by those that were asked for."""
+    file = plan.file
+    chosen = {name: MEASURES[name] for name in file.measures}
+    first, *others = plan.arms
+    by_arm = {one: of_arm.runs for one, of_arm in runs.items()}
+    more_moves = _MORE_MOVES if plan.actions.moves_leaders else ""
+    return {
+        "title": file.title,
+        "acks": file.load.acks,
+        "throughput": file.load.throughput,
+        "runs": file.runs,
+        "during": file.during.action,
+        **plan.conditions.as_document(),
+        "doubts": doubts_of(list(runs.values()), more_moves),
+        "arms": [
+            {
+                **runs[one].as_document(),
+                "software": runs[one].runs[0].claims["software"],
+                "kafka_version": versions[one.kafka],
+                "settings": one.arm.properties,
+            }
+            for one in plan.arms
+        ],
+        "comparisons": comparisons(
+            [(first, other) for other in others], chosen, by_arm, lambda one: one.arm.name
+        ),
+    }

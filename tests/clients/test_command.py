@@ -1,0 +1,65 @@
+"""Any program as a client under test: what it is given, and how it ends."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from scripted_broker import Asked, ScriptedBroker
+
+from kipctl.clients.command import CommandClient, filled
+from kipctl.clients.load import Produced, ProducerLoad, RunningClient
+from kipctl.errors import RefusedError, UsageError
+from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
+from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
+
+
+def answered(asked: Asked) -> Response | None:
+    brokers = (MetadataResponseBroker(1, "127.0.0.1", 1),)
+    return MetadataResponse(brokers=brokers) if asked.request.api.key == 3 else None
+
+
+@contextmanager
+def running(*words: str, records: int = 100, rate: int = 100) -> Iterator[RunningClient[Produced]]:
+    load = ProducerLoad(topic="t", num_records=records, throughput=rate, record_size=7)
+    with (
+        ScriptedBroker(answered) as broker,
+        CommandClient(words).producer(load, Access(broker.address)) as client,
+    ):
+        yield client
+
+
+def test_words_are_filled_and_other_braces_stay() -> None:
+    given = {"bootstrap": "127.0.0.1:1", "topic": "t"}
+    assert filled("--to={bootstrap}/{topic}", given) == "--to=127.0.0.1:1/t"
+    assert filled('{"topic": {}}', given) == '{"topic": {}}'
+
+
+def test_one_that_goes_on_is_ended_when_its_load_is_over() -> None:
+    with running(sys.executable, "-c", "import time; time.sleep(600)", records=20) as client:
+        assert not client.is_done_by(client.start_us + 50_000)
+        assert client.is_done_by(client.start_us + 5_000_000)
+        assert now_us() - client.start_us < 5_000_000
+        done = client.outcome()
+    assert (done.records, done.failed) == (None, None)
+
+
+def test_it_gets_what_it_is_to_send() -> None:
+    code = "import sys; sys.exit(0 if sys.argv[1:] == ['t', '100', '100', '7'] else 3)"
+    words = (sys.executable, "-c", code, "{topic}", "{records}", "{rate}", "{size}")
+    with running(*words) as client:
+        assert client.outcome().software.startswith("python")
+
+
+def test_one_that_fails_says_why() -> None:
+    code = "import sys; sys.exit('no such setting')"
+    with running(sys.executable, "-c", code) as client, pytest.raises(RefusedError) as failed:
+        client.outcome()
+    assert "status 1: no such setting" in failed.value.what
+
+
+def test_one_that_is_not_there_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="cannot be run"), running("/no/such/program"):
+        pass
