@@ -4,7 +4,7 @@ function __kipctl_at --description 'Whether the command line has come to the com
     set -l command kipctl
     for word in (commandline -opc)[2..]
         switch "$command $word"
-            case 'kipctl reassign' 'kipctl changes' 'kipctl changes list' 'kipctl changes show' 'kipctl changes undo' 'kipctl changes resume' 'kipctl changes pause' 'kipctl changes cancel' 'kipctl changes clear-throttles' 'kipctl undo' 'kipctl wait' 'kipctl roll' 'kipctl report' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl inspect replica-selection' 'kipctl explain' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl experiment batch' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
+            case 'kipctl reassign' 'kipctl changes' 'kipctl changes list' 'kipctl changes show' 'kipctl changes undo' 'kipctl changes resume' 'kipctl changes pause' 'kipctl changes cancel' 'kipctl changes clear-throttles' 'kipctl undo' 'kipctl wait' 'kipctl roll' 'kipctl report' 'kipctl tap' 'kipctl demo' 'kipctl lab' 'kipctl lab up' 'kipctl lab status' 'kipctl lab down' 'kipctl lab stop' 'kipctl lab start' 'kipctl lab restart' 'kipctl lab pause' 'kipctl lab resume' 'kipctl lab logs' 'kipctl clusters' 'kipctl clusters list' 'kipctl clusters show' 'kipctl clusters add' 'kipctl clusters test' 'kipctl elect' 'kipctl elect preferred' 'kipctl elect unclean' 'kipctl inspect' 'kipctl inspect brokers' 'kipctl inspect metadata' 'kipctl inspect leaders' 'kipctl inspect hints' 'kipctl inspect replica-selection' 'kipctl explain' 'kipctl perf' 'kipctl perf consume' 'kipctl perf e2e' 'kipctl perf metadata' 'kipctl perf produce' 'kipctl experiment' 'kipctl experiment redirect' 'kipctl experiment roll' 'kipctl experiment closest-replica' 'kipctl experiment metadata' 'kipctl experiment batch' 'kipctl experiment run' 'kipctl request-log' 'kipctl request-log on' 'kipctl request-log off' 'kipctl request-log status' 'kipctl analyze' 'kipctl analyze runs' 'kipctl analyze request-log' 'kipctl runs' 'kipctl runs list' 'kipctl runs show' 'kipctl runs repair' 'kipctl runs compare' 'kipctl runs export' 'kipctl runs remove' 'kipctl spark' 'kipctl spark start' 'kipctl spark status' 'kipctl spark stop'
                 set command "$command $word"
         end
     end
@@ -592,6 +592,7 @@ complete -c kipctl -n '__kipctl_at kipctl experiment' -a roll -d 'Restart broker
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a closest-replica -d 'Read from leaders and from the closest replica, and show what that saves and costs (KIP-392)'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a metadata -d 'Produce to many topics with any client, and show its Metadata requests by cause (KIP-526)'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -a batch -d 'How many leaders to move at a time: batch size against time and what clients wait'
+complete -c kipctl -n '__kipctl_at kipctl experiment' -a run -d 'Your own experiment: clients, settings or versions of Kafka against each other, in turn'
 complete -c kipctl -n '__kipctl_at kipctl experiment' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l quick -d 'A version of about a minute: it shows, it proves little'
 complete -c kipctl -n '__kipctl_at kipctl experiment redirect' -l arms -x -a '(__kipctl_values "ARM,...")' -d 'Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or -unhinted, librdkafka with -Nms (its backoff)'
@@ -703,6 +704,19 @@ complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l command-config -x
 complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l expect-cluster -x -d 'Refuse a cluster of another id'
 complete -c kipctl -n '__kipctl_at kipctl experiment batch' -l map -x -d 'Reach a broker there, as by a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl experiment batch' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -F
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l quick -d 'A version of about a minute: it shows, it proves little'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l brokers -x -d 'Of the lab'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l controllers -x -d 'Of the lab'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l record -x -d 'Keep the trace of each run: NAME-.'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l html -r -F -d 'Write a page there, in place of an older one'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (all of it), plain, markdown, json, csv'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l bootstrap-server -x -d 'The cluster to use'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l cluster -x -a '(__kipctl_values "CLUSTER")' -d 'One of clusters.toml'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l command-config -x -d 'Java\'s properties for TLS and SASL'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l expect-cluster -x -d 'Refuse a cluster of another id'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -l map -x -d 'Reach a broker there, as by a tunnel; repeatable'
+complete -c kipctl -n '__kipctl_at kipctl experiment run' -s h -l help -d 'Show this message and exit'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a on -d 'Let brokers log each request that they answer: kafka.request.logger at DEBUG'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a off -d 'Let brokers log no more requests: kafka.request.logger at WARN, as Kafka comes'
 complete -c kipctl -n '__kipctl_at kipctl request-log' -a status -d 'Show at which brokers the request log is on'

@@ -145,6 +145,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "experiment redirect": ("kipctl experiment redirect --quick",),
     "experiment roll": ("kipctl experiment roll --quick",),
     "experiment closest-replica": ("kipctl experiment closest-replica --quick",),
+    "experiment run": (
+        "kipctl experiment run upgrade.toml --quick",
+        "kipctl experiment run upgrade.toml --record upgrade --html upgrade.html",
+    ),
     "experiment batch": (
         "kipctl experiment batch --quick",
         "kipctl experiment batch --batches 1,10,100 --partitions 100 --runs 5",

@@ -59,8 +59,10 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (folder / "folder").mkdir()
     (folder / "folder" / "file").write_text("no run")
     (folder / "broken").write_text('{"partitions": [}')
+    arms = (f'[[arm]]\nname = "{name}"\nclient = "probe-kip951"\n' for name in "ab")
+    (folder / "experiment").write_text("".join(arms))
     (folder / "log").write_text("a line\n")
-    names = ("run", "other", "folder", "broken", "log", "new", "none")
+    names = ("run", "other", "folder", "broken", "log", "experiment", "new", "none")
     return {name: str(folder / name) for name in names}
 
 

@@ -28,6 +28,7 @@ HELD_UP = {
     "experiment metadata",
     "experiment redirect",
     "experiment roll",
+    "experiment run",
     "lab up",
     "report",
     "runs compare",
@@ -89,7 +90,10 @@ def test_what_needs_spark_says_so_before_anything_begins(
     for name in ("run", "other"):
         (tmp_path / name / "batches").mkdir(parents=True)
         (tmp_path / name / "run.json").write_text('{"schema_version": 1, "summary": {}}')
-    places = {name: str(tmp_path / name) for name in ("run", "other", "log", "new")}
+    arms = (f'[[arm]]\nname = "{name}"\nclient = "probe-kip951"\n' for name in "ab")
+    (tmp_path / "experiment").write_text("".join(arms))
+    names = ("run", "other", "log", "new", "experiment")
+    places = {name: str(tmp_path / name) for name in names}
     lines = {name: f"{name} {options}".format(**places) for name, options in VALID.items()}
     lines["with workers"] = f"{lines['perf produce']} --workers 2 --bootstrap-server 127.0.0.1:1"
     words = {name: shlex.split(line) for name, line in lines.items()}
