@@ -389,6 +389,7 @@ complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l all -d 'Every partit
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l internal -d 'With --all: __consumer_offsets and __transaction_state too'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l json-file -r -F -d 'The partitions in Kafka\'s election JSON'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l dry-run -d 'List what would be elected and change nothing'
+complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l force -d 'Elect though a broker that was in sync last may come back: its records are lost'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -s y -l yes -d 'Do not ask before changing things'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -s o -l output -x -a 'auto table wide plain markdown json csv' -d 'table, wide (all of it), plain, markdown, json, csv'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l bootstrap-server -x -d 'Brokers to ask first'

@@ -22,7 +22,7 @@ from kipctl.cli.options import (
 from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.report.election_tables import unclean_report
+from kipctl.report.election_tables import elected_report, unclean_report
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import limit_rows, moved_report
 
@@ -76,6 +76,13 @@ AsTheyComeOption = Annotated[
     typer.Option(
         "--as-they-come",
         help="With --until: elect what is in sync while its broker still copies other replicas.",
+    ),
+]
+ForceOption = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Elect though a broker that was in sync last may come back: its records are lost.",
     ),
 ]
 LongTimeoutOption = Annotated[
@@ -152,6 +159,7 @@ def unclean(
     internal: InternalOption = False,
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
+    force: ForceOption = False,
     yes: YesOption = False,
     timeout: TimeoutOption = Duration(60),
     bootstrap_server: BootstrapOption = None,
@@ -161,12 +169,21 @@ def unclean(
 
     Records that the elected replica does not have are gone, acknowledged or not. Only partitions
     that have no leader, before and after the question, are elected; without any nothing is done.
-    --dry-run lists them, with who would lead and what may be lost. Those of which more would be
-    lost after the question than it showed are left out.
+    --dry-run lists them, with who would lead, what may be lost, and where transactions that lose
+    their end would stop readers with read_committed. Those of which more would be lost after the
+    question than it showed are left out. While a broker that was in sync last may come back it is
+    refused without --force. Status 5 also says that a transaction is open that nobody will end.
     """
     environment = context.ensure_object(Environment)
     from kipctl.changes.elections.batches import elect_unclean
-    from kipctl.changes.elections.unclean import examine, why_riskier
+    from kipctl.changes.elections.unclean import (
+        examine,
+        require_ends,
+        require_lost_for_good,
+        transactions_after,
+        transactions_before,
+        why_riskier,
+    )
     from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
     from kipctl.changes.plans.plan import SkippedPartition
     from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
@@ -191,10 +208,18 @@ def unclean(
                     f" internal topics without a leader."
                 )
         found = examine(cluster, shown)
-        listed = unclean_report(found, len(shown.partitions))
+        listed = unclean_report(
+            found,
+            len(shown.partitions),
+            transactions_before(cluster, found),
+            cluster.access,
+            is_dry_run=dry_run,
+        )
         if dry_run or not found:
             environment.report(limit_rows(listed), output)
             return
+        if not force:
+            require_lost_for_good(found)
         environment.show(limit_rows(listed))
         environment.confirm(
             f"{len(found):,} of {counted(len(shown.partitions), 'partition')} have no leader."
@@ -229,10 +254,13 @@ def unclean(
             held = elect_unclean(cluster, before.by_id, timeout)
         moved = LeadersMoved(None, held)
         after = refresh_snapshot(cluster, before.topics)
-    environment.report(limit_rows(moved_report("elect unclean", moved, before, after)), output)
+        held_up = transactions_after(cluster, after.only(before.by_id).partitions)
+    report = moved_report("elect unclean", moved, before, after)
+    environment.report(limit_rows(elected_report(report, held_up, cluster.access)), output)
     require_all_done(
         (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
     )
+    require_ends(held_up, cluster.access)
 
 
 def _chosen_partitions(

@@ -318,10 +318,14 @@ def ask_stable_offsets(
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """Partitions whose last stable offset is behind the high watermark, with both, and by whom."""
+    """Partitions whose last stable offset is behind the high watermark, with both, and by whom.
+
+    `not_told` are those whose leaders did not tell either.
+    """
 
     offsets: Mapping[PartitionId, tuple[int, int]] = field(default_factory=dict)
     transactions: OpenTransactions = field(default_factory=OpenTransactions)
+    not_told: frozenset[PartitionId] = frozenset()
 
 
 def held_up(cluster: Cluster, partitions: Iterable[Partition]) -> HeldUp:
@@ -338,7 +342,9 @@ def held_up(cluster: Cluster, partitions: Iterable[Partition]) -> HeldUp:
     offsets = ask_stable_offsets(cluster, led)
     behind = {id: ends for id, ends in offsets.items() if ends[0] < ends[1]}
     logs = {leader: [id for id in ids if id in behind] for leader, ids in led.items()}
-    return HeldUp(behind, look(cluster, {leader: ids for leader, ids in logs.items() if ids}))
+    found = look(cluster, {leader: ids for leader, ids in logs.items() if ids})
+    every = frozenset(id for ids in led.values() for id in ids)
+    return HeldUp(behind, found, every - offsets.keys())
 
 
 def abort_command(access: Access, one: OpenTransaction) -> str:

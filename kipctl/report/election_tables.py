@@ -1,15 +1,19 @@
-"""Tables of `kipctl elect`: what an election would change."""
+"""Tables of `kipctl elect`: what an election would change, and what an unclean one has left."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.counts import counted
-from kipctl.report.leader_tables import ids, listing
+from kipctl.report.leader_tables import A_FEW, ids, listing
 from kipctl.report.tables import Column, Report, Table, paragraphs
+from kipctl.report.transaction_tables import transactions_table
 
 if TYPE_CHECKING:
     from kipctl.changes.elections.unclean import LeaderlessPartition
+    from kipctl.cluster.open_transactions import HeldUp, OpenTransactions
     from kipctl.cluster.snapshot import Snapshot
+    from kipctl.transport.access import Access
 
 
 def topics_of(snapshot: "Snapshot") -> str:
@@ -46,7 +50,17 @@ def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
     )
 
 
-def unclean_report(found: "Sequence[LeaderlessPartition]", total: int) -> Report:
+def unclean_report(
+    found: "Sequence[LeaderlessPartition]",
+    total: int,
+    transactions: "OpenTransactions",
+    access: "Access",
+    *,
+    is_dry_run: bool,
+) -> Report:
+    """Who would lead, what may be lost, and what readers with read_committed would meet."""
+    back = sorted({broker for one in found if not one.is_clean for broker in one.may_come_back})
+    by_id, open_ones = transactions_table("Transactions on them", transactions.found, access)
     table = Table(
         "Without a leader",
         (
@@ -80,17 +94,70 @@ def unclean_report(found: "Sequence[LeaderlessPartition]", total: int) -> Report
             "live": one.live,
             "last_in_sync": one.last_in_sync,
             "log_ends": {str(broker): end for broker, end in one.log_ends.items()},
+            "may_come_back": one.may_come_back,
             "would_lead": one.would_lead,
             "known_loss": one.known_loss,
             "loss": one.loss,
         }
         for one in found
     ]
+    said = [
+        f"{len(found):,} of {counted(total, 'partition')} have no leader."
+        + (" Nothing was changed." if is_dry_run or not found else "")
+    ]
+    if back and is_dry_run:
+        said.append(
+            f"It is refused without --force while brokers that were in sync last may come back:"
+            f" {ids(back)}."
+        )
+    if open_ones:
+        said.append(
+            "Records of transactions: read_committed may stop at the first whose end is lost."
+        )
+    said += (f"Transactions that are open may be missing: {why}" for why in transactions.unknown)
     return Report(
         "elect unclean",
-        {"partitions": partitions},
-        (table,),
-        opening=paragraphs(
-            f"{len(found):,} of {counted(total, 'partition')} have no leader. Nothing was changed."
-        ),
+        {
+            "partitions": partitions,
+            "transactions": open_ones,
+            "transactions_not_known": transactions.unknown,
+        },
+        (table, *((by_id,) if open_ones else ())),
+        opening=paragraphs(*said),
+    )
+
+
+def elected_report(moved: Report, held: "HeldUp", access: "Access") -> Report:
+    """What became of an unclean election, and of its transactions."""
+    table, open_ones = transactions_table(
+        "Transactions open on them", held.transactions.found, access
+    )
+    said = [
+        f"The last stable offset of {id} is {stable:,}, its high watermark {end:,}."
+        for id, (stable, end) in sorted(held.offsets.items())[:A_FEW]
+    ]
+    said += (
+        f"Whether a transaction will be ended is not known: {why}"
+        for why in held.transactions.unknown
+    )
+    aborts = [f"Abort: {one['abort']}" for one in open_ones if one["hanging"]]
+    return replace(
+        moved,
+        document={
+            **moved.document,
+            "held_up": [
+                {
+                    "topic": id.topic,
+                    "partition": id.partition,
+                    "last_stable_offset": stable,
+                    "high_watermark": end,
+                }
+                for id, (stable, end) in sorted(held.offsets.items())
+            ],
+            "transactions": open_ones,
+            "transactions_not_known": held.transactions.unknown,
+        },
+        tables=(*moved.tables, *((table,) if open_ones else ())),
+        opening=(*moved.opening, *paragraphs(*said)),
+        closing=(*moved.closing, *aborts),
     )

@@ -74,7 +74,7 @@ def moved_report(
             (
                 *old.id,
                 outcomes[old.id],
-                old.leader,
+                old.leader if old.leader >= 0 else None,
                 now[old.id].leader,
                 now[old.id].leader_epoch,
                 old.replicas,
@@ -85,7 +85,13 @@ def moved_report(
             if old.id in outcomes and old.id in now
         ),
     )
-    table = replace(table, rows=tuple(sorted(table.rows, key=lambda row: row[-1] is None)))
+    table = replace(
+        table,
+        rows=tuple(
+            (*row[:3], "none" if row[3] is None else row[3], *row[4:])
+            for row in sorted(table.rows, key=lambda row: row[-1] is None)
+        ),
+    )
     steps = _steps_ms(moved)
     entry = moved.reassigned.entry if moved.reassigned else None
     undo = (way_back_line(entry),) if entry else ()
@@ -158,11 +164,15 @@ class MovedBy:
     election: tuple["PartitionId", ...]
     data: tuple["PartitionId", ...]
     others: tuple["PartitionId", ...]
+    had_none: bool = False
+    """Whether none of them had a leader before."""
 
     def __len__(self) -> int:
         return len(self.election) + len(self.data) + len(self.others)
 
     def __str__(self) -> str:
+        if self.had_none:
+            return f"{counted(len(self), 'partition has', 'partitions have')} a leader again"
         text = f"{counted(len(self), 'leader')} moved"
         if not (self.data or self.others):
             return text
@@ -184,7 +194,8 @@ def moved_by(moved: "LeadersMoved", before: "Snapshot", after: "Snapshot") -> Mo
         elif one.id in was and one.id in now and now[one.id].leader != was[one.id].leader:
             has_left = was[one.id].leader not in now[one.id].replicas
             (data if has_left else others).append(one.id)
-    return MovedBy(tuple(elected), tuple(data), tuple(others))
+    had_none = before.partitions != () and before.leaderless == before.partitions
+    return MovedBy(tuple(elected), tuple(data), tuple(others), had_none)
 
 
 def _sentence(moved: "LeadersMoved", by: MovedBy, brokers: int) -> str:

@@ -77,12 +77,36 @@ def test_the_question_shows_what_may_be_lost_and_the_number_answers_it(
 ) -> None:
     ran = cluster.kipctl("elect unclean --topic orders", typed="2\n")
     assert "2 of 4 partitions have no leader." in ran.err
+    assert "Nothing was changed" not in ran.err
     assert "Type 2: " in ran.err
     row = next(
         line for line in ran.err.splitlines() if line.startswith("orders") and "7, 1" in line
     )
     assert "1: 1,234, 2: 1,234" in row
-    assert row.endswith("no record of a live replica; and what 7 (down) has beyond")
+    assert row.endswith("broker 7 (down) may have records from offset 1,234 on: they will be lost")
+    assert cluster.elected == [[LOST, OTHER]]
+
+
+def test_partitions_have_a_leader_again_that_had_none(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect unclean --topic orders --yes")
+    assert ran.out.startswith("2 partitions have a leader again.")
+    assert "Nothing was changed" not in ran.out + ran.err
+    rows = [line.split() for line in ran.out.splitlines() if line.startswith("orders")]
+    assert [row[2:5] for row in rows] == [["elected", "none", "1"], ["elected", "none", "3"]]
+
+
+@pytest.mark.parametrize("answer", ["--yes", ""])
+def test_while_the_last_in_sync_may_come_back_it_takes_force(
+    cluster: ElectingCluster, answer: str
+) -> None:
+    cluster.stopped = (7,)
+    ran = cluster.kipctl(f"elect unclean --topic orders {answer}", typed="2\n", status=4)
+    assert "Broker 7 was in sync last with orders-0 and 1 more, and may come back" in ran.err
+    assert "Start it: no unclean election is needed then." in ran.err
+    assert cluster.elected == []
+    ran = cluster.kipctl("elect unclean --topic orders --dry-run")
+    assert "It is refused without --force while brokers that were in sync last may come" in ran.out
+    cluster.kipctl(f"elect unclean --topic orders --force {answer}", typed="2\n")
     assert cluster.elected == [[LOST, OTHER]]
 
 
@@ -136,9 +160,10 @@ def test_a_dry_run_shows_who_would_lead(cluster: ElectingCluster) -> None:
         "live": [1, 2],
         "last_in_sync": [7],
         "log_ends": {"1": 1234, "2": 1234},
+        "may_come_back": [],
         "would_lead": 1,
         "known_loss": 0,
-        "loss": "no record of a live replica; and what 7 (down) has beyond",
+        "loss": "broker 7 (down) may have records from offset 1,234 on: they will be lost",
     }
     assert cluster.elected == []
 

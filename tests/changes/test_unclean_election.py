@@ -2,8 +2,14 @@
 
 import pytest
 
-from kipctl.changes.elections.unclean import LeaderlessPartition, leaderless, why_riskier
+from kipctl.changes.elections.unclean import (
+    LeaderlessPartition,
+    leaderless,
+    require_lost_for_good,
+    why_riskier,
+)
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId
+from kipctl.errors import RefusedError
 
 
 @pytest.mark.parametrize(
@@ -17,15 +23,25 @@ from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId
             {2: 100, 3: 250},
             2,
             150,
-            "150 records of 3; and what 1 (down) has beyond",
+            "150 records of broker 3; broker 1 (down) may have records from offset 100 on: they"
+            " will be lost",
         ),
-        ((1, 2), (1,), (1,), {2: 7}, 2, 0, "no record of a live replica; and what 1 (down)"),
-        ((1, 2), (1,), (1,), {}, 2, None, "not known; and what 1 (down) has beyond"),
+        (
+            (1, 2),
+            (1,),
+            (1,),
+            {2: 7},
+            2,
+            0,
+            "broker 1 (down) may have records from offset 7 on: they",
+        ),
+        ((1, 2), (1,), (1,), {}, 2, None, "not known; broker 1 (down) may have records: they"),
         # Longer than that of the one that would lead: its own is not known.
         ((2, 3), (2,), (), {3: 7}, 2, None, "nothing: it was in sync"),
         ((3, 2), (2,), (), {3: 7, 2: 9}, 2, 0, "nothing: it was in sync"),
         ((1, 9), (1,), (1,), {}, None, None, "nobody can lead"),
-        ((2, 3), (), (), {2: 5, 3: 9}, 2, 4, "4 records of 3"),
+        ((2, 3), (), (), {2: 5, 3: 9}, 2, 4, "4 records of broker 3"),
+        ((2, 3), (), (), {2: 5, 3: 5}, 2, 0, "no record of a live replica"),
     ],
 )
 def test_who_would_lead_and_what_may_be_lost(
@@ -50,6 +66,37 @@ def test_an_eligible_leader_replica_has_every_record_too() -> None:
     assert leaderless(partition, {2}, {}, eligible=(2,)).loss == "nothing: it was in sync"
 
 
+@pytest.mark.parametrize(
+    ("isr", "eligible", "offline", "registered", "back"),
+    [
+        ((1,), (), (1,), {1, 2, 3}, (1,)),
+        ((), (1,), (1,), {1, 2, 3}, (1,)),
+        # Before Kafka 4.0 nobody says who is registered.
+        ((1,), (), (1,), None, (1,)),
+        # It was taken out of the cluster.
+        ((1,), (), (1,), {2, 3}, ()),
+        # It is there, and its directory has failed.
+        ((2,), (), (2,), {1, 2, 3}, ()),
+        ((), (), (1,), {1, 2, 3}, ()),
+    ],
+)
+def test_nothing_is_given_up_while_the_last_in_sync_may_come_back(
+    isr: tuple[int, ...],
+    eligible: tuple[int, ...],
+    offline: tuple[int, ...],
+    registered: set[int] | None,
+    back: tuple[int, ...],
+) -> None:
+    partition = Partition(PartitionId("t", 0), (1, 2, 3), isr, NO_LEADER, 5, offline)
+    found = leaderless(partition, {2, 3}, {}, eligible, registered)
+    assert found.may_come_back == back
+    if not back:
+        require_lost_for_good([found])
+        return
+    with pytest.raises(RefusedError, match="Broker 1 was in sync last with t-0, and may come back"):
+        require_lost_for_good([found])
+
+
 def lost(
     live: tuple[int, ...], ends: dict[int, int] | None = None, in_sync: tuple[int, ...] = (7,)
 ) -> LeaderlessPartition:
@@ -63,7 +110,7 @@ def lost(
         (
             lost((1, 2), {1: 1_000_000, 2: 10}),
             lost((2,), {2: 10}),
-            "broker 2 would lead by now, not 1: no record of a live replica; and what 7, 1 (down)",
+            "broker 2 would lead by now, not 1: brokers 7, 1 (down) may have records",
         ),
         # Another one leads, but it has every record.
         (lost((1, 2), {1: 9, 2: 4}), lost((7, 1, 2), {7: 9, 1: 9}), ""),
@@ -84,7 +131,7 @@ def lost(
         (
             lost((1,), {1: 9}),
             lost((1, 2), {1: 9, 2: 30}),
-            "more would be lost by now: 21 records of 2",
+            "more would be lost by now: 21 records of broker 2",
         ),
         # The longer log is away: the same records are lost as were shown.
         (lost((1, 2), {1: 9, 2: 30}), lost((1,), {1: 9}), ""),

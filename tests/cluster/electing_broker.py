@@ -15,6 +15,11 @@ from scripted_broker import HANG_UP, Asked, ScriptedBroker
 
 from kipctl.changes.journal.journal import Journal, journal
 from kipctl.cluster.snapshot import NO_LEADER, Broker, Partition, PartitionId, Snapshot
+from kipctl.protocol.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from kipctl.protocol.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
@@ -59,7 +64,7 @@ def partition(
 
 @dataclass
 class ElectingCluster(Commands):
-    """Brokers of these ids, all at one port, and what they show.
+    """Brokers of these ids, all at one port, and what they show; those `stopped` are registered.
 
     `codes` answer the next elections as a whole (None hangs up); `refusals` are of partitions. Once
     it does not `elect`, it says so and leaves them as they are. The functions are called meanwhile.
@@ -67,6 +72,7 @@ class ElectingCluster(Commands):
 
     partitions: dict[PartitionId, Partition]
     brokers: tuple[int, ...] = (1, 2, 3)
+    stopped: tuple[int, ...] = ()
     codes: list[int | None] = field(default_factory=list)
     refusals: dict[PartitionId, int] = field(default_factory=dict)
     elects: bool = True
@@ -129,7 +135,17 @@ class ElectingCluster(Commands):
                 return self._log_ends(asked.request)
             case ListPartitionReassignmentsRequest():
                 return ListPartitionReassignmentsResponse()
+            case DescribeClusterRequest():
+                return self._registered()
         return None
+
+    def _registered(self) -> DescribeClusterResponse:
+        return DescribeClusterResponse(
+            brokers=tuple(
+                DescribeClusterBroker(id, "127.0.0.1", self.port, is_fenced=id in self.stopped)
+                for id in (*self.brokers, *self.stopped)
+            )
+        )
 
     def _metadata(self, request: MetadataRequest) -> MetadataResponse:
         self.metadata_asked += 1

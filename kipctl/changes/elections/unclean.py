@@ -1,17 +1,40 @@
 """What an unclean election would do, before it is held: who would lead, and what may be lost."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.log_offsets import offsets_request, reported_offsets
-from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import KipctlError
+from kipctl.cluster.open_transactions import (
+    UNDER_WAY,
+    HeldUp,
+    OpenTransactions,
+    abort_command,
+    ask_coordinators,
+    held_up,
+    look,
+    without_record,
+)
+from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, Snapshot
+from kipctl.counts import counted
+from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID, LATEST_TIMESTAMP
-from kipctl.transport.request import Cluster
+from kipctl.transport.access import Access
+from kipctl.transport.each_broker import ask_each
+from kipctl.transport.request import BrokerConnection, Cluster
 
 _MOST_IN_ONE = 1000
 """Partitions whose log ends are asked for in one request."""
+_DEADLINE_S = 30.0
+"""For all brokers together."""
+_OFFSETS_KNOWN_S = 5.0
+"""How long a new leader is given to know its high watermark (OFFSET_NOT_AVAILABLE until then)."""
+_PAUSE_S = 0.1
+_SHOWS_FENCED = 2
+"""The version of DescribeCluster that has fenced brokers (KIP-1073, Kafka 4.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +43,8 @@ class LeaderlessPartition:
 
     `last_in_sync` are those that have every acknowledged record: the ISR, and the eligible leader
     replicas (KIP-966; from Kafka 4.1 a cluster may have no other). Without either it is the last
-    leader that had been one of them.
+    leader that had been one of them. Of these `may_come_back` are down, and not known to have been
+    taken out of the cluster.
     """
 
     id: PartitionId
@@ -28,6 +52,7 @@ class LeaderlessPartition:
     live: tuple[int, ...]
     last_in_sync: tuple[int, ...]
     log_ends: Mapping[int, int] = field(default_factory=dict)
+    may_come_back: tuple[int, ...] = ()
 
     @property
     def would_lead(self) -> int | None:
@@ -59,14 +84,21 @@ class LeaderlessPartition:
             return "nobody can lead: no live replica"
         if self.is_clean:
             return "nothing: it was in sync"
-        down = [str(broker) for broker in self.replicas if broker not in self.live]
-        beyond = f"; and what {', '.join(down)} (down) has beyond" if down else ""
+        said = []
         if self.known_loss is None:
-            return f"not known{beyond}"
-        if not self.known_loss:
-            return f"no record of a live replica{beyond}"
-        longest = max(self.log_ends, key=lambda broker: self.log_ends[broker])
-        return f"{self.known_loss:,} records of {longest}{beyond}"
+            said.append("not known")
+        elif self.known_loss:
+            longest = max(self.log_ends, key=lambda broker: self.log_ends[broker])
+            said.append(f"{counted(self.known_loss, 'record')} of broker {longest}")
+        if down := [broker for broker in self.replicas if broker not in self.live]:
+            end = self.log_ends.get(self.would_lead)
+            records = "records" if end is None else f"records from offset {end:,} on"
+            said.append(f"{_brokers(down)} (down) may have {records}: they will be lost")
+        return "; ".join(said) or "no record of a live replica"
+
+
+def _brokers(ids: Collection[int]) -> str:
+    return f"broker{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"
 
 
 def leaderless(
@@ -74,15 +106,41 @@ def leaderless(
     brokers: Collection[int],
     log_ends: Mapping[int, int],
     eligible: tuple[int, ...] = (),
+    registered: Collection[int] | None = None,
 ) -> LeaderlessPartition:
-    """A partition without a leader, in a cluster of these live brokers."""
+    """A partition without a leader, in a cluster of these live brokers.
+
+    `registered` are the brokers that the controller knows, fenced ones too; None where it does not
+    say.
+    """
     live = tuple(
         broker
         for broker in partition.replicas
         if broker in brokers and broker not in partition.offline
     )
     in_sync = tuple(dict.fromkeys((*partition.isr, *eligible)))
-    return LeaderlessPartition(partition.id, partition.replicas, live, in_sync, log_ends)
+    back = tuple(
+        broker
+        for broker in in_sync
+        if broker not in brokers and (registered is None or broker in registered)
+    )
+    return LeaderlessPartition(partition.id, partition.replicas, live, in_sync, log_ends, back)
+
+
+def require_lost_for_good(found: Iterable[LeaderlessPartition]) -> None:
+    """Raise RefusedError while a broker may come back that has what an election would lose."""
+    waited = [one for one in found if one.may_come_back and not one.is_clean]
+    if not waited:
+        return
+    down = sorted({broker for one in waited for broker in one.may_come_back})
+    was, them = ("was", "it") if len(down) == 1 else ("were", "them")
+    more = f" and {len(waited) - 1:,} more" if len(waited) > 1 else ""
+    raise RefusedError(
+        f"{_brokers(down).capitalize()} {was} in sync last with {waited[0].id}{more}, and may come"
+        " back with every acknowledged record.",
+        f"Start {them}: no unclean election is needed then. Only where that data is lost for good:"
+        " the same command with --force.",
+    )
 
 
 def why_riskier(shown: LeaderlessPartition, now: LeaderlessPartition) -> str:
@@ -122,13 +180,20 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
         for broker in leaderless(partition, brokers, {}).live:
             held.setdefault(broker, []).append(partition.id)
     ends: dict[PartitionId, dict[int, int]] = {}
-    for broker, ids in held.items():
-        for one, end in _log_ends(cluster, broker, ids).items():
-            ends.setdefault(one, {})[broker] = end
+    answers = ask_each(cluster, held, lambda broker, to: _log_ends(to, held[broker]), _DEADLINE_S)
+    for broker, answer in answers.items():
+        if not isinstance(answer, KipctlError):
+            for id, end in answer.items():
+                ends.setdefault(id, {})[broker] = end
     eligible = ask_eligible_replicas(cluster, {one.id.topic for one in snapshot.leaderless})
+    registered = _registered(cluster)
     return tuple(
         leaderless(
-            p, brokers, ends.get(p.id, {}), _eligible(eligible.get(p.id, EligibleReplicas()))
+            p,
+            brokers,
+            ends.get(p.id, {}),
+            _eligible(eligible.get(p.id, EligibleReplicas())),
+            registered,
         )
         for p in snapshot.leaderless
     )
@@ -139,15 +204,69 @@ def _eligible(known: EligibleReplicas) -> tuple[int, ...]:
 
 
 def _log_ends(
-    cluster: Cluster, broker: int, partitions: list[PartitionId]
+    connection: BrokerConnection, partitions: list[PartitionId]
 ) -> dict[PartitionId, int]:
     """Where the logs of this broker's replicas end, whoever leads; those that it tells."""
     found: dict[PartitionId, int] = {}
     for start in range(0, len(partitions), _MOST_IN_ONE):
-        try:
-            some = partitions[start:][:_MOST_IN_ONE]
-            request = offsets_request(some, LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID)
-            found |= reported_offsets(cluster.broker(broker).request(request))
-        except KipctlError:
-            break
+        some = partitions[start:][:_MOST_IN_ONE]
+        request = offsets_request(some, LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID)
+        found |= reported_offsets(connection.request(request))
     return found
+
+
+def _registered(cluster: Cluster) -> frozenset[int] | None:
+    """The brokers that the controller knows, stopped ones too; None where nobody says."""
+    try:
+        connection = cluster.any_broker()
+        if connection.api_versions.get(ApiKey.DESCRIBE_CLUSTER, (0, -1))[1] < _SHOWS_FENCED:
+            return None
+        answer = connection.request(DescribeClusterRequest(include_fenced_brokers=True))
+    except KipctlError:
+        return None
+    return None if answer.error_code else frozenset(one.broker_id for one in answer.brokers)
+
+
+def transactions_before(cluster: Cluster, found: Iterable[LeaderlessPartition]) -> OpenTransactions:
+    """The transactions that readers with read_committed will meet after an unclean election.
+
+    Those that are open in the logs that would lead, which each replica tells of its own; then those
+    under way of which these logs have no record. Every broker is asked for all that is under way.
+    """
+    logs: dict[int, list[PartitionId]] = {}
+    for one in found:
+        if one.would_lead is not None and not one.is_clean:
+            logs.setdefault(one.would_lead, []).append(one.id)
+    if not logs:
+        return OpenTransactions()
+    seen = look(cluster, logs)
+    under_way = ask_coordinators(cluster, states=UNDER_WAY)
+    lacking = without_record({id for ids in logs.values() for id in ids}, seen.found, under_way)
+    unknown = dict.fromkeys((*seen.unknown, *filter(None, (under_way.incomplete,))))
+    return replace(seen, found=(*seen.found, *lacking), unknown=tuple(unknown))
+
+
+def transactions_after(cluster: Cluster, elected: Iterable[Partition]) -> HeldUp:
+    """What holds up readers with read_committed on partitions that have been elected."""
+    led = [partition for partition in elected if partition.leader != NO_LEADER]
+    deadline = time.monotonic() + _OFFSETS_KNOWN_S
+    while (seen := held_up(cluster, led)).not_told and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+    return seen
+
+
+def require_ends(held: HeldUp, access: Access) -> None:
+    """Raise PartlyDoneError where a transaction hangs: the partition is led, and yet those who read
+    committed records alone get none beyond it, which a script has to know."""
+    hanging = held.transactions.hanging
+    if not hanging:
+        return
+    first = hanging[0]
+    state = f" ({first.coordinated.state})" if first.coordinated else ""
+    more = f" So do {len(hanging) - 1:,} more." if len(hanging) > 1 else ""
+    raise PartlyDoneError(
+        f"Readers with read_committed stop at offset {first.start_offset:,} of {first.id} for good:"
+        f" the end of a transaction of producer {first.producer_id}, epoch {first.producer_epoch},"
+        f" is lost, and {first.ending}{state}.{more}",
+        f"Abort it, which hides its records from them: {abort_command(access, first)}",
+    )
