@@ -28,6 +28,7 @@ CONFIGS = {
     (int(ResourceType.BROKER), "1"): {"leader.replication.throttled.rate": "7"},
 }
 DRAIN = ("reassign", "--drain", "3", "--batch", "2", "--between", "0s", "--throttle", "50MB/s")
+ELECT = ("elect", "preferred", "--topic", "t", "--batch", "2")
 LOOKS = 3
 """So often a move is listed before it has arrived."""
 
@@ -122,3 +123,13 @@ def world(victims: Victims) -> Iterator[World]:
         fake.configs = deepcopy(CONFIGS)
         fake.moves_at_once, fake.looks = False, LOOKS
         yield World(fake, broker, victims)
+
+
+@contextmanager
+def world_astray(victims: Victims) -> Iterator[World]:
+    """The same, with most partitions led by their second replica."""
+    with world(victims) as one:
+        for partition in T[:4]:
+            held = one.fake.partitions[partition]
+            held.leader = held.replicas[1]
+        yield one

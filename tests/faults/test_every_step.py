@@ -1,8 +1,8 @@
-"""kipctl killed, or out of disk, at any step of a throttled reassignment in batches.
+"""kipctl killed, or out of disk, at any step of a throttled reassignment, or of elections.
 
 Whatever it left, `kipctl changes resume` ends it as planned and `kipctl undo` as before, with every
-throttle as it was before. A few steps are taken each time, others than the time before; in soak all
-of them.
+throttle as it was before; elections are ended by `changes resume`. A few steps are taken each time,
+others than the time before; in soak all of them.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from campaigns import as_many, campaign, chance
-from faulty import DRAIN, Victims, World, victims, world
+from faulty import DRAIN, ELECT, Victims, World, victims, world, world_astray
 
 pytestmark = [campaign, pytest.mark.timeout(3600)]
 
@@ -20,7 +20,7 @@ State = tuple[object, ...]
 
 
 class Whole(NamedTuple):
-    """The drain when nothing goes wrong: the cluster before and after, its steps, and writes."""
+    """A change when nothing goes wrong: the cluster before and after, its steps, and writes."""
 
     before: State
     after: State
@@ -51,6 +51,22 @@ def whole(runner: Victims) -> Whole:
     assert after[2:] == before[2:]
     assert counts["kill"] > 150
     assert counts["full"] > 15
+    return Whole(before, after, counts["kill"], counts["full"])
+
+
+@pytest.fixture(scope="module")
+def elected(runner: Victims) -> Whole:
+    counts = {}
+    for fault in ("kill", "full"):
+        with world_astray(runner) as one:
+            before = one.state
+            cut = one.cut(ELECT, 0, fault)
+            assert cut.status == 0, cut.said
+            after, counts[fault] = one.state, cut.steps
+    assert (after[0], after[2:]) == (before[0], before[2:])
+    assert after[1] != before[1]
+    assert counts["kill"] > 50
+    assert counts["full"] > 5
     return Whole(before, after, counts["kill"], counts["full"])
 
 
@@ -132,3 +148,42 @@ def test_out_of_disk_at_any_write_it_says_so_and_tells_the_truth(
                 require_ended(one, way, whole)
             else:
                 require_over(one)
+
+
+def require_elected(one: World, elected: Whole) -> None:
+    """Go on with what was cut off; what was not written down has elected nobody."""
+    if not one.fake.kept.count():
+        assert one.state == elected.before, one.log
+        return
+    ran = one.run("changes resume", "--yes")
+    assert ran.status == 0, one.log
+    assert one.state == elected.after, one.log
+    require_over(one)
+
+
+def test_elections_killed_at_any_step_are_ended_by_the_next(
+    runner: Victims, elected: Whole
+) -> None:
+    for step in spread("elections", elected.steps, 6):
+        with world_astray(runner) as one:
+            cut = one.cut(ELECT, step)
+            assert cut.is_killed or cut.status == 0, one.log
+            if chance(f"elections {step}").randrange(2) and one.fake.kept.count():
+                one.cut(("changes resume",), chance(f"again {step}").randint(1, 30))
+            require_elected(one, elected)
+
+
+def test_elections_out_of_disk_at_any_write_tell_the_truth(runner: Victims, elected: Whole) -> None:
+    for step in spread("full elections", elected.writes, 4):
+        with world_astray(runner) as one:
+            cut = one.cut(ELECT, step, "full")
+            assert "Traceback" not in cut.said
+            if cut.status in (0, 5):
+                assert one.state == elected.after, one.log
+                assert ("cannot be written" in cut.said) == (cut.status == 5), one.log
+            else:
+                assert cut.status == 2, one.log
+                assert "Nothing was changed." in cut.said, one.log
+                assert one.state == elected.before, one.log
+            if any(one.fake.kept.unfinished()):
+                require_elected(one, elected)
