@@ -13,7 +13,8 @@ REPOSITORY = Path(__file__).parents[1]
 PAGES = REPOSITORY / "docs" / "findings"
 
 FINDINGS = """
-at-min-isr broker-not-alive broker-silent broker-without-rack controlled-shutdown-off
+at-min-isr broker-not-alive broker-silent broker-without-rack
+brokers-not-reached-from-here controlled-shutdown-off
 default-replication-1 diskless-topics eligible-leader-replicas feature-level-behind follower-backoff
 follower-wait-above-lag heartbeat-too-slow lag-time-long leader-rebalance-off leader-skew
 log-directories-not-known log-directory-cordoned log-directory-failed metadata-behind

@@ -17,6 +17,7 @@ from kipctl.changes.way_back import Undo, undo_command
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError
+from kipctl.transport.reachable import require_a_broker_in_reach
 
 
 def carry_out(context: ChangeContext, change: Change[Seen, Done]) -> None:
@@ -32,6 +33,8 @@ def carry_out(context: ChangeContext, change: Change[Seen, Done]) -> None:
         change.end_without(context, seen)
         return
     change.refuse(context, seen)
+    if not context.force:
+        require_a_broker_in_reach(context.cluster, "clusters test")
     change.announce(context, seen)
     context.ui.confirm(change.question(seen))
     run = ChangeRun(context, context.journal())

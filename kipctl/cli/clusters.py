@@ -74,7 +74,7 @@ def add(
         typer.Option(
             "--map",
             metavar="HOST:PORT=HOST:PORT",
-            help="Reach a broker at another address; repeatable.",
+            help="Reach a broker at another address; repeatable. * is any text, or its port.",
         ),
     ] = None,
 ) -> None:
@@ -126,12 +126,13 @@ def check(
     """Show step by step whether a cluster can be reached, and which rights are missing.
 
     Of each bootstrap server: its name, TCP, TLS with its certificate, the login, its versions. Of
+    each broker that the cluster lists elsewhere: whether it is reached there, as clients need. Of
     each command of kipctl: what the cluster's ACLs have to grant, and what they do not. Nothing is
-    changed. It ends with status 3 if no server can be reached, and 4 if the login is refused or it
-    is another cluster than expected.
+    changed. It ends with status 3 if no server, or none of those brokers, can be reached, and 4 if
+    the login is refused or it is another cluster than expected.
     """
     from kipctl.cluster.acls import rights
-    from kipctl.cluster.connection_steps import LOGIN, connection_steps
+    from kipctl.cluster.connection_steps import LOGIN, broker_steps, connection_steps
     from kipctl.cluster.snapshot import is_missing, no_topic
     from kipctl.transport.request import Cluster
 
@@ -155,9 +156,12 @@ def check(
                         environment.message(missing.what)
             except RefusedError as other:  # another cluster than the one that is expected
                 refused = other
-    environment.report(connection_report(steps, found, access.products), output)
+        if not refused:
+            steps += broker_steps(access)
+    environment.report(connection_report(steps, found, access), output)
     if refused:
         raise refused
-    if not reached:
+    away = [step for step in steps if step.broker is not None and not step.is_good]
+    if not reached or (away and len(away) == len(access.brokers)):
         logins = any(step.name == LOGIN and not step.is_good for step in steps)
         raise typer.Exit(ExitStatus.REFUSED if logins else ExitStatus.UNREACHABLE)

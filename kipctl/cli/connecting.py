@@ -38,7 +38,7 @@ def _options(
         typer.Option(
             "--map",
             metavar="HOST:PORT=HOST:PORT",
-            help="Reach a broker there, as by a tunnel; repeatable.",
+            help="Reach a broker there, as by a tunnel; repeatable. * is any text, or its port.",
         ),
     ] = None,
 ) -> None:

@@ -41,6 +41,7 @@ class Environment(Streams):
     _access: "Access | None" = field(default=None, init=False)
     """Of the cluster that the command means."""
     _limits_said: "set[Product]" = field(default_factory=set, init=False)
+    _maps_said: set[str] = field(default_factory=set, init=False)
 
     def report(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result, with the cluster that it is of. Raises what `print` does."""
@@ -52,6 +53,11 @@ class Environment(Streams):
         closing = tuple(map(self._repeatable, report.closing))
         about = replace(report, cluster=self._identity(), tables=tuple(tables), closing=closing)
         self.print(about, output)
+
+    def error(self, error: KipctlError) -> None:
+        """Print an error, and before it what of --map may have led to it."""
+        self._say_useless_maps()
+        super().error(error)
 
     def confirm(self, question: str, yes: bool, typed: str = "") -> None:
         """Ask before something is changed; `yes` (from `--yes`) answers for the user.
@@ -149,11 +155,21 @@ class Environment(Streams):
         """Say, once, what the command cannot do on the product that has answered."""
         from kipctl.transport.product import limits
 
+        self._say_useless_maps()
         for product in self._access.products - self._limits_said if self._access else ():
             self._limits_said.add(product)
             words = " ".join(word for word in self.arguments if not word.startswith("-"))
             for sentence in limits(product, words):
                 self.message(sentence)
+
+    def _say_useless_maps(self) -> None:
+        """Say, once, what of --map fits no broker: it may be misspelt."""
+        if (access := self._access) is None:
+            return
+        for at in set(access.useless_maps) - self._maps_said:
+            self._maps_said.add(at)
+            listed = ", ".join(map(str, access.brokers.values()))
+            self.message(f"--map {at} is the address of no broker; they are at {listed}.")
 
     def _identity(self) -> ClusterIdentity | None:
         """The cluster that has answered, if one was asked."""
@@ -202,6 +218,7 @@ class Environment(Streams):
         """A command begins: the one before meant a cluster of its own."""
         self.connecting.clear()
         self._limits_said.clear()
+        self._maps_said.clear()
         self.cluster = self._access = self._follow_up = None
         self._cluster_options = ()
 

@@ -72,7 +72,9 @@ def hints(
         snapshot = select(take_snapshot(cluster, named=topic or []), topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
         checked = check_hints(cluster, snapshot)
-    environment.report(hints_report(checked, bool(snapshot.partitions)), of.output)
+    environment.report(
+        hints_report(checked, bool(snapshot.partitions), cluster.bootstrap[0]), of.output
+    )
     if require and (found := flaws(checked)):
         raise ThresholdError(f"Clients cannot follow the hints of every broker: {found[0]}.")
 

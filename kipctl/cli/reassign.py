@@ -34,7 +34,7 @@ _GOES_WITH = {
     "--topic": ("--rotate", *_PLANNERS, "--list"),
     "--all-topics": ("--rotate",),
     "--measure": ("--rotate", "--plan"),
-    "--force": (*_PLANNERS, "--plan"),
+    "--force": _CHANGES,
     "--throttle": (*_COPYING, "--plan"),
     "--concurrent-moves": (*_COPYING, "--plan"),
     "--change-replication-factor": ("--plan",),
@@ -140,7 +140,7 @@ def reassign(
         bool,
         typer.Option(
             "--force",
-            help="Insist: go below min.insync.replicas, fill a disk.",
+            help="Insist: go below min.insync.replicas, fill a disk, see no broker.",
         ),
     ] = False,
     additional: AdditionalOption = False,

@@ -1,9 +1,10 @@
-"""Whether a cluster can be reached, step by step: name, TCP, TLS, login, versions."""
+"""Whether a cluster can be reached, step by step: name, TCP, TLS, login, versions; each broker."""
 
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kipctl.at_once import at_once
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import Address
 from kipctl.transport.access import Access
@@ -13,17 +14,23 @@ from kipctl.transport.request import Cluster
 
 LOGIN = "login"
 _TIMEOUT_S = 10.0
+_ALL_TIMEOUT_S = 30.0
+"""For all brokers together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step on the way to a server. `ms` is None for what took no time of its own."""
+    """One step on the way to a server. `ms` is None for what took no time of its own.
+
+    `broker` is the id of one that the cluster lists elsewhere than at its bootstrap servers.
+    """
 
     server: Address
     name: str
     is_good: bool
     detail: str
     ms: float | None = None
+    broker: int | None = None
 
 
 def connection_steps(access: Access) -> list[Step]:
@@ -32,6 +39,23 @@ def connection_steps(access: Access) -> list[Step]:
     for server in access.bootstrap:
         found += _steps(access, server)
     return found
+
+
+def broker_steps(access: Access) -> list[Step]:
+    """Whether each broker is reached where the cluster, which has answered, lists it: clients go
+    there. Those at bootstrap servers are left out; of others the step that fails, or the last."""
+    listed = [(id, at) for id, at in access.brokers.items() if at not in access.bootstrap]
+    found = at_once(lambda one: _steps(access, one[1])[-1], listed, _ALL_TIMEOUT_S)
+    return [
+        replace(step, name=f"broker {id}", broker=id, detail=_why(step))
+        if isinstance(step, Step)
+        else Step(at, f"broker {id}", False, step.what, broker=id)
+        for (id, at), step in zip(listed, found, strict=True)
+    ]
+
+
+def _why(step: Step) -> str:
+    return step.detail if step.is_good else f"{step.name}: {step.detail}"
 
 
 def _steps(access: Access, server: Address) -> list[Step]:

@@ -1,16 +1,19 @@
 """Tables of `kipctl clusters`: those that have names, and a test of one step by step."""
 
-from collections.abc import Collection
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone, paragraphs
-from kipctl.transport.product import LIMITS, Product
+from kipctl.transport.address_map import suggested_map
+from kipctl.transport.product import LIMITS
 
 if TYPE_CHECKING:
     from kipctl.cluster.acls import CommandRights
     from kipctl.cluster.connection_steps import Step
+    from kipctl.transport.access import Access
     from kipctl.transport.acl_errors import Right
     from kipctl.transport.clusters import NamedCluster
 
@@ -63,9 +66,11 @@ def _document(one: "NamedCluster") -> dict[str, object]:
 
 
 def connection_report(
-    steps: "list[Step]", found: "list[CommandRights]", products: Collection[Product] = ()
+    steps: "list[Step]", found: "list[CommandRights]", access: "Access"
 ) -> Report:
-    """The way to a cluster, the rights there, and what does not work on the product that it is."""
+    """The way to a cluster and its brokers, the rights there, and what does not work on the product
+    that it is."""
+    products = access.products
     cannot = [
         (", ".join(limit.commands), limit.what, limit.source)
         for product in sorted(products)
@@ -111,6 +116,7 @@ def connection_report(
                     "ok": step.is_good,
                     "ms": step.ms,
                     "what": step.detail,
+                    "broker": step.broker,
                 }
                 for step in steps
             ],
@@ -129,15 +135,27 @@ def connection_report(
             ],
         },
         (way, *([allowed] if found else []), *([elsewhere] if cannot else [])),
-        opening=(_reached(steps, found),),
+        opening=(_reached(steps, found, len(access.brokers)),),
+        closing=tuple(_maps(steps, access)),
         fits_screen=True,
     )
 
 
-def _reached(steps: "list[Step]", found: "list[CommandRights]") -> Paragraph:
-    """The first step that fails, or what a user who has come so far may not do."""
-    servers = {step.server for step in steps}
-    if failed := [step for step in steps if not step.is_good]:
+def _maps(steps: "list[Step]", access: "Access") -> Iterator[str]:
+    """What to do about brokers that are not reached where the cluster lists them."""
+    if away := [step.server for step in steps if step.broker is not None and not step.is_good]:
+        yield "Clients go there. Behind tunnels say where these are: " + Command(
+            "clusters test", map=suggested_map(away, access.bootstrap[0])
+        )
+
+
+def _reached(steps: "list[Step]", found: "list[CommandRights]", listed: int) -> Paragraph:
+    """The first step that fails, or what a user who has come so far may not do; so many brokers are
+    `listed`."""
+    brokers = [step for step in steps if step.broker is not None]
+    on_way = [step for step in steps if step.broker is None]
+    servers = {step.server for step in on_way}
+    if failed := [step for step in on_way if not step.is_good]:
         reached = len(servers - {step.server for step in failed})
         first = failed[0]
         return Paragraph(
@@ -146,6 +164,13 @@ def _reached(steps: "list[Step]", found: "list[CommandRights]") -> Paragraph:
             tone=Tone.WARNING if reached else Tone.BAD,
         )
     said = f"All {len(servers)} servers can be reached"
+    if away := [step for step in brokers if not step.is_good]:
+        how_many = "none" if len(away) == listed else f"only {listed - len(away)}"
+        return Paragraph(
+            f"{said}, but {how_many} of {counted(listed, 'broker')} where the cluster lists"
+            f" them, as {away[0].server}: {away[0].detail}.",
+            tone=Tone.BAD if len(away) == listed else Tone.WARNING,
+        )
     if missing := [one for one in found if one.missing]:
         return Paragraph(
             f"{said}; rights are missing for {', '.join(one.command for one in missing)}.",

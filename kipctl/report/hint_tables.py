@@ -1,9 +1,13 @@
 """Tables of `inspect hints`: whether each broker names the new leader, and by which request."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kipctl.next_step import Command
+from kipctl.protocol.address import Address
 from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Cell, Column, Paragraph, Report, Table, Tone
+from kipctl.transport.address_map import suggested_map
 
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.leader_hint_check import BrokerHints
@@ -16,7 +20,10 @@ _PAST_PROXY = (
 )
 
 
-def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Report:
+def hints_report(
+    checked: "tuple[BrokerHints, ...]", has_partitions: bool, server: Address | None = None
+) -> Report:
+    """`server` is the one that was asked first."""
     from kipctl.cluster.inspect.leader_hint_check import Verdict, passes_proxy
 
     _, brokers = listing(
@@ -80,6 +87,7 @@ def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Re
             "hinting_in_fetch": in_fetch,
         },
         (_hints_table(checked),),
+        closing=tuple(_maps(checked, server)),
         opening=(
             Paragraph(
                 _no_right_to_write(in_fetch, len(checked) - not_asked)
@@ -92,6 +100,17 @@ def hints_report(checked: "tuple[BrokerHints, ...]", has_partitions: bool) -> Re
             ),
         ),
     )
+
+
+def _maps(checked: "tuple[BrokerHints, ...]", server: Address | None) -> Iterator[str]:
+    """What to do where no broker is reached at its own address, while the server answers."""
+    from kipctl.cluster.inspect.leader_hint_check import Verdict
+
+    at = [Address(one.broker.host, one.broker.port) for one in checked]
+    if server and at and all(one.verdict is Verdict.UNREACHABLE for one in checked):
+        yield "No broker can be reached where the cluster lists it. Behind tunnels: " + Command(
+            "inspect hints", map=suggested_map(at, server)
+        )
 
 
 def _hints_table(checked: "tuple[BrokerHints, ...]") -> Table:

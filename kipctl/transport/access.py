@@ -11,6 +11,7 @@ from kipctl.protocol.address import Address, can_be_host, is_loopback
 from kipctl.security import msk
 from kipctl.security.librdkafka import librdkafka_properties
 from kipctl.security.settings import Security, is_about_security, security_of
+from kipctl.transport.address_map import ANY, SAME_PORT, place_of, without_broker
 from kipctl.transport.clusters import NamedCluster
 from kipctl.transport.product import Product
 
@@ -23,11 +24,11 @@ class Access:
     """Where to ask first, how connections are secured, and which addresses stand for others.
 
     `bootstrap_servers` is Kafka's `host:port,host:port`. `address_map` has brokers' addresses, as
-    text, that are to be reached at another one, as through a tunnel; a broker's certificate is
-    still to be of its own name. `properties` are those of Java's clients that its security was read
-    from, for other clients under test. `name` is what the user calls the cluster ("" for nothing),
-    `expected_id` the id that it has to have ("" for any). A cluster is protected by its name, or by
-    its id wherever it is reached.
+    text, that are to be reached at another one (`kipctl.transport.address_map`); a broker's
+    certificate is still to be of its own name. `properties` are those of Java's clients that its
+    security was read from, for other clients under test. `name` is what the user calls the cluster
+    ("" for nothing), `expected_id` the id that it has to have ("" for any). A cluster is protected
+    by its name, or by its id wherever it is reached.
     """
 
     bootstrap_servers: str
@@ -41,6 +42,8 @@ class Access:
     protected_ids: frozenset[str] = frozenset()
     ids: set[str] = field(default_factory=set, repr=False, compare=False)
     """Of the cluster, once it has answered."""
+    brokers: dict[int, Address] = field(default_factory=dict, repr=False, compare=False)
+    """As the cluster has listed them last, by id."""
     products: set[Product] = field(default_factory=set, repr=False, compare=False)
     """What it is, likewise."""
     consent: set[str] = field(default_factory=set, repr=False, compare=False)
@@ -126,7 +129,13 @@ class Access:
 
     def mapped(self, broker: Address) -> Address:
         """Where a broker of this address is reached."""
-        return self.address_map.get(str(broker), broker)
+        return place_of(broker, self.address_map)
+
+    @property
+    def useless_maps(self) -> tuple[str, ...]:
+        """Addresses that a broker was to be reached at elsewhere, and that none of them has."""
+        listed = self.brokers.values()
+        return without_broker(self.address_map, [*listed, *self.bootstrap]) if listed else ()
 
 
 def access_of(
@@ -195,7 +204,8 @@ def parse_address(part: str, text: str = "", least_port: int = 1, several: bool 
 def parse_map(pairs: list[str]) -> dict[str, Address]:
     """`kafka1:9092=127.0.0.1:19092` words: addresses as text, and where they are reached.
 
-    Raises UsageError.
+    An address may have `*` for any text, and the port of where it is reached may be `*`, for the
+    broker's own. Raises UsageError.
     """
     address_map = {}
     for pair in pairs:
@@ -204,8 +214,18 @@ def parse_map(pairs: list[str]) -> dict[str, Address]:
             raise UsageError(
                 f"--map {pair!r} is not HOST:PORT=HOST:PORT.", "As in kafka1:9092=127.0.0.1:19092."
             )
-        address = str(parse_address(broker.strip(), pair))
+        address = _parse_pattern(broker.strip(), pair)
         if address in address_map:
             raise UsageError(f"--map says twice where {address} is.", "Give each address once.")
-        address_map[address] = parse_address(reached_at.strip(), pair)
+        host, colon, port = reached_at.strip().rpartition(":")
+        place = parse_address(f"{host}{colon}{1 if port == ANY else port}", pair)
+        address_map[address] = Address(place.host, SAME_PORT) if port == ANY else place
     return address_map
+
+
+def _parse_pattern(broker: str, pair: str) -> str:
+    """The address, which may have a `*` for any text. Raises UsageError."""
+    host, colon, port = broker.rpartition(":")
+    is_any_port = ANY in port and all(part.isdigit() or not part for part in port.split(ANY))
+    address = parse_address(f"{host}{colon}{1 if is_any_port else port}", pair)
+    return f"{str(address).rpartition(':')[0]}:{port}" if is_any_port else str(address)

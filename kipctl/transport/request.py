@@ -1,5 +1,6 @@
 """Blocking connections for admin calls: to one broker, and to a whole cluster."""
 
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -145,6 +146,8 @@ class BrokerConnection:
     def _what_to_check(self, error: OSError) -> str:
         if isinstance(error, TlsError):
             return "See security.protocol and ssl.* in --command-config."
+        if isinstance(error, socket.gaierror) and self.address not in self.access.bootstrap:
+            return f"Behind a tunnel say where it is reached: --map {self.address}=HOST:PORT"
         security = self.access.security
         unused = [] if security.tls else ["TLS"]
         unused += [] if security.sasl else ["a login (SASL)"]
@@ -317,6 +320,10 @@ class Cluster:
         self.access.identify(cluster_id)
         self.access.products.add(product_of(cluster_id, hosts, apis))
         self._nodes = {broker.node_id: broker for broker in response.brokers}
+        self.access.brokers.clear()
+        self.access.brokers.update(
+            (broker.node_id, Address(broker.host, broker.port)) for broker in response.brokers
+        )
         self.controller_id = response.controller_id
         return response
 

@@ -133,6 +133,8 @@ class Reassigning(Commands):
     bytes_each: int = 1000
     usable_bytes: int = 10**12
     port: int = 0
+    unreached: bool = False
+    """Whether brokers are listed where nobody can reach them, as behind one port-forward."""
     state: Path = Path()
     broker: ScriptedBroker | None = None
     _looked: int = 0
@@ -145,6 +147,10 @@ class Reassigning(Commands):
     @property
     def bootstrap_server(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def at(self, broker: int) -> tuple[str, int]:
+        """Where the cluster lists a broker: all are this one."""
+        return ("127.0.0.1", broker) if self.unreached else ("127.0.0.1", self.port)
 
     @property
     def kept(self) -> Journal:
@@ -206,7 +212,7 @@ class Reassigning(Commands):
         answer = MetadataResponse(
             cluster_id=self.cluster_id,
             controller_id=1,
-            brokers=tuple(MetadataResponseBroker(b, "127.0.0.1", self.port) for b in self.brokers),
+            brokers=tuple(MetadataResponseBroker(b, *self.at(b)) for b in self.brokers),
             topics=tuple(
                 MetadataResponseTopic(
                     error_code=0 if name in known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

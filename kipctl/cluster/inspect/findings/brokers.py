@@ -7,22 +7,43 @@ from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
     brokers,
+    capital,
     having,
+    note,
     problem,
     warning,
 )
+from kipctl.next_step import Command
+from kipctl.protocol.address import Address
+from kipctl.transport.address_map import suggested_map
 
 
 def silent_brokers(facts: ClusterFacts) -> Iterator[Finding]:
-    """Listed, and no answer."""
+    """Listed, and no answer, where that is not this machine's alone."""
     for broker in facts.brokers:
-        if broker.no_answer is not None:
+        if broker.no_answer is not None and broker not in facts.unreached_here:
             yield problem(
                 "broker-silent",
                 f"Broker {broker.id} is listed as alive and does not answer: {broker.no_answer}",
                 "Clients of the partitions that it leads wait until the controller fences it.",
                 "Look at the broker, and at the network and the listener it advertises.",
             )
+
+
+def unreached_brokers(facts: ClusterFacts) -> Iterator[Finding]:
+    """Listed at addresses that this machine cannot reach: of the cluster that says nothing."""
+    if away := facts.unreached_here:
+        at = [Address(one.broker.host, one.broker.port) for one in away]
+        server = facts.bootstrap or Address("127.0.0.1", at[0].port)
+        yield note(
+            "brokers-not-reached-from-here",
+            f"{capital(brokers(one.id for one in away))} cannot be reached from this machine where"
+            f" the cluster lists them, as {at[0]}: {away[0].no_answer}",
+            "What they alone can tell is not known, and no change of leaders could be watched; of"
+            " the cluster it says nothing.",
+            "Behind tunnels say where they are: "
+            + Command("inspect brokers", map=suggested_map(at, server)),
+        )
 
 
 def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:

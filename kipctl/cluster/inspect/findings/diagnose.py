@@ -51,6 +51,7 @@ API_MEANINGS: dict[ApiKey, dict[int, str]] = {
 
 RULES: tuple[Callable[[ClusterFacts], Iterator[Finding]], ...] = (
     brokers.silent_brokers,
+    brokers.unreached_brokers,
     brokers.missing_brokers,
     brokers.stale_metadata,
     isr.leaderless,

@@ -8,9 +8,11 @@ clusters.
 """
 
 import re
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 from kipctl.at_once import at_once
 from kipctl.cluster.broker_metrics import ALL_TIMEOUT_S, BrokerMetrics, broker_of, scrape
@@ -19,7 +21,8 @@ from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reass
 from kipctl.cluster.recoveries import ask_bytes_to_go, catching_up
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
 from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED, KnownThrottles
-from kipctl.errors import KipctlError, RefusedError
+from kipctl.errors import KipctlError, RefusedError, UnreachableError
+from kipctl.protocol.address import Address
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.api_versions import own_api_versions_request
 from kipctl.protocol.describe_configs import DescribeConfigsResult, ResourceType, configs_request
@@ -69,9 +72,25 @@ class LogDir:
     is_cordoned: bool = False
 
 
+class Unreached(StrEnum):
+    """What came in the way of a connection to a broker, if it was that."""
+
+    NAME = "name"
+    """This machine does not know the name of its host."""
+    CONNECTION = "connection"
+
+    @classmethod
+    def of(cls, error: KipctlError) -> "Unreached | None":
+        if not isinstance(error, UnreachableError):
+            return None
+        is_name = isinstance(error.__cause__, socket.gaierror)
+        return Unreached.NAME if is_name else Unreached.CONNECTION
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """One broker. What it did not report is empty or None; `no_answer` then says why.
+    """One broker. What it did not report is empty or None; `no_answer` then says why, `unreached`
+    if there was no connection to it.
 
     `api_versions` are (lowest, highest) by API key, `supported` the same by feature; `finalized`
     are the levels in use. `lists` are the brokers in its own Metadata. `throttles` are the rates in
@@ -87,6 +106,7 @@ class BrokerFacts:
     settings_error: KipctlError | None = None
     lists: frozenset[int] | None = None
     no_answer: str | None = None
+    unreached: Unreached | None = None
     throttles: Mapping[str, int] = field(default_factory=dict)
     throttles_from: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     directories: tuple[LogDir, ...] = ()
@@ -148,6 +168,16 @@ class ClusterFacts:
     bytes_to_go: Mapping[int, int] = field(default_factory=dict)
     known_throttles: KnownThrottles = field(default_factory=KnownThrottles)
     bootstrap_server: str = ""
+    bootstrap: Address | None = None
+    """The first server that was asked, and that is at no broker's address."""
+
+    @property
+    def unreached_here(self) -> tuple[BrokerFacts, ...]:
+        """The brokers that are away for this machine alone, as behind tunnels: those whose names it
+        does not know, and all, if it reaches none but the server that has listed them."""
+        if self.bootstrap is not None and all(broker.unreached for broker in self.brokers):
+            return self.brokers
+        return tuple(one for one in self.brokers if one.unreached is Unreached.NAME)
 
     @property
     def answering(self) -> tuple[BrokerFacts, ...]:
@@ -220,6 +250,7 @@ def collect_facts(
     topics, topics_error = ask_topics(cluster, snapshot.topics)
     brokers = _ask_brokers(cluster, snapshot.brokers)
     copying = ask_reassignments(cluster, look_again_s)
+    at = {Address(broker.host, broker.port) for broker in snapshot.brokers}
     throttled = {topic for topic, one in topics.items() if one.throttled}
     behind = {
         broker: held
@@ -235,6 +266,7 @@ def collect_facts(
         copying,
         bytes_to_go=ask_bytes_to_go(cluster, snapshot, behind) if behind else {},
         bootstrap_server=str(cluster.access),
+        bootstrap=next((server for server in cluster.bootstrap if server not in at), None),
     )
     in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
     eligible = ask_eligible_replicas(cluster, in_need) if in_need else {}
@@ -291,7 +323,9 @@ def _ask_brokers(cluster: Cluster, brokers: Sequence[Broker]) -> tuple[BrokerFac
         cluster, by_id, lambda id, connection: _ask_broker(by_id[id], connection), _DEADLINE_S
     )
     return tuple(
-        BrokerFacts(by_id[id], no_answer=facts.what) if isinstance(facts, KipctlError) else facts
+        BrokerFacts(by_id[id], no_answer=facts.what, unreached=Unreached.of(facts))
+        if isinstance(facts, KipctlError)
+        else facts
         for id, facts in asked.items()
     )
 
