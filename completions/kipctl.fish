@@ -59,7 +59,7 @@ complete -c kipctl -n '__kipctl_at kipctl reassign' -l concurrent-moves -x -d 'C
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l throttle -x -d 'Copy at most so much a broker, as 50MB/s'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l timeout -x -d 'How long all of it may take, pauses too'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l dry-run -d 'Print the plan (-o json: Kafka\'s); change nothing'
-complete -c kipctl -n '__kipctl_at kipctl reassign' -l force -d 'Insist: go below min.insync.replicas, fill a disk'
+complete -c kipctl -n '__kipctl_at kipctl reassign' -l force -d 'Insist: go below min.insync.replicas, fill a disk, see no broker'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l additional -d 'Go on beside the reassignments of others'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -l change-replication-factor -d 'Let --plan do so'
 complete -c kipctl -n '__kipctl_at kipctl reassign' -s y -l yes -d 'Do not ask before changing things'

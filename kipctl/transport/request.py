@@ -146,7 +146,8 @@ class BrokerConnection:
     def _what_to_check(self, error: OSError) -> str:
         if isinstance(error, TlsError):
             return "See security.protocol and ssl.* in --command-config."
-        if isinstance(error, socket.gaierror) and self.address not in self.access.bootstrap:
+        servers = self.access.bootstrap if str(self.access) else [self.address]
+        if isinstance(error, socket.gaierror) and self.address not in servers:
             return f"Behind a tunnel say where it is reached: --map {self.address}=HOST:PORT"
         security = self.access.security
         unused = [] if security.tls else ["TLS"]
