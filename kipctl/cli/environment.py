@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.streams import Streams
-from kipctl.errors import UsageError
+from kipctl.errors import KipctlError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.report.formats import OutputFormat
 from kipctl.report.printable import on_one_line
