@@ -11,7 +11,7 @@ _kipctl() {
     fi
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$command $word" in
-            'kipctl reassign' | 'kipctl changes' | 'kipctl changes list' | 'kipctl changes show' | 'kipctl changes undo' | 'kipctl changes resume' | 'kipctl changes pause' | 'kipctl changes cancel' | 'kipctl changes clear-throttles' | 'kipctl undo' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl inspect replica-selection' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl experiment run' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
+            'kipctl reassign' | 'kipctl changes' | 'kipctl changes list' | 'kipctl changes show' | 'kipctl changes undo' | 'kipctl changes resume' | 'kipctl changes pause' | 'kipctl changes cancel' | 'kipctl changes clear-throttles' | 'kipctl throttle' | 'kipctl throttle set' | 'kipctl throttle adapt' | 'kipctl throttle show' | 'kipctl throttle clear' | 'kipctl undo' | 'kipctl wait' | 'kipctl roll' | 'kipctl report' | 'kipctl tap' | 'kipctl demo' | 'kipctl lab' | 'kipctl lab up' | 'kipctl lab status' | 'kipctl lab down' | 'kipctl lab stop' | 'kipctl lab start' | 'kipctl lab restart' | 'kipctl lab pause' | 'kipctl lab resume' | 'kipctl lab logs' | 'kipctl clusters' | 'kipctl clusters list' | 'kipctl clusters show' | 'kipctl clusters add' | 'kipctl clusters test' | 'kipctl elect' | 'kipctl elect preferred' | 'kipctl elect unclean' | 'kipctl inspect' | 'kipctl inspect brokers' | 'kipctl inspect metadata' | 'kipctl inspect leaders' | 'kipctl inspect hints' | 'kipctl inspect replica-selection' | 'kipctl explain' | 'kipctl perf' | 'kipctl perf consume' | 'kipctl perf e2e' | 'kipctl perf metadata' | 'kipctl perf produce' | 'kipctl experiment' | 'kipctl experiment redirect' | 'kipctl experiment roll' | 'kipctl experiment closest-replica' | 'kipctl experiment metadata' | 'kipctl experiment batch' | 'kipctl experiment run' | 'kipctl request-log' | 'kipctl request-log on' | 'kipctl request-log off' | 'kipctl request-log status' | 'kipctl analyze' | 'kipctl analyze runs' | 'kipctl analyze request-log' | 'kipctl runs' | 'kipctl runs list' | 'kipctl runs show' | 'kipctl runs repair' | 'kipctl runs compare' | 'kipctl runs export' | 'kipctl runs remove' | 'kipctl spark' | 'kipctl spark start' | 'kipctl spark status' | 'kipctl spark stop') command+=" $word" ;;
         esac
     done
     case "$command $previous" in
@@ -104,6 +104,40 @@ _kipctl() {
         'kipctl changes clear-throttles --command-config') return ;;
         'kipctl changes clear-throttles --expect-cluster') return ;;
         'kipctl changes clear-throttles --map') return ;;
+        'kipctl throttle set --broker') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle set --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle set -o' | 'kipctl throttle set --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl throttle set --bootstrap-server') return ;;
+        'kipctl throttle set --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle set --command-config') return ;;
+        'kipctl throttle set --expect-cluster') return ;;
+        'kipctl throttle set --map') return ;;
+        'kipctl throttle adapt --begin-at') return ;;
+        'kipctl throttle adapt --at-least') return ;;
+        'kipctl throttle adapt --at-most') return ;;
+        'kipctl throttle adapt --broker') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle adapt --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle adapt --timeout') return ;;
+        'kipctl throttle adapt --guard') return ;;
+        'kipctl throttle adapt -o' | 'kipctl throttle adapt --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl throttle adapt --metrics-url') return ;;
+        'kipctl throttle adapt --bootstrap-server') return ;;
+        'kipctl throttle adapt --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle adapt --command-config') return ;;
+        'kipctl throttle adapt --expect-cluster') return ;;
+        'kipctl throttle adapt --map') return ;;
+        'kipctl throttle show -o' | 'kipctl throttle show --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl throttle show --bootstrap-server') return ;;
+        'kipctl throttle show --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle show --command-config') return ;;
+        'kipctl throttle show --expect-cluster') return ;;
+        'kipctl throttle show --map') return ;;
+        'kipctl throttle clear -o' | 'kipctl throttle clear --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
+        'kipctl throttle clear --bootstrap-server') return ;;
+        'kipctl throttle clear --cluster') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
+        'kipctl throttle clear --command-config') return ;;
+        'kipctl throttle clear --expect-cluster') return ;;
+        'kipctl throttle clear --map') return ;;
         'kipctl undo --journal') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
         'kipctl undo --batch') return ;;
         'kipctl undo --between') return ;;
@@ -563,7 +597,7 @@ _kipctl() {
         'kipctl spark status -o' | 'kipctl spark status --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
     esac
     case "$command" in
-        kipctl) words='reassign changes undo wait roll report tap demo lab clusters elect inspect explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
+        kipctl) words='reassign changes throttle undo wait roll report tap demo lab clusters elect inspect explain perf experiment request-log analyze runs spark' options='--debug --version --help' ;;
         'kipctl reassign') words='' options='--spare --rotate --drain --leaders-off --leader --balance --add --replace --replication-factor --rack-aware --plan --list --verify --topic --all-topics --batch --between --concurrent-moves --throttle --timeout --dry-run --force --additional --change-replication-factor --yes --measure --output --guard --guard-patience --guard-quiet --guard-action --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl changes') words='list show undo resume pause cancel clear-throttles' options=--help ;;
         'kipctl changes list') words='' options='--output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
@@ -573,6 +607,11 @@ _kipctl() {
         'kipctl changes pause') words='' options='--bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl changes cancel') words='' options='--topic --plan --all --timeout --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl changes clear-throttles') words='' options='--all --dry-run --yes --force --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl throttle') words='set adapt show clear' options=--help ;;
+        'kipctl throttle set') words='' options='--broker --topic --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl throttle adapt') words='' options='--begin-at --at-least --at-most --broker --topic --timeout --guard --dry-run --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl throttle show') words='' options='--output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl throttle clear') words='' options='--dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl undo') words='' options='--no-throttle --journal --batch --between --concurrent-moves --throttle --timeout --dry-run --yes --force --additional --guard --guard-patience --guard-quiet --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[ENTRY]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl wait') words='' options='--until --topic --timeout --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl roll') words='' options='--spare --exec --manual --lab --broker --controllers --resume --abandon --was-restarted --timeout --exec-timeout --batch --between --guard --guard-patience --guard-quiet --guard-action --dry-run --force --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;

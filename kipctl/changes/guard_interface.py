@@ -55,6 +55,12 @@ class ChangeGuard:
     def look(self) -> None:
         """Look, if the last time is long enough ago."""
 
+    def crossed(self) -> str:
+        """Look, if the last time is long enough ago: what is crossed now, in words; "" for
+        nothing."""
+        self.look()
+        return ""
+
     def require_quiet(self, *, until: float = math.inf, anew: bool = True) -> None:
         """Return when nothing is crossed; `anew` looks in any case before.
 

@@ -185,6 +185,8 @@ def with_replicas(value: str | None, added: str) -> str:
     """A list of throttled replicas with more of them; one of all replicas stays as it is."""
     if value is not None and value.strip() == ALL_REPLICAS:
         return value
+    if added == ALL_REPLICAS:
+        return added
     return ",".join(dict.fromkeys([*_entries(value), *_entries(added)]))
 
 
@@ -267,6 +269,8 @@ def way_back(
     if one.setting.config not in RATES:
         if now is None:  # it may only not be shown yet
             return WayBack(one.setting, is_left=one.before is not None)
+        if one.is_own(now):
+            return WayBack(one.setting, others[0].during if others else one.before)
         under = {entry for other in others for entry in _entries(other.during)}
         added = set(_entries(one.during)) - set(_entries(one.before)) - under
         return WayBack(one.setting, without_replicas(now, added))

@@ -11,6 +11,7 @@ from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary
 from kipctl.changes.proposal import ElectionProposal, Undone
+from kipctl.changes.throttle import Throttle
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot
 
@@ -85,6 +86,9 @@ class ChangeUi:
         self, done: Reassigned, after: Snapshot, plan: Plan, emptied: Sequence[int] = ()
     ) -> None:
         """Replicas were, and leaders are still to be elected."""
+
+    def throttle(self, throttle: Throttle, first: str, *, is_removal: bool = False) -> None:
+        """What was set, or would be, with a sentence about it; or what would be put back."""
 
     def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
         """The result of a dry run of a cancellation."""

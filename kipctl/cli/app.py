@@ -39,6 +39,7 @@ app = typer.Typer(
 COMMANDS: Mapping[str, str] = {
     "reassign": "Change which brokers hold partitions, in which order, and so who leads them.",
     "changes": "What kipctl has changed: list it, undo it, go on with it, stop it.",
+    "throttle": "Throttle what brokers copy when they come back: set, adapt, show, clear.",
     "undo": "Bring partitions and leaders back to what they were before a change.",
     "wait": (
         "Wait until all partitions meet these conditions at once, as between two broker restarts."

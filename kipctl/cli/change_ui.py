@@ -11,6 +11,7 @@ from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary, document
 from kipctl.changes.proposal import ElectionProposal, Undone
+from kipctl.changes.throttle import Throttle
 from kipctl.changes.ui import ChangeUi, PlanShown
 from kipctl.cli.active_guard import ActiveGuard
 from kipctl.cli.environment import Environment
@@ -30,6 +31,7 @@ from kipctl.report.reassign_tables import (
     with_skipped,
 )
 from kipctl.report.tables import Report, paragraphs
+from kipctl.report.throttle_tables import throttle_report
 
 if TYPE_CHECKING:
     from kipctl.transport.request import Cluster
@@ -68,6 +70,9 @@ class TerminalUi(ChangeUi):
 
     def confirm(self, question: str) -> None:
         self.environment.confirm(question, self.yes)
+
+    def throttle(self, throttle: Throttle, first: str, *, is_removal: bool = False) -> None:
+        self.report(throttle_report(throttle, first, is_removal=is_removal))
 
     def progress(self, title: str) -> AbstractContextManager[Callable[[str], None]]:
         return self.environment.progress(title)

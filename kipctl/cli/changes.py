@@ -14,7 +14,13 @@ from kipctl.cli.change_options import (
 )
 from kipctl.cli.grouped import grouped
 from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
-from kipctl.cli.options import BootstrapOption, OutputOption, TopicOption, YesOption
+from kipctl.cli.options import (
+    BootstrapOption,
+    DryRunOption,
+    OutputOption,
+    TopicOption,
+    YesOption,
+)
 from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 
@@ -51,11 +57,6 @@ class EntryOptions:
         if self.entry and self.journal:
             raise UsageError("ENTRY and --journal exclude one another.")
         return self.entry, self.journal
-
-
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
-]
 
 
 @app.command("list")

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
     BootstrapOption,
+    DryRunOption,
     OutputOption,
     TopicOption,
     YesOption,
@@ -50,9 +51,6 @@ InternalOption = Annotated[
 FileOption = Annotated[
     Path | None,
     typer.Option("--json-file", metavar="FILE", help="The partitions in Kafka's election JSON."),
-]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="List what would be elected and change nothing.")
 ]
 BrokerOption = Annotated[
     list[int] | None,

@@ -85,7 +85,17 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "changes resume": ("kipctl changes resume --dry-run",),
     "changes pause": ("kipctl changes pause",),
     "changes cancel": ("kipctl changes cancel", "kipctl changes cancel --topic orders"),
-    "changes clear-throttles": ("kipctl changes clear-throttles",),
+    "changes clear-throttles": (
+        "kipctl changes clear-throttles",
+        "kipctl changes clear-throttles --all --dry-run",
+    ),
+    "throttle set": ("kipctl throttle set 50MB/s", "kipctl throttle set 50MB/s --broker 3"),
+    "throttle adapt": (
+        "kipctl throttle adapt",
+        "kipctl throttle adapt --guard 'p99 > 20ms' --at-least 5MB/s",
+    ),
+    "throttle show": ("kipctl throttle show",),
+    "throttle clear": ("kipctl throttle clear",),
     "roll": (
         "kipctl roll --dry-run",
         "kipctl roll --exec 'ssh {host} restart-kafka' --guard 'under-min-isr > 0'",

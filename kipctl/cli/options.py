@@ -101,6 +101,9 @@ class ClusterOptions:
         return Cluster(environment.access(self.bootstrap_server), timeout_s=timeout_s)
 
 
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before changing things.")]
 SinceOption = Annotated[
     str | None,

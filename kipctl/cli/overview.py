@@ -13,6 +13,7 @@ from kipctl.report.printable import on_one_line
 from kipctl.report.terminal import columns_of
 
 if TYPE_CHECKING:
+    from kipctl.changes.journal.journal import Journal
     from kipctl.cluster.snapshot import Snapshot
 
 _TIMEOUT_S = 5.0
@@ -41,7 +42,8 @@ class Overview:
     not answer, `health` is None and `problem` says why. `last_run` is the newest of the store, and
     `result` what it came to. `entry` is the newest change that has not ended, `roll` what is left
     of a roll; `changed_by` is which kipctl of this machine changes the cluster now, and it
-    `may_be_paused` if it is this user's."""
+    `may_be_paused` if it is this user's; `throttle` is the newest throttle that is
+    still set."""
 
     cluster: str
     problem: str
@@ -52,6 +54,7 @@ class Overview:
     roll: str = ""
     changed_by: str = ""
     may_be_paused: bool = False
+    throttle: str = ""
     status: ExitStatus = ExitStatus.DONE
 
 
@@ -87,7 +90,7 @@ def sentences(seen: Overview) -> Iterator[str]:
         found = [f"{count:,} {what}" for count, what in wrong if count]
         if found:
             yield f"Of them {', '.join(found)}."
-        elif not (seen.entry or seen.roll or seen.changed_by):
+        elif not (seen.entry or seen.roll or seen.changed_by or seen.throttle):
             yield "Every partition is as it should be."
     if seen.changed_by:
         yield f"Changing it now: {seen.changed_by}."
@@ -95,6 +98,8 @@ def sentences(seen: Overview) -> Iterator[str]:
         yield f"A rolling restart has not ended: {seen.roll}."
     if seen.entry:
         yield f"A change {seen.entry}."
+    if seen.throttle:
+        yield f"A throttle {seen.throttle}."
     if seen.last_run:
         yield f"Last recorded run: {seen.last_run}" + (f": {seen.result}." if seen.result else ".")
 
@@ -126,6 +131,8 @@ def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
             ("kipctl changes resume --dry-run", "see what is left of that change"),
             ("kipctl changes list", "see it, and what undoes it"),
         ]
+    if of and seen.throttle:
+        found.append(("kipctl throttle show", "see what is throttled, and what needs it"))
     if of and seen.changed_by and seen.may_be_paused:
         found += [
             ("kipctl changes list", "see how far it is"),
@@ -194,9 +201,10 @@ def _look(environment: Environment) -> Overview:
     return Overview(name, "", health, last_run, result, *begun)
 
 
-def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str, str, bool]:
+def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str, str, bool, str]:
     """The newest change, and the roll, that this user's kipctl has begun here and not ended; which
-    kipctl changes the cluster now, and whether it is this user's: then it is at that change."""
+    kipctl changes the cluster now, and whether it is this user's: then it is at that change; and
+    the newest throttle that is left."""
     from kipctl.changes.journal.journal import journal
     from kipctl.roll.record import unfinished_roll
 
@@ -207,15 +215,27 @@ def _not_ended(cluster_id: str, variables: Mapping[str, str]) -> tuple[str, str,
             one for one in changes.unfinished_changes() if one.is_open and not is_at_work
         )
         entry = next(open_entries, None)
+        throttle = _throttle_left(changes)
         roll = unfinished_roll(changes)
     except KipctlError as error:  # commands that change the cluster say so
-        return f"is not readable: {error.what.removesuffix('.')}", "", "", False
+        return f"is not readable: {error.what.removesuffix('.')}", "", "", False, ""
     return (
         f"{entry.describe_state('')}: entry {entry.id}, {entry.origin}" if entry else "",
         f"{roll.progress} are done" if roll else "",
         changed_by,
         is_at_work,
+        throttle,
     )
+
+
+def _throttle_left(changes: "Journal") -> str:
+    """The newest throttle that is set, or left, without a change at work that puts it back."""
+    if at_work := changes.throttled_by():
+        return f"is adapted now: {at_work}"
+    if changes.locked_by():
+        return ""
+    entry = next((one for one in changes.unfinished() if one.throttle and not one.is_open), None)
+    return f"is still set: entry {entry.id}, {entry.origin}" if entry else ""
 
 
 def _last_run(environment: Environment) -> tuple[str, str]:

@@ -61,6 +61,33 @@ def look(context: ChangeContext) -> ThrottlesSeen:
     return ThrottlesSeen(values, needed(values, snapshot, busy), why, known, busy)
 
 
+def show(context: ChangeContext, ui: TerminalUi) -> None:
+    """Every throttle of the cluster."""
+    seen = look(context)
+    rows = tuple(
+        (str(one), value, seen.set_by(one), "yes" if one in seen.used else "no")
+        for one, value in sorted(seen.values.items())
+    )
+    listed = [
+        {**one._asdict(), "value": value, "set_by": seen.set_by(one), "is_needed": one in seen.used}
+        for one, value in sorted(seen.values.items())
+    ]
+    first = f"{counted(len(rows), 'setting')} throttle replication." if rows else ""
+    first += f" {seen.why}" if seen.used and rows else ""
+    table = Table("Throttles", ("Setting", "Value", "Set by", "Needed"), rows)
+    left = [one for one in seen.values if one not in seen.used]
+    closing = ("Take off what nothing needs: " + Command("changes clear-throttles --all"),)
+    ui.report(
+        Report(
+            "throttle show",
+            {"throttles": listed},
+            (table,) if rows else (),
+            closing if left else (),
+            paragraphs(first.strip() or "No throttle of replication is set."),
+        )
+    )
+
+
 def clear(context: ChangeContext, ui: TerminalUi, *, everything: bool) -> None:
     """Put back the throttles that earlier changes have left; of others too with `everything`.
 

@@ -59,6 +59,10 @@ class GuardMonitor(ChangeGuard):
             return ""
         return f"Given up after {self.guard.patience_s:g} s of patience: {self.guard}."
 
+    def crossed(self) -> str:
+        self.look()
+        return ", ".join(map(str, self.guard.crossed))
+
     def require_quiet(
         self, away: int | None = None, *, until: float = math.inf, anew: bool = True
     ) -> None:

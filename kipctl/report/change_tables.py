@@ -74,6 +74,8 @@ def history_report(
             first += f" is {newest.state}."
         if left := next((e for e in entries[1:] if e.may_be_resumed), None):
             closing.append(f"Another one has not ended: kipctl changes show {left.id}")
+    if not changed_by and any(e.is_throttled and not e.may_be_resumed for e in entries):
+        closing.append("Put back the throttles that are still set: kipctl changes clear-throttles")
     if not changed_by and any(isinstance(e, Entry) and e.may_be_undone for e in entries):
         closing.append("Undo one of them: kipctl undo ID")
     documents = [{**shown, **_about(e)} for shown, e in zip(objects, entries, strict=True)]

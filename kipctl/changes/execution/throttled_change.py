@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from kipctl.changes.execution.reassign import topic_ids
 from kipctl.changes.guard_interface import RecordedGuard
-from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions, Origin
+from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions, Origin
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.plan import Move, Plan
 from kipctl.changes.throttle import (
@@ -165,7 +165,9 @@ def put_back_of(cluster: Cluster, entry: Entry, message: Message) -> tuple[NotRe
 def forget(entry: Entry) -> None:
     """Take the throttle off the entry. Where that cannot be written it is said after the result."""
     try:
-        entry.reload().with_throttle(None)
+        now = entry.reload().with_throttle(None)
+        if now.kind is ChangeKind.THROTTLE:  # nothing else is left of it
+            now.mark(EntryState.UNDONE)
     except UsageError as failed:
         what = f"That the throttle is put back is not in entry {entry.id}: {failed.what}"
         CleanupFailures.note(PartlyDoneError(what, "To put it back again does no harm: " + CLEAR))
@@ -238,14 +240,16 @@ def entries_with_throttles(journal: Journal) -> list[Entry]:
 
 def known_throttles(journal: Journal) -> KnownThrottles:
     """Who of this journal has set which throttle: a kipctl at work, or one that was cut off."""
-    at_work = journal.locked_by()
+    changing, throttling = journal.locked_by(), journal.throttled_by()
     running: dict[tuple[Setting, str], str] = {}
     left: dict[tuple[Setting, str], str] = {}
-    for number, entry in enumerate(entries_with_throttles(journal)):
-        who = f"entry {entry.id} ({entry.origin})"
-        into = left
-        if at_work and number == 0 and entry.is_open:
+    for entry in entries_with_throttles(journal):
+        who, into = f"entry {entry.id} ({entry.origin})", left
+        is_throttle = entry.kind is ChangeKind.THROTTLE
+        at_work = throttling if is_throttle else changing if entry.is_open else ""
+        if at_work:  # only the newest of a kind: the others were cut off
             who, into = f"the running kipctl ({at_work})", running
+            throttling, changing = ("", changing) if is_throttle else (throttling, "")
         for one in entry.throttle.changes if entry.throttle else ():
             if one.during is not None:
                 into.setdefault((one.setting, one.during), who)

@@ -38,17 +38,18 @@ NOT_BEGUN = f"{NOTHING_CHANGED} Set XDG_STATE_HOME to a folder that can be writt
 
 
 class ChangeKind(StrEnum):
-    """What an entry tells of: replicas and their order, or elections alone."""
+    """What an entry tells of: replicas and their order, elections alone, or a throttle alone."""
 
     REASSIGN = "reassign"
     ELECT_PREFERRED = "elect preferred"
     ELECT_UNCLEAN = "elect unclean"
+    THROTTLE = "throttle"
 
     @property
     def has_way_back(self) -> bool:
         """Elections leave replicas as they are: there is nothing to bring back but leaders, which
         Kafka's own rule chooses."""
-        return self is ChangeKind.REASSIGN
+        return self in (ChangeKind.REASSIGN, ChangeKind.THROTTLE)
 
 
 class EntryState(StrEnum):
@@ -156,11 +157,16 @@ class Recorded:
         where = f" at {self.origin.host}" if self.origin.host else ""
         return f"goes on{where}, or was stopped"
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether a throttle of it is still to be put back."""
+        return False
+
     def shown_state(self, changed_by: str) -> str:
         """Its state in a word: of one that may be resumed `stopped`, or `not over` where a kipctl
         may carry it out now (`describe_state`)."""
         if not self.may_be_resumed:
-            return str(self.state)
+            return f"{self.state}, throttle still set" if self.is_throttled else str(self.state)
         is_stopped = not changed_by and self.origin.host == socket.gethostname()
         return "stopped" if is_stopped else "not over"
 
@@ -242,6 +248,10 @@ class Entry(Recorded):
     def may_be_resumed(self) -> bool:
         """Whether it is open, and it is known how it is carried out."""
         return self.is_open and self.how is not None
+
+    @property
+    def is_throttled(self) -> bool:
+        return self.throttle is not None
 
     def mark(
         self, state: EntryState, after: Mapping[PartitionId, tuple[int, ...] | None] | None = None

@@ -46,6 +46,7 @@ from kipctl.process import wait_until
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
 _LONGEST_NAME = 100
+_CHANGING, _THROTTLING = "lock", "throttle-lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class Journal:
             )
             mark = self.folder / f"{entry_id}{UNFINISHED_SUFFIX}"
             try:
-                if how is not None:
+                if how is not None or throttle is not None:
                     mark.touch(0o600)  # synced with the folder
                 write_whole(entry.path, entry.as_document())
                 write_whole(entry.saved, reassignment_document(before))
@@ -189,8 +190,13 @@ class Journal:
     def unfinished_changes(
         self, on_damaged: Callable[[Damaged], None] = ignore_damaged
     ) -> Iterator[Entry]:
-        """The same without parts of a roll: they are gone on with, and undone, with all of it."""
-        return (entry for entry in self.unfinished(on_damaged) if not entry.origin.part_of)
+        """The same without parts of a roll: they are gone on with, and undone, with all of it. Nor
+        throttles alone, of which nothing is to be gone on with."""
+        return (
+            entry
+            for entry in self.unfinished(on_damaged)
+            if not entry.origin.part_of and entry.kind is not ChangeKind.THROTTLE
+        )
 
     def count(self, before: str = "") -> int:
         """How many entries there are, or are older than this id, damaged ones too."""
@@ -217,22 +223,45 @@ class Journal:
         Raises RefusedError, which names the other, when there is one. The kernel lets go of the
         lock when this process ends, however it ends.
         """
+        with (
+            self._alone(
+                _CHANGING,
+                origin,
+                "Another kipctl is changing this cluster",
+                "See how far it is: kipctl changes list. Stop it after its batch: kipctl changes"
+                " pause",
+            ),
+            exclusive_lock(self.shared_lock) if self.shared_lock else nullcontext(),
+        ):
+            with suppress(OSError):
+                (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
+            yield
+
+    @contextmanager
+    def throttling(self, origin: Origin) -> Iterator[None]:
+        """Be the only kipctl with this journal that throttles beside, or without, a reassignment.
+
+        Raises RefusedError, which names the other, when there is one.
+        """
+        with self._alone(
+            _THROTTLING,
+            origin,
+            "Another kipctl throttles this cluster",
+            "Let it end, or stop it with Ctrl-C: it takes its throttle off.",
+        ):
+            yield
+
+    @contextmanager
+    def _alone(self, name: str, origin: Origin, refused: str, next_step: str) -> Iterator[None]:
         with explain_write_errors(self.folder):
-            handle = self._open_lock()
+            handle = self._open_lock(name)
         try:
             if not wait_until(lambda: try_lock(handle), TIMEOUT_S):
-                raise RefusedError(
-                    f"Another kipctl is changing this cluster: {_lock_owner(handle)}.",
-                    "See how far it is: kipctl changes list. Stop it after its batch: kipctl"
-                    " changes pause",
-                )
-            with exclusive_lock(self.shared_lock) if self.shared_lock else nullcontext():
-                with suppress(OSError):
-                    (self.folder / PAUSE).unlink(missing_ok=True)  # it was meant for one before
-                with suppress(OSError):  # on a full disk it is a lock all the same
-                    os.ftruncate(handle, 0)
-                    os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
-                yield
+                raise RefusedError(f"{refused}: {_lock_owner(handle)}.", next_step)
+            with suppress(OSError):  # on a full disk it is a lock all the same
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{origin}, process {os.getpid()}".encode()[:1000], 0)
+            yield
         finally:
             os.close(handle)
 
@@ -262,15 +291,19 @@ class Journal:
 
     def locked_by(self) -> str:
         """Which kipctl with this journal is changing this cluster now; "" for none."""
-        return held_by(self.folder / "lock", _lock_owner)
+        return held_by(self.folder / _CHANGING, _lock_owner)
+
+    def throttled_by(self) -> str:
+        """Which kipctl with this journal adapts a throttle now; "" for none."""
+        return held_by(self.folder / _THROTTLING, _lock_owner)
 
     def is_to_pause(self) -> bool:
         """Whether somebody has asked whoever holds the lock to stop (`ask_to_pause`)."""
         return (self.folder / PAUSE).exists()
 
-    def _open_lock(self) -> int:
+    def _open_lock(self, name: str) -> int:
         self._make_folder()
-        return os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        return os.open(self.folder / name, os.O_RDWR | os.O_CREAT, 0o600)
 
     def _make_folder(self) -> None:
         missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]

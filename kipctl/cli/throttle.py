@@ -1,0 +1,150 @@
+"""`kipctl throttle`: what brokers copy when they come back, without a reassignment."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from kipctl.cli.change_options import ChangeTimeoutOption, changing
+from kipctl.cli.guard import GuardOptions, read_guard
+from kipctl.cli.options import (
+    BootstrapOption,
+    DryRunOption,
+    MetricsUrlOption,
+    OutputOption,
+    TopicOption,
+    YesOption,
+    parse_rate,
+)
+from kipctl.errors import UsageError
+from kipctl.report.formats import OutputFormat
+
+app = typer.Typer(
+    help="Throttle what brokers copy when they come back: set, adapt, show, clear.",
+    no_args_is_help=True,
+)
+DEFAULT_GUARD = "p99 > 50ms"
+
+BrokerOption = Annotated[
+    list[int] | None,
+    typer.Option("--broker", metavar="BROKER", help="Only at this broker; repeatable. Else all."),
+]
+
+
+@app.command("set")
+def set_rate(
+    context: typer.Context,
+    rate: Annotated[str, typer.Argument(metavar="RATE", help="In and out of a broker, as 50MB/s.")],
+    broker: BrokerOption = None,
+    topic: TopicOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Copy what is out of sync at most at this rate, until `kipctl throttle clear`.
+
+    Without --topic it holds for the topics that have replicas out of sync. Kafka holds back only
+    replicas that are out of sync: clients and replicas in sync are as fast as before.
+    """
+    from kipctl.changes.carry_out import carry_out
+    from kipctl.changes.recovery_throttle import SetThrottle
+
+    wanted = SetThrottle(parse_rate(rate), tuple(sorted({*(broker or ())})))
+    with changing(
+        context, bootstrap_server, topics=topic or [], dry_run=dry_run, yes=yes, output=output
+    ) as (change, _):
+        carry_out(change, wanted)
+
+
+@app.command()
+def adapt(
+    context: typer.Context,
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            metavar="CONDITION",
+            help="What lowers the rate, as of `kipctl reassign --guard`; repeatable."
+            f" Default: '{DEFAULT_GUARD}', of a producer that kipctl runs.",
+        ),
+    ] = None,
+    begin_at: Annotated[
+        str, typer.Option("--begin-at", metavar="RATE", help="The first rate.")
+    ] = "20MB/s",
+    at_least: Annotated[
+        str, typer.Option("--at-least", metavar="RATE", help="It never goes below.")
+    ] = "2MB/s",
+    at_most: Annotated[
+        str, typer.Option("--at-most", metavar="RATE", help="It never goes above.")
+    ] = "1GB/s",
+    broker: BrokerOption = None,
+    topic: TopicOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    timeout: ChangeTimeoutOption = None,
+    metrics_url: MetricsUrlOption = None,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Let the rate follow what clients feel, until all replicas are in sync; then take it off.
+
+    It is raised while the guard is quiet, and halved while it is crossed; also that of a change
+    that runs with --throttle. Ctrl-C takes it off, too.
+    """
+    from kipctl.changes.carry_out import carry_out
+    from kipctl.changes.recovery_throttle import AdaptThrottle
+
+    floor, ceiling, first = map(parse_rate, (at_least, at_most, begin_at))
+    if not floor <= ceiling:
+        raise UsageError("--at-least is above --at-most.")
+    wanted = AdaptThrottle(
+        min(max(first, floor), ceiling), tuple(sorted({*(broker or ())})), floor, ceiling
+    )
+    options = GuardOptions(guard or [DEFAULT_GUARD], metrics_url=metrics_url)
+    settings = replace(read_guard(options, moves_along=False), patience_s=float("inf"), quiet_s=0.0)
+    with changing(
+        context,
+        bootstrap_server,
+        guard=settings,
+        topics=topic or [],
+        dry_run=dry_run,
+        yes=yes,
+        timeout_s=timeout,
+        output=output,
+    ) as (change, _):
+        carry_out(change, wanted)
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Show every throttle that is set: where, who has set it, and what needs it now."""
+    from kipctl.cli.throttles_shown import show as show_throttles
+
+    with changing(context, bootstrap_server, output=output) as (change, ui):
+        show_throttles(change, ui)
+
+
+@app.command()
+def clear(
+    context: typer.Context,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+    bootstrap_server: BootstrapOption = None,
+    output: OutputOption = OutputFormat.AUTO,
+) -> None:
+    """Take off what `kipctl throttle` has set from here, also while something is copied under it.
+
+    What changes have left, and others: `kipctl changes clear-throttles`.
+    """
+    from kipctl.changes.recovery_throttle import clear as clear_throttle
+
+    with changing(context, bootstrap_server, dry_run=dry_run, yes=yes, output=output) as (
+        change,
+        _,
+    ):
+        clear_throttle(change)
