@@ -1,27 +1,26 @@
 """`kipctl roll`: nodes restarted one after the other, with brokers' leaders off them meanwhile."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
 from kipctl.cli.guard import ROLLBACK, STOP, GuardOptions
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
-    BootstrapOption,
-    OutputOption,
+    ClusterOptions,
     YesOption,
     duration_option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.report.formats import OutputFormat
 
 _HELP_PAGE = "See `kipctl roll --help`."
-_ACTIONS = (STOP, ROLLBACK)
 _NONE = "none"
 _ANSWER_S = 10.0
 """For each answer of a broker."""
@@ -41,10 +40,45 @@ _FIELDS = {
 """The field of RollOptions, or of its guard, that each option sets."""
 
 
+@dataclass(frozen=True)
+@combined(exclusive=(("--exec", "--manual", "--lab"),))
+class RestarterOptions:
+    """Who restarts the nodes."""
+
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--exec",
+            metavar="COMMAND",
+            help="What restarts a broker, as 'ssh {host} systemctl restart kafka'; {host}, {port}, "
+            "{broker} (its id), {rack} and {role} are put in. No shell runs it; its status has to "
+            "be 0.",
+        ),
+    ] = None
+    manual: Annotated[
+        bool,
+        typer.Option("--manual", help="Ask for each restart, and wait until Enter is pressed."),
+    ] = False
+    lab: Annotated[
+        bool, typer.Option("--lab", help="The cluster is a lab of kipctl's, which restarts them.")
+    ] = False
+
+    @property
+    def restarter(self) -> str:
+        """As `kipctl.roll.record.Restarter` has it; "" for none."""
+        given = {"exec": self.command is not None, "manual": self.manual, "lab": self.lab}
+        return next((name for name, is_given in given.items() if is_given), "")
+
+
 @grouped
+@combined(
+    exclusive=(("--dry-run", "--resume", "--abandon"),), needs={"--was-restarted": "--resume"}
+)
 def roll(
     context: typer.Context,
     guard: GuardOptions,
+    by: RestarterOptions,
+    of: ClusterOptions,
     broker: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,23 +93,6 @@ def roll(
             "--controllers",
             help="After the brokers also the controllers that are none, the active one last.",
         ),
-    ] = False,
-    command: Annotated[
-        str | None,
-        typer.Option(
-            "--exec",
-            metavar="COMMAND",
-            help="What restarts a broker, as 'ssh {host} systemctl restart kafka'; {host}, {port}, "
-            "{broker} (its id), {rack} and {role} are put in. No shell runs it; its status has to "
-            "be 0.",
-        ),
-    ] = None,
-    manual: Annotated[
-        bool,
-        typer.Option("--manual", help="Ask for each restart, and wait until Enter is pressed."),
-    ] = False,
-    lab: Annotated[
-        bool, typer.Option("--lab", help="The cluster is a lab of kipctl's, which restarts them.")
     ] = False,
     dry_run: Annotated[
         bool,
@@ -127,8 +144,6 @@ def roll(
     batch: BatchOption = 1000,
     between: BetweenOption = Duration(0),
     yes: YesOption = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Restart brokers one after the other, as safely as that can be done.
 
@@ -137,22 +152,16 @@ def roll(
     active one last; those that are no brokers with --controllers only. It stops at the first doubt,
     and says where; --resume goes on, also after a kipctl that was killed.
     """
-    restarters = {"--exec": command is not None, "--manual": manual, "--lab": lab}
-    given = [name for name, is_given in restarters.items() if is_given]
-    modes = {"--dry-run": dry_run, "--resume": resume, "--abandon": abandon}
-    mode = [name for name, is_given in modes.items() if is_given]
-    if len(given) > 1 or len(mode) > 1:
-        raise UsageError(f"{' and '.join(given if len(given) > 1 else mode)} exclude one another.")
-    if not given and not mode:
+    environment = context.ensure_object(Environment)
+    if not (by.restarter or dry_run or resume or abandon):
         raise UsageError("How are brokers restarted? Give --exec, --manual or --lab.", _HELP_PAGE)
-    if was_restarted is not None and (not resume or was_restarted not in ("yes", "no")):
-        raise UsageError("--was-restarted is yes or no, and goes with --resume.", _HELP_PAGE)
-    if guard_action not in _ACTIONS:
-        raise UsageError(f"--guard-action {guard_action!r} is none of {', '.join(_ACTIONS)}.")
+    if was_restarted not in (None, "yes", "no"):
+        raise UsageError("--was-restarted is yes or no.", _HELP_PAGE)
+    if guard_action not in (STOP, ROLLBACK):
+        raise UsageError(f"--guard-action {guard_action!r} is none of {STOP}, {ROLLBACK}.")
     if broker == [_NONE] and not controllers:
         raise UsageError("--broker none goes with --controllers.", _HELP_PAGE)
-    environment = context.ensure_object(Environment)
-    if manual and not dry_run and not environment.stdin.isatty():
+    if by.manual and not dry_run and not environment.stdin.isatty():
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
     from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.changes.journal.entry import Origin
@@ -162,32 +171,29 @@ def roll(
     from kipctl.roll.context import RollContext
     from kipctl.roll.record import Restarter, RollOptions
     from kipctl.roll.restart_command import parse_command, working_folder
-    from kipctl.transport.request import Cluster
 
-    for text in guard.guard or ():
-        parse_guard(text)
-    how = RollOptions(
-        Restarter(given[0].removeprefix("--")) if given else None,
-        parse_command(command) if command is not None else (),
-        working_folder() if command is not None else "",
-        guard=RecordedGuard(
-            tuple(dict.fromkeys(" ".join(text.split()) for text in guard.guard or ())),
-            guard.guard_patience,
-            guard.guard_quiet,
-            guard_action,
-            environment.metrics_urls(guard.metrics_url),
-        ),
-        timeout_s=timeout,
-        exec_timeout_s=exec_timeout,
-        between_s=between,
-        batch=batch,
-        force=force,
-        spare=spare,
-    )
-    with Cluster(environment.access(bootstrap_server), timeout_s=_ANSWER_S) as cluster:
+    with of.connected(environment, timeout_s=_ANSWER_S) as cluster:
+        how = RollOptions(
+            Restarter(by.restarter) if by.restarter else None,
+            parse_command(by.command) if by.command is not None else (),
+            working_folder() if by.command is not None else "",
+            guard=RecordedGuard(
+                tuple(dict.fromkeys(parse_guard(text).text for text in guard.guard or ())),
+                guard.guard_patience,
+                guard.guard_quiet,
+                guard_action,
+                environment.metrics_urls(guard.metrics_url),
+            ),
+            timeout_s=timeout,
+            exec_timeout_s=exec_timeout,
+            between_s=between,
+            batch=batch,
+            force=force,
+            spare=spare,
+        )
         rolling = RollContext(
             cluster=cluster,
-            ui=TerminalRollUi(environment, cluster, output, yes),
+            ui=TerminalRollUi(environment, cluster, of.output, yes),
             origin=Origin.here(environment.arguments),
             variables=environment.variables,
             dry_run=dry_run,

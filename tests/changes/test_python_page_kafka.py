@@ -17,7 +17,7 @@ from kipctl.lab.cluster import Lab
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
-PAGE = Path(__file__).parents[3] / "docs" / "python.md"
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 def test_the_program_of_the_page(
@@ -31,7 +31,7 @@ def test_the_program_of_the_page(
     topic = make_topic("python-page", [[1, 2], [2, 3], [3, 1]])
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = take_snapshot(cluster, [topic]).assignment
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    program, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     program = program.replace("localhost:9092", lab.bootstrap_server).replace("orders", topic)
     exec(compile(program, str(PAGE), "exec"), {})
     assert capsys.readouterr().out == "done 3\n"

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from kipctl.roll.record import unfinished_roll
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
+PAGE = Path(__file__).parents[2] / "docs" / "python.md"
 
 
 @pytest.fixture
@@ -70,6 +72,20 @@ def test_a_command_that_fails_stops_it(lab: Lab, cluster: Cluster) -> None:
     assert "The roll is abandoned." in said
     [undo] = re.findall(r"kipctl (undo \S+)", said)
     assert kipctl(lab, *undo.split(), "--yes").status == 0
+    assert leaders_of(cluster, TOPIC).count(1) == 2
+
+
+def test_a_program_can_roll_as_its_page_says(
+    lab: Lab, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = starts(lab)
+    _, program = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    program = program.replace("localhost:9092", lab.bootstrap_server)
+    restarts = ("kipctl", "lab", "restart", "{broker}", "--name", lab.name)
+    program = re.sub(r'\("ssh".*?\)', repr((sys.executable, "-m", *restarts)), program)
+    exec(compile(program, str(PAGE), "exec"), {})
+    assert capsys.readouterr().out == "1 of 1 brokers\n"
+    assert started(lab, before) == Counter({1: 1})
     assert leaders_of(cluster, TOPIC).count(1) == 2
 
 
