@@ -24,7 +24,7 @@ from kipctl.changes.ui import ChangeUi
 from kipctl.changes.way_back import Undo
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import PartlyDoneError, RefusedError
-from kipctl.roll.record import RollRecord, moved_leaders
+from kipctl.roll.record import RollRecord, moved_leaders, roll_parts
 
 
 class _PartUi(ChangeUi):
@@ -130,6 +130,9 @@ class LeaderMover:
             ui = _PartUi(self.progress)
             carry_out(self._context(ui, guard), _LeadersBack(entry))
             brought_back += ui.done or 0
+        for part in roll_parts(journal, self.record.id):
+            if part.is_open:  # a way back that was cut off: another has gone it to its end
+                part.mark_or_note(EntryState.DONE)
         return brought_back
 
     def _context(self, ui: ChangeUi, guard: ChangeGuard) -> ChangeContext:

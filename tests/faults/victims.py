@@ -66,6 +66,7 @@ def inject(steps: Steps) -> None:
     """Let each step be counted; this process does nothing else afterwards."""
     from kipctl.changes.journal import entry as journal_entry
     from kipctl.changes.journal import journal
+    from kipctl.roll import record
     from kipctl.transport.blocking_connection import BlockingConnection
 
     def before(call: Callable[..., Any], step: Callable[[], None]) -> Callable[..., Any]:
@@ -86,7 +87,7 @@ def inject(steps: Steps) -> None:
         return counted
 
     whole = before(journal_entry.write_whole, steps.write)
-    for module in (journal_entry, journal):
+    for module in (journal_entry, journal, record):
         setattr(module, "write_whole", whole)  # noqa: B010
     os.fsync = before(os.fsync, steps.write)
     setattr(Path, "replace", after(Path.replace, steps.request))  # noqa: B010

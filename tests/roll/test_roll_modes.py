@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from commands import Commands
 from on_lab import Ran
+from one_process import in_this_process
 from reassigning import Held, Reassigning, reassigning
 from scripted_broker import Asked, ScriptedBroker
 
@@ -249,3 +250,21 @@ def test_a_roll_that_another_began_while_the_question_stood_refuses_this_one(wor
     ran = world.refused(f"--exec {command} --timeout 3", world.begun)
     assert "has not ended" in ran.err
     assert len(list(world.kept.folder.glob("*.roll.json"))) == 1
+
+
+def test_metrics_are_asked_where_the_named_cluster_has_them(world: World) -> None:
+    config = world.state / "config" / "kipctl" / "clusters.toml"
+    config.parent.mkdir(parents=True)
+    url = "http://127.0.0.1:9/metrics"
+    config.write_text(
+        f'["mine"]\nbootstrap_servers = "{world.bootstrap_server}"\nmetrics_urls = ["{url}"]\n'
+    )
+    said = in_this_process(
+        *("roll", "--cluster", "mine", "--exec", "false", "--broker", "1", "--timeout", "3"),
+        "--yes",
+        XDG_CONFIG_HOME=str(world.state / "config"),
+        XDG_STATE_HOME=str(world.state),
+    )
+    assert said.status == 5, said
+    [record] = rolls(world.kept)
+    assert record.how.guard.urls == (url,)

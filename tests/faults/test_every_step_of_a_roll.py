@@ -1,0 +1,161 @@
+"""kipctl killed, or out of disk, at any step of a roll of two brokers.
+
+Whatever it left, `kipctl changes resume` ends it: each broker was restarted once, and leads as
+before. `kipctl undo` of what is left brings the leaders back. A few steps are taken each time,
+others than the time before; in soak all of them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from campaigns import as_many, campaign, chance
+from faulty import Victims, World, victims, world
+from scripted_broker import Asked
+
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import MetadataRequest
+from kipctl.roll.process_identity import BLOCK
+from kipctl.roll.record import RollState, rolls
+
+pytestmark = [campaign, pytest.mark.timeout(3600)]
+
+LOOKS = 4
+"""So often a broker that was restarted is not listed."""
+
+
+@dataclass
+class Restarts:
+    """Brokers of a world that are restarted by a command: it writes their ids into `ran`."""
+
+    one: World
+    away: int = 0
+    seen: int = 0
+
+    @property
+    def ran(self) -> Path:
+        return self.one.fake.state / "ran"
+
+    @property
+    def ids(self) -> list[int]:
+        return [int(line) for line in self.ran.read_text().split()] if self.ran.exists() else []
+
+    @property
+    def roll(self) -> tuple[str, ...]:
+        for broker in (1, 2):
+            script = self.ran.with_name(f"restart-{broker}")
+            script.write_text(f"#!/bin/sh\necho {broker} >> {self.ran}\n")
+            script.chmod(0o755)
+        restart = str(self.ran.with_name("restart-{broker}"))
+        return ("roll", "--broker", "1", "--broker", "2", "--exec", restart)
+
+    def answer(self, asked: Asked) -> Response | bytes | None:
+        """As a cluster whose restarted broker is a new process, and was away for a while."""
+        fake = self.one.fake
+        match asked.request:
+            case InitProducerIdRequest():
+                return InitProducerIdResponse(producer_id=(1 + len(self.ids)) * BLOCK)
+            case MetadataRequest():
+                ids = self.ids
+                if len(ids) > self.seen:
+                    self.seen, self.away = len(ids), LOOKS
+                self.away -= self.away > 0
+                fake.brokers = tuple(id for id in (1, 2, 3, 4) if not (self.away and id == ids[-1]))
+        return fake.answer(asked)
+
+
+@contextmanager
+def rolled(runner: Victims) -> Iterator[tuple[World, Restarts]]:
+    with world(runner) as one:
+        restarts = Restarts(one)
+        one.fake.configs.clear()
+        one.broker.answers = restarts.answer
+        one.broker.versions = {**one.broker.versions, ApiKey.INIT_PRODUCER_ID: (0, 4)}
+        yield one, restarts
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Victims]:
+    with victims() as started:
+        with rolled(started) as (one, restarts):
+            cut = one.cut(restarts.roll, 0, "rehearsal")
+            assert cut.status == 0, cut.said
+        yield started
+
+
+@pytest.fixture(scope="module")
+def steps(runner: Victims) -> dict[str, int]:
+    """How many there are of a roll when nothing goes wrong."""
+    counts = {}
+    for fault in ("kill", "full"):
+        with rolled(runner) as (one, restarts):
+            before = one.state
+            cut = one.cut(restarts.roll, 0, fault)
+            assert cut.status == 0, cut.said
+            assert one.state == before
+            assert restarts.ids == [1, 2]
+            counts[fault] = cut.steps
+    assert counts["kill"] > 200
+    assert counts["full"] > 40
+    return counts
+
+
+def spread(name: str, number: int, few: int) -> range:
+    apart = -(-number // as_many(few, number))
+    return range(chance(name).randint(1, apart), number, apart)
+
+
+def require_ended(one: World, restarts: Restarts, before: object) -> None:
+    """Go on with what was cut off; what was cut off before it was written down did nothing."""
+    [*records] = rolls(one.fake.kept)
+    if not records or records[0].state in (RollState.DONE, RollState.ABANDONED):
+        assert restarts.ids == ([1, 2] if records and not records[0].left else []), one.log
+    else:
+        ran = one.run("changes resume", "--yes")
+        assert ran.status == 0, one.log
+        assert restarts.ids == [1, 2], one.log
+    assert one.state == before, one.log
+    assert list(one.fake.kept.unfinished()) == [], one.log
+    ran = one.run("changes resume", "--yes")
+    assert "othing is left to resume" in ran.err, one.log
+
+
+def test_killed_at_any_step_it_is_ended_by_the_next(runner: Victims, steps: dict[str, int]) -> None:
+    for step in spread("a roll", steps["kill"], 6):
+        with rolled(runner) as (one, restarts):
+            before = one.state
+            cut = one.cut(restarts.roll, step)
+            assert cut.is_killed or cut.status == 0, one.log
+            require_ended(one, restarts, before)
+
+
+def test_killed_at_any_step_its_leaders_come_back_by_undo(
+    runner: Victims, steps: dict[str, int]
+) -> None:
+    for step in spread("a roll is undone", steps["kill"], 4):
+        with rolled(runner) as (one, restarts):
+            before = one.state
+            one.cut(restarts.roll, step)
+            for record in rolls(one.fake.kept):
+                ran = one.fake.kipctl(f"undo {record.id} --yes", status=(0, 4))
+                assert ran.status == 0 or "leaders" in ran.err, one.log
+            assert one.state == before, one.log
+
+
+def test_out_of_disk_at_any_write_it_says_so_and_is_gone_on_with(
+    runner: Victims, steps: dict[str, int]
+) -> None:
+    for step in spread("a roll without room", steps["full"], 4):
+        with rolled(runner) as (one, restarts):
+            before = one.state
+            cut = one.cut(restarts.roll, step, "full")
+            assert "Traceback" not in cut.said
+            assert cut.status in (0, 2, 5), one.log
+            assert "No space left on device" in cut.said or cut.status == 0, one.log
+            if cut.status == 2:
+                assert (restarts.ids, one.state) == ([], before), one.log
+            require_ended(one, restarts, before)
