@@ -16,8 +16,8 @@ FINDINGS = """
 at-min-isr broker-not-alive broker-silent broker-without-rack
 brokers-not-reached-from-here controlled-shutdown-off
 default-replication-1 diskless-topics eligible-leader-replicas feature-level-behind follower-backoff
-follower-wait-above-lag heartbeat-too-slow lag-time-long leader-rebalance-off leader-skew
-log-directories-not-known log-directory-cordoned log-directory-failed metadata-behind
+follower-wait-above-lag hanging-transaction heartbeat-too-slow lag-time-long leader-rebalance-off
+leader-skew log-directories-not-known log-directory-cordoned log-directory-failed metadata-behind
 metrics-not-readable metrics-of-another-cluster min-insync-1 min-insync-not-known no-leader
 no-leader-hints no-leader-none-eligible no-leader-one-eligible no-preferred-read-replica no-racks
 no-reassignment-api no-spare-replica not-preferred-leader reassignment-in-progress

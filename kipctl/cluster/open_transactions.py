@@ -28,7 +28,6 @@ from kipctl.protocol.transactions import (
     TopicRequest,
     TransactionDescription,
 )
-from kipctl.transport.access import Access
 from kipctl.transport.acl_errors import refusal
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
@@ -37,6 +36,9 @@ T = TypeVar("T")
 UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort")
 """The states in which a coordinator still has an end to write (`TransactionState`)."""
 _STATES = "__transaction_state"
+MOST_HELD_UP = 1000
+"""Partitions whose producers are asked for: where applications write in transactions all the time,
+thousands are behind for a moment."""
 _AT_ONCE = 1000
 """Partitions, or transactional ids, in one request."""
 _DEADLINE_S = 30.0
@@ -332,8 +334,8 @@ def held_up(cluster: Cluster, partitions: Iterable[Partition]) -> HeldUp:
     """What holds up readers with read_committed on these partitions.
 
     Each leader gets two ListOffsets a thousand partitions, which it answers from memory. Only of
-    partitions that are behind are producers asked for, and of those their transactions: where no
-    transaction is open nothing more is asked.
+    partitions that are behind, the first `MOST_HELD_UP` of them, are producers asked for, and of
+    those their transactions: where no transaction is open nothing more is asked.
     """
     led: dict[int, list[PartitionId]] = {}
     for partition in partitions:
@@ -341,19 +343,19 @@ def held_up(cluster: Cluster, partitions: Iterable[Partition]) -> HeldUp:
             led.setdefault(partition.leader, []).append(partition.id)
     offsets = ask_stable_offsets(cluster, led)
     behind = {id: ends for id, ends in offsets.items() if ends[0] < ends[1]}
-    logs = {leader: [id for id in ids if id in behind] for leader, ids in led.items()}
+    some = frozenset(sorted(behind)[:MOST_HELD_UP])
+    logs = {leader: [id for id in ids if id in some] for leader, ids in led.items()}
     found = look(cluster, {leader: ids for leader, ids in logs.items() if ids})
     every = frozenset(id for ids in led.values() for id in ids)
     return HeldUp(behind, found, every - offsets.keys())
 
 
-def abort_command(access: Access, one: OpenTransaction) -> str:
+def abort_command(bootstrap_servers: str, one: OpenTransaction, *, is_secured: bool) -> str:
     """Kafka's own command that aborts a hanging transaction, which is the only end it can get."""
-    secured = access.security.protocol != "PLAINTEXT"
     return shlex.join(
         [
-            *("kafka-transactions.sh", "--bootstrap-server", access.bootstrap_servers),
-            *(("--command-config", "ADMIN.properties") if secured else ()),
+            *("kafka-transactions.sh", "--bootstrap-server", bootstrap_servers),
+            *(("--command-config", "ADMIN.properties") if is_secured else ()),
             *("abort", "--topic", one.id.topic, "--partition", str(one.id.partition)),
             *("--start-offset", str(one.start_offset)),
         ]

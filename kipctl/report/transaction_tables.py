@@ -50,7 +50,9 @@ def _document(one: "OpenTransaction", access: "Access") -> dict[str, object]:
         "ending": str(one.ending),
         "hanging": one.is_hanging,
         "readers": readers(one),
-        "abort": abort_command(access, one) if one.is_hanging else None,
+        "abort": abort_command(str(access), one, is_secured=access.is_secured)
+        if one.is_hanging
+        else None,
     }
 
 

@@ -53,6 +53,11 @@ class Access:
         return self.bootstrap_servers
 
     @property
+    def is_secured(self) -> bool:
+        """Whether Kafka's own tools need a file to connect with."""
+        return self.security.protocol != "PLAINTEXT"
+
+    @property
     def bootstrap(self) -> list[Address]:
         """The servers to ask first. Raises UsageError."""
         return parse_bootstrap_servers(self.bootstrap_servers)

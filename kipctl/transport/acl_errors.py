@@ -109,10 +109,9 @@ def denial(code: int, request: ApiKey, access: Access, topic: str = "") -> Refus
 
 def _granting(right: Right, access: Access, topic: str) -> list[str]:
     """The command that grants a right; who may do so has a file of his own to connect with."""
-    secured = access.security.protocol != "PLAINTEXT"
     return [
         *("kafka-acls", "--bootstrap-server", access.bootstrap_servers),
-        *(("--command-config", "ADMIN.properties") if secured else ()),
+        *(("--command-config", "ADMIN.properties") if access.is_secured else ()),
         *("--add", "--allow-principal", access.security.principal),
         *("--operation", right.operation, right.option),
         *(_pattern(topic) if right.resource == TOPIC and topic else ()),

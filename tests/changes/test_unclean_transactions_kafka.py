@@ -112,6 +112,10 @@ def by_topic(ran: Ran) -> dict[str, Any]:
     return {one["topic"]: one for one in ran.document["transactions"]}
 
 
+def findings(ran: Ran) -> dict[str, Any]:
+    return {one["id"]: one for one in ran.document["findings"]}
+
+
 def kafka_transactions(lab: Lab, command: str) -> str:
     """Kafka's own tool, as the command printed calls it."""
     words = shlex.split(command)
@@ -164,7 +168,12 @@ def test_what_readers_of_committed_records_meet_is_said_before_and_after(
         opened.commit_transaction(_TIMEOUT_S)
         assert read_committed(lab, OPEN) == 4
 
-        kafka_transactions(lab, by_topic(elected)[LOST]["abort"])
+        found = findings(kipctl("inspect brokers -o json"))
+        assert "tx2-0. In tx2-0 it is of producer" in found["hanging-transaction"]["what"]
+        command = by_topic(elected)[LOST]["abort"]
+        assert found["hanging-transaction"]["change"].endswith(command)
+        kafka_transactions(lab, command)
+        assert "hanging-transaction" not in findings(kipctl("inspect brokers -o json"))
         later = transactional(lab, "app-later")
         later.begin_transaction()
         write(later, LOST, 3)

@@ -13,7 +13,6 @@ from kipctl.cluster.open_transactions import (
 )
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.transactions import ProducerState
-from kipctl.transport.access import as_access
 
 HERE, THERE = PartitionId("orders", 0), PartitionId("orders", 1)
 
@@ -65,7 +64,7 @@ def test_what_ended_between_two_looks_does_not_hang() -> None:
 
 def test_the_command_that_aborts_one_names_the_cluster() -> None:
     (found,) = open_transactions({HERE: (producer(),)}, Coordinators())
-    assert abort_command(as_access("a:9092,b:9092"), found) == (
+    assert abort_command("a:9092,b:9092", found, is_secured=False) == (
         "kafka-transactions.sh --bootstrap-server a:9092,b:9092 abort --topic orders --partition 0"
         " --start-offset 10"
     )

@@ -268,5 +268,6 @@ def require_ends(held: HeldUp, access: Access) -> None:
         f"Readers with read_committed stop at offset {first.start_offset:,} of {first.id} for good:"
         f" the end of a transaction of producer {first.producer_id}, epoch {first.producer_epoch},"
         f" is lost, and {first.ending}{state}.{more}",
-        f"Abort it, which hides its records from them: {abort_command(access, first)}",
+        "Abort it, which hides its records from them:"
+        f" {abort_command(str(access), first, is_secured=access.is_secured)}",
     )

@@ -12,6 +12,7 @@ from kipctl.cluster.inspect.findings import (
     reassignments,
     releases,
     throttles,
+    transactions,
 )
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import Finding, Severity
@@ -59,6 +60,7 @@ RULES: tuple[Callable[[ClusterFacts], Iterator[Finding]], ...] = (
     isr.under_replicated,
     isr.too_few_replicas,
     isr.weak_acks,
+    transactions.hanging,
     leaders.imbalance,
     leaders.diskless,
     racks.racks,

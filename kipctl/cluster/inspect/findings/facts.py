@@ -18,6 +18,7 @@ from kipctl.at_once import at_once
 from kipctl.cluster.broker_metrics import ALL_TIMEOUT_S, BrokerMetrics, broker_of, scrape
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
+from kipctl.cluster.open_transactions import OpenTransactions, held_up
 from kipctl.cluster.recoveries import ask_bytes_to_go, catching_up
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
 from kipctl.cluster.throttle_configs import RATES, REPLICAS, UNLIMITED, KnownThrottles
@@ -170,6 +171,10 @@ class ClusterFacts:
     bootstrap_server: str = ""
     bootstrap: Address | None = None
     """The first server that was asked, and that is at no broker's address."""
+    is_secured: bool = False
+    """Whether Kafka's own tools need a file to connect with."""
+    transactions: OpenTransactions = field(default_factory=OpenTransactions)
+    """Those that hold up readers with read_committed."""
 
     @property
     def unreached_here(self) -> tuple[BrokerFacts, ...]:
@@ -267,9 +272,13 @@ def collect_facts(
         bytes_to_go=ask_bytes_to_go(cluster, snapshot, behind) if behind else {},
         bootstrap_server=str(cluster.access),
         bootstrap=next((server for server in cluster.bootstrap if server not in at), None),
+        is_secured=cluster.access.is_secured,
     )
     in_need = {p.id.topic for p in (*snapshot.leaderless, *facts.below_min_insync)}
     eligible = ask_eligible_replicas(cluster, in_need) if in_need else {}
+    answering = {broker.id for broker in facts.answering}
+    led = (p for p in snapshot.partitions if p.leader in answering)
+    transactions = held_up(cluster, led).transactions
     own = {
         broker: cluster.broker(broker).sent - count
         for broker, count in sent.items()
@@ -286,7 +295,7 @@ def collect_facts(
         else replace(one, after=after)
         for one, after in zip(first, at_once(_counts_again, looks, ALL_TIMEOUT_S), strict=True)
     )
-    return replace(facts, metrics=metrics, eligible=eligible)
+    return replace(facts, metrics=metrics, eligible=eligible, transactions=transactions)
 
 
 def _first_look(

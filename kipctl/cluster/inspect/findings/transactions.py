@@ -1,0 +1,28 @@
+"""Findings about transactions that nobody will end."""
+
+from collections.abc import Iterator
+
+from kipctl.cluster.inspect.findings.facts import ClusterFacts
+from kipctl.cluster.inspect.findings.finding import Finding, having, problem, some
+from kipctl.cluster.open_transactions import abort_command
+from kipctl.counts import counted
+
+
+def hanging(facts: ClusterFacts) -> Iterator[Finding]:
+    """Last stable offsets that stand still for good, behind a transaction that has lost its end."""
+    found = facts.transactions.hanging
+    if not found:
+        return
+    first = found[0]
+    partitions = sorted({one.id for one in found})
+    it = "it" if len(found) == 1 else f"each of {counted(len(found), 'transaction')}"
+    yield problem(
+        "hanging-transaction",
+        f"{having(len(partitions), 'partition')} transactions that no coordinator will end:"
+        f" {some(partitions)}. In {first.id} it is of producer {first.producer_id}, epoch"
+        f" {first.producer_epoch}, and begins at offset {first.start_offset:,}.",
+        "Readers with read_committed get nothing beyond it, however much is written and committed;"
+        " and compaction stops there.",
+        f"Abort {it}, which hides its records from such readers:"
+        f" {abort_command(facts.bootstrap_server, first, is_secured=facts.is_secured)}",
+    )
