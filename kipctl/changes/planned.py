@@ -7,6 +7,7 @@ from pathlib import Path
 from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
+from kipctl.changes.execution.disk_moves import require_no_disk_moves
 from kipctl.changes.execution.plan_execution import ExecutionSettings, reassign, rotate_leaders
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.safety_checks import (
@@ -161,13 +162,14 @@ def carry_out_plan(context: ChangeContext, path: Path) -> None:
 
     def planner(now: Snapshot) -> Plan:
         check_against(file, now)
+        require_no_disk_moves(context.cluster, file)
         return plan_to(now, file.assignment)
 
     def check(plan: Plan) -> None:
         require_factor_wanted(plan, wanted=context.change_factor)
 
-    if file.names_log_dirs:
-        context.ui.say(f"The log_dirs of {path} are ignored: brokers place new replicas.")
+    if file.note:
+        context.ui.say(file.note)
     carry_out(
         context,
         PlannedChange(

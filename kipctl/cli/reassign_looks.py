@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from kipctl.changes.context import ChangeContext
+from kipctl.changes.execution.disk_moves import require_no_disk_moves
 from kipctl.changes.execution.reassign import require_as_planned, verify
 from kipctl.changes.execution.safety_checks import survey
 from kipctl.changes.journal.entry import read_target
@@ -23,6 +24,7 @@ def verify_plan(context: ChangeContext, ui: TerminalUi, path: Path) -> None:
     """Compare the cluster with an assignment in Kafka's own JSON, or with an entry's."""
     file = read_target(path)
     check_against(file, take_snapshot(context.cluster), brokers_alive=False)
+    require_no_disk_moves(context.cluster, file)
     verified = verify(context.cluster, file.assignment)
     ui.report(verified_report(verified, file.assignment))
     require_as_planned(verified)

@@ -17,6 +17,17 @@ def sizes_request(partitions: Iterable[PartitionId]) -> DescribeLogDirsRequest:
     return DescribeLogDirsRequest(topics=topics)
 
 
+def reported_directories(answer: DescribeLogDirsResponse) -> dict[PartitionId, str]:
+    """The directory in which a broker has each log; not that of one which is being copied there."""
+    return {
+        PartitionId(topic.name, partition.partition_index): result.log_dir
+        for result in answer.results
+        for topic in result.topics
+        for partition in topic.partitions
+        if not partition.is_future_key
+    }
+
+
 def reported_sizes(
     broker: int, answer: DescribeLogDirsResponse
 ) -> tuple[dict[PartitionId, int], str]:

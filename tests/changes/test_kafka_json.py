@@ -16,6 +16,8 @@ from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
 
 ENTRY = {"topic": "t", "partition": 0, "replicas": [1, 2]}
+PLAN = json.dumps({"version": 1, "partitions": [ENTRY]})
+OLD = json.dumps({"version": 1, "partitions": [{**ENTRY, "replicas": [2, 1]}]})
 
 
 def write(folder: Path, content: object) -> Path:
@@ -39,12 +41,12 @@ def test_unknown_keys_and_a_missing_version_are_fine_as_in_kafka(tmp_path: Path)
     path = write(tmp_path, {"_command": "reassign", "partitions": [{**ENTRY, "note": "x"}]})
     file = read_reassignment(path)
     assert file.assignment == {PartitionId("t", 0): (1, 2)}
-    assert not file.names_log_dirs
+    assert file.log_dirs == {}
 
 
 def test_log_directories_are_noticed(tmp_path: Path) -> None:
     path = write(tmp_path, {"partitions": [{**ENTRY, "log_dirs": ["/disk1", "any"]}]})
-    assert read_reassignment(path).names_log_dirs
+    assert read_reassignment(path).log_dirs == {PartitionId("t", 0): {1: "/disk1"}}
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,14 @@ def test_log_directories_are_noticed(tmp_path: Path) -> None:
         ({"partitions": [{**ENTRY, "replicas": [1, 1]}]}, "t-0 names a broker twice"),
         ({"partitions": [ENTRY, ENTRY]}, r"partitions\[1\]: t-0 stands there twice"),
         (
-            {"partitions": [{**ENTRY, "log_dirs": ["any"]}]},
+            {"partitions": [{**ENTRY, "log_dirs": ["/disk1"]}]},
             "t-0 needs as many log_dirs as replicas",
         ),
+        ({"partitions": [{**ENTRY, "log_dirs": [1, 2]}]}, "t-0: log_dirs should be a list"),
+        (f"{PLAN}\n{PLAN}", "lines 1, 2: these are several plans"),
+        (f"# ours\n{PLAN}", "line 1 column 1: this is not JSON"),
+        (f"Proposed ...\n{PLAN}\nProposed ...\n{PLAN}", "lines 2, 4: these are several"),
+        (f"Current ...\n{PLAN[:-1]}", "line 1 column 1: this is not JSON"),
     ],
 )
 def test_a_broken_plan_names_file_and_place(tmp_path: Path, content: object, place: str) -> None:
@@ -77,6 +84,53 @@ def test_a_broken_plan_names_file_and_place(tmp_path: Path, content: object, pla
     with pytest.raises(UsageError, match=place) as error:
         read_reassignment(path)
     assert error.value.what.startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        f"Current partition replica assignment\n{OLD}\n\nProposed partition reassignment"
+        f" configuration\n{PLAN}\n",
+        f"Proposed partition reassignment configuration\n{PLAN}",
+        f"Proposed partition reassignment configuration\n{PLAN}\nSave this",
+        json.dumps([ENTRY]),
+        json.dumps(ENTRY),
+        f"\ufeff{PLAN}",
+    ],
+    ids=["generate", "the proposal alone", "a text behind", "a list", "an entry", "a BOM"],
+)
+def test_what_people_paste_for_a_plan_is_understood(tmp_path: Path, pasted: str) -> None:
+    assert read_reassignment(write(tmp_path, pasted)).assignment == {PartitionId("t", 0): (1, 2)}
+
+
+def test_all_faults_of_a_plan_are_named_at_once(tmp_path: Path) -> None:
+    wrong = [{"partition": 0}, {**ENTRY, "replicas": [1, 1]}, ENTRY, ENTRY, *[7] * 4]
+    with pytest.raises(UsageError) as error:
+        read_reassignment(write(tmp_path, {"partitions": wrong}))
+    assert error.value.what.endswith(
+        "plan.json: partitions[0]: topic should be a name; partitions[1]: t-0 names a broker twice:"
+        " [1, 1]; partitions[2]: t-0 stands there twice; partitions[3]: t-0 stands there twice;"
+        " partitions[4]: this should be an object; and 3 more faults."
+    )
+
+
+def test_an_entry_a_line_is_a_plan(tmp_path: Path) -> None:
+    lines = f"{json.dumps(ENTRY)}\n{json.dumps({**ENTRY, 'partition': 1})}\n"
+    assert len(read_reassignment(write(tmp_path, lines)).assignment) == 2
+
+
+def test_log_dirs_that_name_none_need_not_fit_the_replicas(tmp_path: Path) -> None:
+    entries = [{**ENTRY, "partition": n, "log_dirs": ["any"] * 4} for n in range(3)]
+    file = read_reassignment(write(tmp_path, {"partitions": entries}))
+    assert (len(file.assignment), file.log_dirs) == (3, {})
+    assert "the log_dirs of 3 partitions are not as many as the replicas" in file.note
+
+
+def test_a_file_of_topics_to_move_says_what_plans(tmp_path: Path) -> None:
+    path = write(tmp_path, {"topics": [{"topic": "parcels"}, {"topic": "invoices"}], "version": 1})
+    with pytest.raises(UsageError, match="names topics, for kafka-reassign-partitions") as error:
+        read_reassignment(path)
+    assert "kipctl reassign --rotate --dry-run --topic parcels --topic invoices" in str(error.value)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

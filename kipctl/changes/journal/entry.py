@@ -393,7 +393,7 @@ def read_target(path: Path) -> ReassignmentFile:
     if not isinstance(document, dict) or "schema" not in document:
         return read_assignment(path)
     after = read_entry(path).after
-    return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids}, False)
+    return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids})
 
 
 def _how(value: Any) -> ExecutionOptions | None:

@@ -9,10 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot
+from kipctl.counts import counted
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 from kipctl.typed_json import plain_json
 
 ANY_LOG_DIR = "any"
+_MOST_DOCUMENTS = 100_000
+_MOST_FAULTS = 5
+LogDirs = Mapping[PartitionId, Mapping[int, str]]
+"""Directories by partition and broker."""
 
 
 def reassignment_document(assignment: Assignment) -> dict[str, object]:
@@ -33,49 +39,70 @@ def reassignment_document(assignment: Assignment) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentFile:
-    """The assignment in a file, in its order, and whether it names log directories.
+    """The assignment in a file, in its order.
 
-    Kafka's own tool prints the directories that replicas are in now. kipctl moves no replica from
-    one to another: brokers place new replicas themselves.
+    `log_dirs` are the directories that it names.
     """
 
     path: Path
     assignment: dict[PartitionId, tuple[int, ...]]
-    names_log_dirs: bool
+    log_dirs: LogDirs = field(default_factory=dict)
     lines: Mapping[PartitionId, int] = field(default_factory=dict)
     """Of a table, where each partition stands."""
+    note: str = ""
+    """What of the file was not taken, in a sentence; "" for nothing."""
 
 
 def read_reassignment(path: Path) -> ReassignmentFile:
     """Raises UsageError, naming file and place, for what is not such a file."""
+    faults = Faults(path)
     version, entries = _read(path)
     if version not in (None, 1):
         raise wrong_file(path, "version", f"{version!r} is not 1, the only one known")
     assignment: dict[PartitionId, tuple[int, ...]] = {}
-    names_log_dirs = False
-    for place, partition_id, entry in entries:
+    directories: dict[PartitionId, dict[int, str]] = {}
+    needless = 0
+    for place, partition_id, entry in _entries(entries, faults):
         replicas = entry.get("replicas")
         if not isinstance(replicas, list) or not replicas or not all(map(_is_id, replicas)):
-            raise wrong_file(path, place, f"{partition_id} needs replicas, a list of broker ids")
+            faults.add(place, f"{partition_id} needs replicas, a list of broker ids")
+            continue
         if len(set(replicas)) < len(replicas):
-            raise wrong_file(path, place, f"{partition_id} names a broker twice: {replicas}")
+            faults.add(place, f"{partition_id} names a broker twice: {replicas}")
         log_dirs = entry.get("log_dirs", [ANY_LOG_DIR] * len(replicas))
-        if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
-            raise wrong_file(path, place, f"{partition_id} needs as many log_dirs as replicas")
-        names_log_dirs = names_log_dirs or any(d != ANY_LOG_DIR for d in log_dirs)
+        if not isinstance(log_dirs, list) or not all(isinstance(one, str) for one in log_dirs):
+            faults.add(place, f"{partition_id}: log_dirs should be a list of paths")
+            continue
+        named = any(one != ANY_LOG_DIR for one in log_dirs)
+        if len(log_dirs) != len(replicas):
+            needless += 1
+            if named:
+                faults.add(place, f"{partition_id} needs as many log_dirs as replicas")
+        if named:
+            pairs = zip(replicas, log_dirs, strict=False)
+            directories[partition_id] = {b: one for b, one in pairs if one != ANY_LOG_DIR}
         if partition_id in assignment:
-            raise wrong_file(path, place, f"{partition_id} stands there twice")
+            faults.add(place, f"{partition_id} stands there twice")
         assignment[partition_id] = tuple(replicas)
-    return ReassignmentFile(path, assignment, names_log_dirs)
+    faults.require_none()
+    note = (
+        f"{path}: the log_dirs of {counted(needless, 'partition')} are not as many as the replicas;"
+        ' they name none ("any"), and are not needed.'
+        if needless
+        else ""
+    )
+    return ReassignmentFile(path, assignment, directories, note=note)
 
 
 def read_election(path: Path) -> tuple[PartitionId, ...]:
     """The partitions in an election file. Raises UsageError, naming file and place."""
     chosen: dict[PartitionId, None] = {}
-    for place, partition_id, _ in _read(path)[1]:
+    faults = Faults(path)
+    for place, partition_id, _ in _entries(_read(path)[1], faults):
         if partition_id in chosen:
-            raise wrong_file(path, place, f"{partition_id} stands there twice")
+            faults.add(place, f"{partition_id} stands there twice")
         chosen[partition_id] = None
+    faults.require_none()
     return tuple(chosen)
 
 
@@ -85,60 +112,126 @@ def check_against(
     """Raise UsageError for a partition, or a broker that is not alive, if the file names one."""
     known, brokers = snapshot.by_id, snapshot.broker_ids
     topics = frozenset(snapshot.topics)
+    faults = Faults(file.path)
     for index, (partition_id, replicas) in enumerate(file.assignment.items()):
         line = file.lines.get(partition_id)
         place = f"partitions[{index}]" if line is None else f"line {line}"
         if partition_id.topic not in topics:
-            raise wrong_file(file.path, place, f"there is no topic {partition_id.topic!r}")
+            faults.add(place, f"there is no topic {partition_id.topic!r}")
+            continue
         if partition_id not in known:
-            raise wrong_file(file.path, place, f"there is no partition {partition_id}")
+            faults.add(place, f"there is no partition {partition_id}")
+            continue
         # A stopped broker that already holds the partition may stay; a new one must be alive.
         allowed = {*brokers, *known[partition_id].replicas}
         strange = [broker for broker in replicas if broker not in allowed]
         if brokers_alive and strange:
             alive = ", ".join(map(str, brokers))
-            raise wrong_file(
-                file.path,
-                place,
-                f"{partition_id}: broker {strange[0]} is not alive; these are: {alive}",
+            faults.add(
+                place, f"{partition_id}: broker {strange[0]} is not alive; these are: {alive}"
             )
+    faults.require_none()
 
 
-def _read(path: Path) -> tuple[object, Iterator[tuple[str, PartitionId, dict[str, object]]]]:
-    """The version, and each entry of `partitions` with its place in the file."""
+def _read(path: Path) -> tuple[object, list[object]]:
+    """The version, and the entries of `partitions`."""
     try:
-        document = plain_json(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")
+        try:
+            document = plain_json(text)
+        except json.JSONDecodeError as error:
+            document = _pasted(path, text)
+            if document is None:
+                place = f"line {error.lineno} column {error.colno}"
+                raise wrong_file(path, place, f"this is not JSON: {error.msg}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno} column {error.colno}"
-        raise wrong_file(path, place, f"this is not JSON: {error.msg}") from None
     except ValueError as error:
         raise UsageError(f"{path} is not a JSON text that can be read: {error}.") from None
+    if isinstance(document, dict) and isinstance(topics := document.get("topics"), list):
+        names = [str(one.get("topic")) for one in topics if isinstance(one, dict)]
+        raise UsageError(
+            f"{path} names topics, for kafka-reassign-partitions --generate, and no replicas.",
+            "kipctl plans itself, as in: " + Command("reassign --rotate --dry-run", topic=names),
+        )
+    if isinstance(document, dict) and "topic" in document and "partitions" not in document:
+        document = [document]  # one entry alone
+    if isinstance(document, list):
+        document = {"partitions": document}
     entries = document.get("partitions") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not entries:
         raise wrong_file(path, "partitions", "there should be a list with at least one partition")
-    return document.get("version"), _entries(path, entries)
+    return document.get("version"), entries
+
+
+def _pasted(path: Path, text: str) -> object:
+    """The plan in what kafka-reassign-partitions prints, or in lines of JSON; None for neither.
+
+    Of the two that --generate prints it is the proposal; the other is the way back (Kafka's
+    ReassignPartitionsCommand). Raises UsageError where it cannot be told which of several is meant.
+    """
+    found: list[tuple[str, int, object]] = []
+    decoder, at, end = json.JSONDecoder(), -1, 0
+    while len(found) < _MOST_DOCUMENTS and (at := text.find("{", end)) >= 0:
+        try:
+            _, after = decoder.raw_decode(text, at)
+            heading = text[end:at].strip()
+            found.append((heading, text.count("\n", 0, at) + 1, plain_json(text[at:after])))
+        except (ValueError, RecursionError):
+            return None
+        end = after
+    if all(isinstance(one, dict) and "topic" in one for _, _, one in found):
+        is_clean = not any(heading.strip(",") for heading, _, _ in found) and not text[end:].strip()
+        return [one for _, _, one in found] if found and is_clean else None
+    proposed = [one for heading, _, one in found if heading.startswith("Proposed")]
+    if len(proposed) == 1:
+        return proposed[0]
+    if len(found) > 1:
+        lines = ", ".join(str(line) for _, line, _ in found)
+        raise wrong_file(path, f"lines {lines}", "these are several plans: leave one")
+    return found[0][2] if found and found[0][0][:1].isalpha() else None
 
 
 def _entries(
-    path: Path, entries: list[object]
+    entries: list[object], faults: "Faults"
 ) -> Iterator[tuple[str, PartitionId, dict[str, object]]]:
+    """Each entry that names a partition, with its place in the file."""
     for index, entry in enumerate(entries):
         place = f"partitions[{index}]"
         if not isinstance(entry, dict):
-            raise wrong_file(path, place, "this should be an object")
+            faults.add(place, "this should be an object")
+            continue
         topic, partition = entry.get("topic"), entry.get("partition")
         if not isinstance(topic, str) or not topic:
-            raise wrong_file(path, place, "topic should be a name")
-        if not isinstance(partition, int) or not _is_id(partition):
-            raise wrong_file(path, place, f"{topic}: partition should be a number from 0")
-        yield place, PartitionId(topic, partition), entry
+            faults.add(place, "topic should be a name")
+        elif not isinstance(partition, int) or not _is_id(partition):
+            faults.add(place, f"{topic}: partition should be a number from 0")
+        else:
+            yield place, PartitionId(topic, partition), entry
 
 
 def _is_id(number: object) -> bool:
     """True for what fits Kafka's int32 ids."""
     return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**31
+
+
+@dataclass(slots=True)
+class Faults:
+    """What is wrong with a file, and where in it: all of it is said at once."""
+
+    path: Path
+    found: list[str] = field(default_factory=list)
+
+    def add(self, place: str, problem: str) -> None:
+        self.found.append(f"{place}: {problem}")
+
+    def require_none(self) -> None:
+        """Raise UsageError, with the first few, if there is one."""
+        if self.found:
+            more = len(self.found) - _MOST_FAULTS
+            said = "; ".join(self.found[:_MOST_FAULTS])
+            said += f"; and {counted(more, 'more fault')}" if more > 0 else ""
+            raise UsageError(f"{self.path}: {said}.", "Nothing was changed. Correct the file.")
 
 
 def wrong_file(path: Path, place: str, problem: str) -> UsageError:

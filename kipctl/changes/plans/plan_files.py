@@ -40,7 +40,7 @@ def read_plan(path: Path) -> ReassignmentFile | LeadersFile:
         assignment = {}
         for line, one, replicas in _unique(path, rows, _replicas):
             assignment[one], lines[one] = replicas, line
-        return ReassignmentFile(path, assignment, False, lines)
+        return ReassignmentFile(path, assignment, lines=lines)
     return LeadersFile(path, {one: leader for _, one, leader in _unique(path, rows, _leader)})
 
 
