@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     SparkOptions,
     UntilOption,
     duration_option,
+    started_spark,
 )
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
@@ -74,10 +75,8 @@ def runs(
     A folder of runs stands for all of them; paths may be anything that Spark reads.
     """
     from kipctl.pipeline.analysis import Question, analyse_runs
-    from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_runs, check_save
-    from kipctl.pipeline.session import spark_session
     from kipctl.report.analysis_tables import analysis_answer, analysis_tables
     from kipctl.trace.stored_runs import path_of
 
@@ -87,10 +86,7 @@ def runs(
     paths = [path_of(text, environment.variables) for text in run]
     check_runs(paths)
     check_save(save)
-    with (
-        environment.progress(f"Starting Spark on {on.master}.") as progress,
-        spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
-    ):
+    with started_spark(environment, place, paths) as spark:
         document = analyse_runs(spark, paths, question, period, save)
     for opened in document["runs"]:
         if failed := opened["failed"]:
@@ -149,7 +145,6 @@ def request_log(
     counted and shown. Paths may be anything that Spark reads.
     """
     from kipctl import __version__
-    from kipctl.pipeline.inputs import is_little
     from kipctl.pipeline.period import parse_period
     from kipctl.pipeline.preflight import check_logs, check_save
     from kipctl.pipeline.request_log import LogQuestion, analyse, read_request_log
@@ -157,7 +152,6 @@ def request_log(
     from kipctl.pipeline.request_log.over_time import over_time
     from kipctl.pipeline.request_log.places import parse_broker_at
     from kipctl.pipeline.saving import make_new
-    from kipctl.pipeline.session import spark_session
     from kipctl.report.html.file import check_html, write_html
     from kipctl.report.request_log_tables import request_log_answer, request_log_tables
 
@@ -169,10 +163,7 @@ def request_log(
     check_save(save)
     if html:
         check_html(html)
-    with (
-        environment.progress(f"Starting Spark on {on.master}.") as progress,
-        spark_session(place, progress, is_light=is_little(path), inputs=path) as spark,
-    ):
+    with started_spark(environment, place, path) as spark:
         if save:
             make_new(spark, save)
         log = read_request_log(spark, path, zones, period, brokers, by_time=html is not None)

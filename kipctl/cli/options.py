@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,6 +18,8 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kipctl.cli.environment import Environment
     from kipctl.transport.request import Cluster
 
@@ -386,3 +389,20 @@ class SparkOptions:
     def place(self) -> Place:
         """Where that is. Raises UsageError."""
         return Place(self.master, parse_conf(self.conf or []), self.start_timeout, self.scratch)
+
+
+@contextmanager
+def started_spark(
+    environment: "Environment", place: Place, inputs: Sequence[str], *, compiles: bool = False
+) -> "Iterator[SparkSession]":
+    """A session of Spark for what reads these inputs. Raises UsageError, and what Spark does."""
+    from kipctl.pipeline.inputs import is_little
+    from kipctl.pipeline.session import spark_session
+
+    with (
+        environment.progress(f"Starting Spark on {place.master}.") as progress,
+        spark_session(
+            place, progress, is_light=is_little(inputs), compiles=compiles, inputs=inputs
+        ) as spark,
+    ):
+        yield spark

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import OutputOption, SinceOption, SparkOptions, UntilOption
+from kipctl.cli.options import OutputOption, SinceOption, SparkOptions, UntilOption, started_spark
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
 from kipctl.report.html.file import check_html, write_page
@@ -77,14 +77,10 @@ def report_runs(
     """Write the page of recorded runs, by Spark at `place`, and its pictures into the folder `svg`;
     the page begins with what the experiment `of` them says. What was written, and its answer.
     Raises what Spark does."""
-    from kipctl.pipeline.inputs import ALWAYS, is_little
+    from kipctl.pipeline.inputs import ALWAYS
     from kipctl.pipeline.pictures import report_document
-    from kipctl.pipeline.session import spark_session
 
-    with (
-        environment.progress(f"Starting Spark on {place.master}.") as progress,
-        spark_session(place, progress, is_light=is_little(paths), inputs=paths) as spark,
-    ):
+    with started_spark(environment, place, paths) as spark:
         document = report_document(spark, paths, period or ALWAYS)
         comparisons = _comparisons(spark, document)
     return write_page(file, document, comparisons, svg, of)

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     OutputOption,
     SparkOptions,
     YesOption,
+    started_spark,
 )
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
 from kipctl.report.formats import OutputFormat
@@ -194,10 +195,9 @@ def compare(
     from kipctl.pipeline.compare import UNITS
     from kipctl.pipeline.compare import compare as compare_traces
     from kipctl.pipeline.gates import parse_gate
-    from kipctl.pipeline.inputs import is_little, open_runs
+    from kipctl.pipeline.inputs import open_runs
     from kipctl.pipeline.pictures import report_document
     from kipctl.pipeline.preflight import check_runs
-    from kipctl.pipeline.session import spark_session
     from kipctl.report.comparison import comparison_document
     from kipctl.report.run_tables import compare_answer, compare_tables
     from kipctl.trace.settings import end_of, interrupted_after
@@ -212,16 +212,7 @@ def compare(
     if html:
         check_html(html)
     pictured = None
-    with (
-        environment.progress(f"Starting Spark on {on.master}.") as progress,
-        spark_session(
-            place,
-            progress,
-            is_light=is_little(paths[0] + paths[1]),
-            compiles=True,
-            inputs=paths[0] + paths[1],
-        ) as spark,
-    ):
+    with started_spark(environment, place, paths[0] + paths[1], compiles=True) as spark:
         of_a, of_b = (open_runs(spark, side) for side in paths)
         for opened in (*of_a.runs, *of_b.runs):
             if failed := opened.description.get("failed"):

@@ -1,10 +1,7 @@
 """`kipctl tap`: see what any client does, on the wire."""
 
-import time
-from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,18 +17,8 @@ from kipctl.cli.options import (
     record_folder,
 )
 from kipctl.durations import Duration
-from kipctl.errors import UsageError
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report
-
-if TYPE_CHECKING:
-    from kipctl.runs.tap import TapPlan
-    from kipctl.tap.process import RunningTap
-    from kipctl.tap.spec import TapSpec
-
-_SHOWN_EVERY_S = 1.0
-_RATES_KEPT = 500
-"""More than a terminal has columns."""
 
 
 @combined(needs={"--ca": "--tls-to-brokers"})
@@ -128,6 +115,7 @@ def tap(
     --topic T` until it has met 20. Ctrl-C then says of every client what it makes of leader hints,
     how long its records took, and what to do about it.
     """
+    from kipctl.cli.tap_watch import confirm_lending, show_clients, warn
     from kipctl.report.tap_tables import tap_answer, tap_tables
     from kipctl.runs.tap import TapPlan
     from kipctl.runs.tap import tap as run
@@ -150,114 +138,10 @@ def tap(
     )
     spec.check()
     if lend_identity:
-        _confirm_lending(environment, spec, yes)
+        confirm_lending(environment, spec, yes)
     plan = TapPlan(spec, record_folder(record, environment.variables))
-    _warn(environment, spec)
+    warn(environment, spec)
     with noted_signals() as ended:
-        document = run(plan, lambda tap: _wait(environment, plan, tap, ended, period))
+        document = run(plan, lambda tap: show_clients(environment, plan, tap, ended, period))
     opening = (tap_answer(document),)
     environment.report(Report("tap", document, tap_tables(document), opening=opening), output)
-
-
-def _warn(environment: Environment, spec: "TapSpec") -> None:
-    """Say who may do what through it, and which caps follow."""
-    from kipctl.tap.spec import LAST_BY_NAME
-
-    if spec.tells_no_ids:
-        environment.message(
-            "Metadata before version 10 tells clients no ids of topics: Produce and Fetch, which"
-            f" ask by id from version {LAST_BY_NAME + 1} on, are capped at {LAST_BY_NAME} with it."
-        )
-    if said := exposure(spec):
-        environment.message(*said.splitlines())
-
-
-def _confirm_lending(environment: Environment, spec: "TapSpec", yes: bool) -> None:
-    """Ask on a protected cluster. Raises what `Environment.confirm` raises, and KipctlError."""
-    from kipctl.transport.request import Cluster
-
-    if not spec.identity:
-        raise UsageError(
-            "--lend-identity is for a client certificate, and there is none in the settings.",
-            "Leave it out: a login (SASL) is the clients' own.",
-        )
-    with Cluster(spec.access) as cluster:
-        cluster.metadata(())  # says the id, by which it may be protected
-    if spec.access.is_protected:
-        environment.confirm(
-            f"Whoever connects to the tap changes it as {spec.identity}. Begin?", yes
-        )
-
-
-def exposure(spec: "TapSpec") -> str:
-    """What it means that the tap listens there, in one or two lines; "" where that is nothing."""
-    from kipctl.protocol.address import is_loopback
-
-    host, _ = spec.listen_address
-    if is_loopback(host) and not spec.identity:
-        return ""
-    if spec.tls.client_ca:
-        who = f"whoever has a certificate of {spec.tls.client_ca}"
-    else:
-        who = "every user of this machine" if is_loopback(host) else "whoever reaches it"
-    how = "" if spec.tls.certificate else ", unencrypted"
-    if spec.identity:
-        does = f"is {spec.identity} to the brokers{how}.\nNothing else stands behind it."
-    else:
-        does = (
-            f"reaches the cluster through this machine{how}, as if from here.\n"
-            "Only the cluster's own authentication stands behind it, if it has one."
-        )
-    return f"Listening at {host}: {who} {does}"
-
-
-def _client_protocol(spec: "TapSpec") -> str:
-    """What clients of the tap are to speak, where that or what brokers speak is no plain text.
-
-    TLS ends at the tap; a login passes, so clients log in as if the tap were not there.
-    """
-    security = spec.access.security
-    transport = "SSL" if spec.tls.certificate else "PLAINTEXT"
-    protocol = f"SASL_{transport}" if security.sasl else transport
-    if protocol == security.protocol == "PLAINTEXT":
-        return ""
-    return f" with security.protocol={protocol}"
-
-
-def _wait(
-    environment: Environment,
-    plan: "TapPlan",
-    tap: "RunningTap",
-    ended: Callable[[float], bool],
-    seconds: float | None,
-) -> None:
-    """Show the clients until it is to end."""
-    from kipctl.report.live import TapScreen
-    from kipctl.runs.tap import conditions, described
-
-    clients_go_to = plan.spec.advertised_address(tap.bootstrap_server)
-    listens = f" The tap listens at {tap.bootstrap_server}."
-    environment.message(
-        f"Clients connect to {clients_go_to}{_client_protocol(plan.spec)}"
-        f" instead of {plan.spec.access}."
-        f"{listens if clients_go_to != tap.bootstrap_server else ''}"
-        " Ctrl-C (or SIGTERM) ends the tap."
-    )
-    until = time.monotonic() + seconds if seconds else float("inf")
-    before = tap.show()
-    rates: deque[float] = deque(maxlen=_RATES_KEPT)
-    with environment.live() as draw:
-        while not ended(max(0.0, min(_SHOWN_EVERY_S, until - time.monotonic()))):
-            now = tap.show()
-            new = now.dropped - before.dropped
-            for line in now.messages[max(0, len(now.messages) - new) :] if new else ():
-                environment.message(line)
-            if new > len(now.messages):
-                environment.message(f"And {new - len(now.messages):,} more like these.")
-            if draw:
-                seen = described(now, conditions(plan.spec), since=before)
-                rates.append(sum(one["requests"]["per_second"] for one in seen["clients"]))
-                draw(TapScreen(seen, tuple(rates)))
-            before = now
-            if time.monotonic() >= until:
-                return

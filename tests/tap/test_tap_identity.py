@@ -19,7 +19,7 @@ from secure_peers import AUTHORITY, loopback, server_context
 
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
-from kipctl.cli.tap import exposure
+from kipctl.cli.tap_watch import exposure
 from kipctl.errors import UsageError
 from kipctl.lab.certificates import Authority
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
