@@ -36,7 +36,7 @@ def carry_out(context: ChangeContext, change: Change[Seen, Done]) -> None:
     if not context.force:
         require_a_broker_in_reach(context.cluster, "clusters test")
     change.announce(context, seen)
-    context.ui.confirm(change.question(seen))
+    context.ui.confirm(change.question(seen), change.typed(seen))
     run = ChangeRun(context, context.journal())
     with change.locked(run):
         again, done = _guarded(run, change, seen)

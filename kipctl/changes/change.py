@@ -95,6 +95,10 @@ class Change(Generic[Seen, Done]):
     def question(self, seen: Seen) -> str:
         raise NotImplementedError
 
+    def typed(self, seen: Seen) -> str:
+        """What has to be typed to agree, if yes is not enough."""
+        return ""
+
     def locked(self, run: ChangeRun) -> AbstractContextManager[None]:
         """Inside, no other kipctl changes the cluster."""
         return run.context.locked(run.journal)

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from kipctl.changes.carry_out import carry_out
-from kipctl.changes.change import Change, ChangeRun
+from kipctl.changes.change import Change, ChangeRun, Done, Seen
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, REPEAT, elect_preferred
 from kipctl.changes.execution.election_until_balanced import (
@@ -37,28 +37,50 @@ Choose = Callable[[Snapshot], Snapshot]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ElectPreferred(Change[ElectionProposal, LeadersMoved]):
-    """The preferred replica of each partition that is chosen is to lead it.
-
-    With `chooses` they are looked for, as those of a broker are. `until_balanced` those whose
-    broker is not whole are waited for; `as_they_come` only until the replica is in sync. `entry` is
-    that of an election that was cut off, and is gone on with.
-    """
+class Election(Change[Seen, Done]):
+    """An election of leaders of the partitions that are chosen; with `chooses` they are looked for,
+    as those of a broker are."""
 
     choose: Choose
     chooses: bool = False
+
+    def chosen(self, context: ChangeContext) -> Snapshot:
+        """The partitions that are meant, as they are now."""
+        seen = take_snapshot(context.cluster, named=context.topics)
+        if self.chooses and (
+            hidden := hidden_topics_warning(context.cluster, seen.topics, context.topics)
+        ):
+            context.ui.say(hidden)
+        return self.choose(seen)
+
+    @contextmanager
+    def locked(self, run: ChangeRun) -> Iterator[None]:
+        """Where nobody else changes the cluster. An election is not kept waiting by a change that
+        takes hours: what that reassigns is left alone."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(run.context.locked(run.journal))
+            except RefusedError as refused:
+                run.is_locked = False
+                run.context.ui.say(f"{refused.what} What it reassigns is left alone.")
+            yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
+    """The preferred replica of each partition that is chosen is to lead it.
+
+    `until_balanced` those whose broker is not whole are waited for; `as_they_come` only until the
+    replica is in sync. `entry` is that of an election that was cut off, and is gone on with.
+    """
+
     until_balanced: bool = False
     as_they_come: bool = False
     entry: Entry | None = None
 
     def look(self, context: ChangeContext) -> ElectionProposal:
         busy, _ = list_or_reason(context.cluster, may_not_list=True)
-        seen = take_snapshot(context.cluster, named=context.topics)
-        if self.chooses and (
-            hidden := hidden_topics_warning(context.cluster, seen.topics, context.topics)
-        ):
-            context.ui.say(hidden)
-        return propose_election(self.choose(seen), {one.id for one in busy})
+        return propose_election(self.chosen(context), {one.id for one in busy})
 
     def show(self, context: ChangeContext, seen: ElectionProposal) -> None:
         context.ui.preferred_election(seen)
@@ -88,18 +110,6 @@ class ElectPreferred(Change[ElectionProposal, LeadersMoved]):
             f" {of}, not led by the preferred replica."
             + (" Move leaders until all are?" if self.until_balanced else " Move these leaders?")
         )
-
-    @contextmanager
-    def locked(self, run: ChangeRun) -> Iterator[None]:
-        """Where nobody else changes the cluster. An election is not kept waiting by a change that
-        takes hours: what that reassigns is left alone."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(run.context.locked(run.journal))
-            except RefusedError as refused:
-                run.is_locked = False
-                run.context.ui.say(f"{refused.what} What it reassigns is left alone.")
-            yield
 
     def look_again(self, run: ChangeRun, seen: ElectionProposal) -> ElectionProposal:
         """Anybody may have moved them since they were shown."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kipctl.changes.elections.unclean import LeaderlessPartition
 from kipctl.changes.execution.cancellation import Cancelled
 from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.reassign import Failure
@@ -11,11 +12,13 @@ from kipctl.changes.execution.remaining import Remaining
 from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes
 from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import PlanSummary, summarize
+from kipctl.cluster.open_transactions import HeldUp, OpenTransactions
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 
 NOTHING = Plan(())
 NOTHING_LEFT = Remaining(NOTHING)
+NO_TRANSACTIONS = OpenTransactions()
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,46 @@ class ElectionProposal:
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
         return tuple(one.id for one in self.not_preferred.partitions)
+
+
+@dataclass(frozen=True)
+class UncleanProposal:
+    """An unclean election of the partitions `found` without a leader, of those `chosen`.
+
+    `transactions` are those that readers of committed records will meet; `skipped` those of which
+    more would be lost by now than was confirmed.
+    """
+
+    chosen: Snapshot
+    found: tuple[LeaderlessPartition, ...]
+    transactions: OpenTransactions = NO_TRANSACTIONS
+    skipped: tuple[SkippedPartition, ...] = ()
+
+    @property
+    def partitions(self) -> tuple[PartitionId, ...]:
+        return tuple(one.id for one in self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanResult:
+    """What became of an unclean election, and what holds up readers of committed records."""
+
+    moved: LeadersMoved
+    skipped: tuple[SkippedPartition, ...]
+    after: Snapshot
+    held_up: HeldUp
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        return (*self.skipped, *self.moved.failures)
+
+    @property
+    def done(self) -> int:
+        return self.moved.done
+
+    @property
+    def has_changed(self) -> bool:
+        return self.moved.has_changed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary
-from kipctl.changes.proposal import ElectionProposal, Undone
+from kipctl.changes.proposal import ElectionProposal, UncleanProposal, UncleanResult, Undone
 from kipctl.changes.throttle import Throttle
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Snapshot
@@ -50,8 +50,9 @@ class ChangeUi:
     def say(self, sentence: str) -> None:
         """Something to know beside the result."""
 
-    def confirm(self, question: str) -> None:
-        """Return if it may begin. Raises RefusedError or UsageError if not."""
+    def confirm(self, question: str, typed: str = "") -> None:
+        """Return if it may begin; `typed` is what a person has to type for that, if not yes.
+        Raises RefusedError or UsageError if not."""
 
     def progress(self, title: str) -> AbstractContextManager[Callable[[str], None]]:
         """Inside, what is yielded takes how far it is, in a few words."""
@@ -70,6 +71,12 @@ class ChangeUi:
 
     def preferred_election(self, seen: ElectionProposal) -> None:
         """The result of a dry run of an election, and of one that nothing is to be done for."""
+
+    def unclean_election(self, seen: UncleanProposal, *, is_result: bool) -> None:
+        """What may be lost: to be confirmed, or the result of a dry run."""
+
+    def elected(self, done: UncleanResult, before: Snapshot) -> None:
+        """Leaders were elected that may not have every record."""
 
     def moved(
         self,

@@ -10,13 +10,13 @@ from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary, document
-from kipctl.changes.proposal import ElectionProposal, Undone
+from kipctl.changes.proposal import ElectionProposal, UncleanProposal, UncleanResult, Undone
 from kipctl.changes.throttle import Throttle
 from kipctl.changes.ui import ChangeUi, PlanShown
 from kipctl.cli.active_guard import ActiveGuard
 from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.report.election_tables import not_preferred_report
+from kipctl.report.election_tables import elected_report, not_preferred_report, unclean_report
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import limit_rows, moved_report
 from kipctl.report.plan_tables import copied_lines, in_short
@@ -68,8 +68,8 @@ class TerminalUi(ChangeUi):
     def say(self, sentence: str) -> None:
         self.environment.message(sentence)
 
-    def confirm(self, question: str) -> None:
-        self.environment.confirm(question, self.yes)
+    def confirm(self, question: str, typed: str = "") -> None:
+        self.environment.confirm(question, self.yes, typed=typed)
 
     def throttle(self, throttle: Throttle, first: str, *, is_removal: bool = False) -> None:
         self.report(throttle_report(throttle, first, is_removal=is_removal))
@@ -111,6 +111,23 @@ class TerminalUi(ChangeUi):
 
     def preferred_election(self, seen: ElectionProposal) -> None:
         self.report(not_preferred_report(seen.not_preferred, len(seen.chosen.partitions)))
+
+    def unclean_election(self, seen: UncleanProposal, *, is_result: bool) -> None:
+        report = unclean_report(
+            seen.found,
+            len(seen.chosen.partitions),
+            seen.transactions,
+            self.cluster.access,
+            is_dry_run=self.dry_run,
+        )
+        if is_result:
+            self.report(report)
+        else:
+            self.environment.show(limit_rows(report))
+
+    def elected(self, done: UncleanResult, before: Snapshot) -> None:
+        report = moved_report(self.command, done.moved, before, done.after)
+        self.report(elected_report(report, done.held_up, self.cluster.access))
 
     def moved(
         self,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kipctl.cli.change_options import changing
-from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
 from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cli.options import (
@@ -20,12 +19,9 @@ from kipctl.cli.options import (
     YesOption,
     duration_option,
 )
-from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.report.election_tables import elected_report, unclean_report
 from kipctl.report.formats import OutputFormat
-from kipctl.report.leader_tables import limit_rows, moved_report
 
 if TYPE_CHECKING:
     from kipctl.cluster.snapshot import PartitionId, Snapshot
@@ -172,93 +168,26 @@ def unclean(
     question than it showed are left out. While a broker that was in sync last may come back it is
     refused without --force. Status 5 also says that a transaction is open that nobody will end.
     """
-    environment = context.ensure_object(Environment)
-    from kipctl.changes.elections.batches import elect_unclean
-    from kipctl.changes.elections.unclean import (
-        examine,
-        require_ends,
-        require_lost_for_good,
-        transactions_after,
-        transactions_before,
-        why_riskier,
-    )
-    from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
-    from kipctl.changes.plans.plan import SkippedPartition
-    from kipctl.cluster.snapshot import refresh_snapshot, take_snapshot
-    from kipctl.transport.request import Cluster
+    from kipctl.changes.elect_unclean import elect_out_of_sync
 
     if internal and not every:
         raise UsageError(
             "--internal goes with --all.", "An internal topic that is named is meant: --topic NAME."
         )
     chosen = _chosen_partitions(topic or [], partition or [], every, json_file)
-    with Cluster(environment.access(bootstrap_server)) as cluster:
-        seen = take_snapshot(cluster, named=topic or [])
-        if every or topic:
-            environment.report_hidden_topics(cluster, seen.topics, topic or [])
-        shown = chosen(seen)
-        if every and not internal:
-            left_out = sum(one.internal for one in shown.leaderless)
-            shown = shown.only(one.id for one in shown.partitions if not one.internal)
-            if left_out:
-                environment.message(
-                    f"Left alone without --internal: {counted(left_out, 'partition')} of"
-                    f" internal topics without a leader."
-                )
-        found = examine(cluster, shown)
-        listed = unclean_report(
-            found,
-            len(shown.partitions),
-            transactions_before(cluster, found),
-            cluster.access,
-            is_dry_run=dry_run,
+    with changing(
+        context,
+        bootstrap_server,
+        topics=topic or [],
+        dry_run=dry_run,
+        force=force,
+        yes=yes,
+        timeout_s=timeout,
+        output=output,
+    ) as (change, _):
+        elect_out_of_sync(
+            change, chosen, chooses=bool(every or topic), internal=internal or not every
         )
-        if dry_run or not found:
-            environment.report(limit_rows(listed), output)
-            return
-        if not force:
-            require_lost_for_good(found)
-        environment.show(limit_rows(listed))
-        environment.confirm(
-            f"{len(found):,} of {counted(len(shown.partitions), 'partition')} have no leader."
-            " An unclean"
-            " election loses for good the records that the elected replica does not have. Elect"
-            " them?",
-            yes,
-            typed=str(len(found)),
-        )
-        # A broker may be back since they were shown: what has a leader again loses nothing.
-        ids = [one.id for one in found]
-        now = refresh_snapshot(cluster, {one.topic for one in ids}).only(ids)
-        before = now.only(one.id for one in now.leaderless)
-        if recovered := len(ids) - len(before.partitions):
-            environment.message(
-                "Left out, as they have a leader again or are gone:"
-                f" {counted(recovered, 'partition')}."
-            )
-        # A broker may be gone since: what was confirmed is this leader, and no greater loss.
-        was = {one.id: one for one in found}
-        reasons = {one.id: why_riskier(was[one.id], one) for one in examine(cluster, before)}
-        changed = [SkippedPartition(one, why) for one, why in reasons.items() if why]
-        next_step = "Start a broker that holds a replica."
-        if changed:
-            next_step += " Or repeat the command, and look at what would be lost again."
-            before = before.only(one for one, why in reasons.items() if not why)
-        if not before.partitions:
-            require_all_done(changed, 0, next_step)
-        with environment.progress(
-            f"Electing leaders of {counted(len(before.partitions), 'partition')}"
-        ):
-            held = elect_unclean(cluster, before.by_id, timeout)
-        moved = LeadersMoved(None, held)
-        after = refresh_snapshot(cluster, before.topics)
-        held_up = transactions_after(cluster, after.only(before.by_id).partitions)
-    report = moved_report("elect unclean", moved, before, after)
-    environment.report(limit_rows(elected_report(report, held_up, cluster.access)), output)
-    require_all_done(
-        (*changed, *moved.failures), len(held.outcomes) - len(moved.failures), next_step
-    )
-    require_ends(held_up, cluster.access)
 
 
 def _chosen_partitions(

@@ -38,7 +38,7 @@ class TerminalRollUi(RollUi):
     def say(self, sentence: str) -> None:
         self.environment.message(sentence)
 
-    def confirm(self, question: str) -> None:
+    def confirm(self, question: str, typed: str = "") -> None:
         confirm_unless_lab(self.environment, self.cluster, question, self.yes)
 
     def progress(self, title: str) -> AbstractContextManager[Callable[[str], None]]:

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 from electing_broker import ElectingCluster, partition
 
+from kipctl.changes.journal.entry import ChangeKind, EntryState
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 
 
@@ -108,6 +109,17 @@ def test_while_the_last_in_sync_may_come_back_it_takes_force(
     assert "It is refused without --force while brokers that were in sync last may come" in ran.out
     cluster.kipctl(f"elect unclean --topic orders --force {answer}", typed="2\n")
     assert cluster.elected == [[LOST, OTHER]]
+
+
+def test_an_unclean_election_is_in_the_journal_and_is_not_undone(cluster: ElectingCluster) -> None:
+    cluster.kipctl("elect unclean --topic orders --dry-run")
+    assert not list(cluster.kept.entries())
+    cluster.kipctl("elect unclean --topic orders --force", typed="2\n")
+    (entry,) = cluster.kept.entries()
+    assert (entry.kind, entry.state) == (ChangeKind.ELECT_UNCLEAN, EntryState.DONE)
+    assert entry.leaders == {LOST: NO_LEADER, OTHER: NO_LEADER}
+    assert not list(cluster.kept.unfinished())
+    assert "are lost" in cluster.kipctl("undo --yes", entry.id, status=4).err
 
 
 def test_what_has_a_leader_again_when_the_question_is_answered_is_left_alone(

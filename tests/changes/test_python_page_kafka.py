@@ -48,7 +48,7 @@ class Asked(ChangeUi):
     def plan(self, shown: PlanShown) -> None:
         self.plans.append(shown)
 
-    def confirm(self, question: str) -> None:
+    def confirm(self, question: str, typed: str = "") -> None:
         self.questions.append(question)
         raise RefusedError("No.")
 

@@ -1,0 +1,161 @@
+"""`kipctl elect unclean`: leaders for partitions that have none, at the price of records."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kipctl.changes.carry_out import carry_out
+from kipctl.changes.change import ChangeRun
+from kipctl.changes.context import ChangeContext
+from kipctl.changes.elect import Choose, Election
+from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, elect_unclean
+from kipctl.changes.elections.unclean import (
+    examine,
+    require_ends,
+    require_lost_for_good,
+    transactions_after,
+    transactions_before,
+    why_riskier,
+)
+from kipctl.changes.execution.plan_execution import ExecutionSettings
+from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
+from kipctl.changes.execution.reassign import topic_ids
+from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
+from kipctl.changes.plans.plan import SkippedPartition
+from kipctl.changes.proposal import UncleanProposal, UncleanResult
+from kipctl.cluster.snapshot import refresh_snapshot
+from kipctl.counts import counted
+from kipctl.errors import RefusedError
+
+_NEXT_STEP = (
+    "Start a broker that holds a replica. Or repeat the command, and look at what would be lost"
+    " again."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElectUnclean(Election[UncleanProposal, UncleanResult]):
+    """A replica that is out of sync is to lead each partition that is chosen and has no leader.
+
+    Partitions of internal topics are left alone unless `internal`.
+    """
+
+    internal: bool = True
+
+    def look(self, context: ChangeContext) -> UncleanProposal:
+        shown = self.chosen(context)
+        if not self.internal:
+            left_out = sum(one.internal for one in shown.leaderless)
+            shown = shown.only(one.id for one in shown.partitions if not one.internal)
+            if left_out:
+                context.ui.say(
+                    f"Left alone without --internal: {counted(left_out, 'partition')} of internal"
+                    " topics without a leader."
+                )
+        found = examine(context.cluster, shown)
+        return UncleanProposal(shown, found, transactions_before(context.cluster, found))
+
+    def show(self, context: ChangeContext, seen: UncleanProposal) -> None:
+        context.ui.unclean_election(seen, is_result=True)
+
+    def refuse(self, context: ChangeContext, seen: UncleanProposal) -> None:
+        if not context.force:
+            require_lost_for_good(seen.found)
+
+    def announce(self, context: ChangeContext, seen: UncleanProposal) -> None:
+        context.ui.unclean_election(seen, is_result=False)
+
+    def question(self, seen: UncleanProposal) -> str:
+        return (
+            f"{len(seen.found):,} of {counted(len(seen.chosen.partitions), 'partition')} have no"
+            " leader. An unclean election loses for good the records that the elected replica does"
+            " not have. Elect them?"
+        )
+
+    def typed(self, seen: UncleanProposal) -> str:
+        return str(len(seen.found))
+
+    def look_again(self, run: ChangeRun, seen: UncleanProposal) -> UncleanProposal:
+        """What was confirmed is these leaders, and no greater loss."""
+        cluster, shown = run.context.cluster, {one.id: one for one in seen.found}
+        # A broker may be back: what has a leader again loses nothing.
+        now = refresh_snapshot(cluster, {one.topic for one in shown}).only(shown)
+        before = now.only(one.id for one in now.leaderless)
+        if recovered := len(shown) - len(before.partitions):
+            run.context.ui.say(
+                "Left out, as they have a leader again or are gone:"
+                f" {counted(recovered, 'partition')}."
+            )
+        # A broker may be gone.
+        found = examine(cluster, before)
+        reasons = {one.id: why for one in found if (why := why_riskier(shown[one.id], one))}
+        riskier = tuple(SkippedPartition(one, why) for one, why in reasons.items())
+        left = tuple(one for one in found if one.id not in reasons)
+        if not left:
+            require_all_done(riskier, 0, _NEXT_STEP)
+        return UncleanProposal(before.only(one.id for one in left), left, skipped=riskier)
+
+    @contextmanager
+    def recorded(self, run: ChangeRun, again: UncleanProposal) -> Iterator[Entry | None]:
+        if not again.found:
+            yield None
+            return
+        chosen = again.chosen
+        yield run.journal.save(
+            chosen.assignment,
+            chosen.assignment,
+            run.context.origin,
+            topic_ids(run.context.cluster, chosen.topics),
+            kind=ChangeKind.ELECT_UNCLEAN,
+            leaders={one.id: one.leader for one in chosen.partitions},
+        )
+
+    def title(self, again: UncleanProposal) -> str:
+        return f"Electing leaders of {counted(len(again.found), 'partition')}"
+
+    def execute(
+        self,
+        run: ChangeRun,
+        again: UncleanProposal,
+        entry: Entry | None,
+        settings: ExecutionSettings,
+    ) -> UncleanResult:
+        cluster, before = run.context.cluster, again.chosen
+        if entry:
+            entry.mark(EntryState.SUBMITTED)
+        try:
+            timeout_s = run.context.timeout_s or DEFAULT_TIMEOUT_S
+            held = elect_unclean(cluster, before.by_id, timeout_s)
+        except RefusedError:
+            if entry:
+                entry.mark_or_note(EntryState.REFUSED)
+            raise
+        after = refresh_snapshot(cluster, before.topics)
+        held_up = transactions_after(cluster, after.only(before.by_id).partitions)
+        return UncleanResult(LeadersMoved(None, held), again.skipped, after, held_up)
+
+    def finish(self, run: ChangeRun, again: UncleanProposal, done: UncleanResult) -> None:
+        if run.entry:
+            run.entry.mark_or_note(EntryState.DONE)
+
+    def report(
+        self,
+        run: ChangeRun,
+        seen: UncleanProposal,
+        again: UncleanProposal,
+        done: UncleanResult,
+    ) -> None:
+        run.context.ui.elected(done, again.chosen)
+
+    def next_step(self, run: ChangeRun) -> str:
+        return _NEXT_STEP
+
+    def require_ended(self, run: ChangeRun, again: UncleanProposal, done: UncleanResult) -> None:
+        require_ends(done.held_up, run.context.cluster.access)
+
+
+def elect_out_of_sync(
+    context: ChangeContext, choose: Choose, *, chooses: bool = False, internal: bool = True
+) -> None:
+    """Let replicas that are out of sync lead those of these partitions that have no leader."""
+    carry_out(context, ElectUnclean(choose=choose, chooses=chooses, internal=internal))
