@@ -635,7 +635,7 @@ _kipctl() {
         'kipctl clusters test') words='' options='--topic --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[CLUSTER]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl elect') words='preferred unclean' options=--help ;;
         'kipctl elect preferred') words='' options='--batch --between --until --as-they-come --timeout --topic --partition --broker --all --json-file --guard --guard-patience --guard-quiet --dry-run --yes --output --metrics-url --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
-        'kipctl elect unclean') words='' options='--timeout --topic --partition --all --internal --json-file --dry-run --force --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
+        'kipctl elect unclean') words='' options='--longest --timeout --topic --partition --all --internal --json-file --dry-run --force --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl inspect') words='brokers metadata leaders hints replica-selection' options=--help ;;
         'kipctl inspect brokers') words='' options='--look-again --broker --all --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;
         'kipctl inspect metadata') words='' options='--topic --measure-convergence --moves --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;

@@ -432,6 +432,7 @@ complete -c kipctl -n '__kipctl_at kipctl elect preferred' -l command-config -x 
 complete -c kipctl -n '__kipctl_at kipctl elect preferred' -l expect-cluster -x -d 'Refuse a cluster of another id'
 complete -c kipctl -n '__kipctl_at kipctl elect preferred' -l map -x -d 'Reach a broker there, as by a tunnel; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl elect preferred' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l longest -d 'Elect the live replica with the most records: it is put first, and stays so'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l timeout -x -d 'How long to wait for a batch'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l topic -x -a '(__kipctl_values "TOPIC")' -d 'A topic or glob; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl elect unclean' -l partition -x -d 'One partition; repeatable'

@@ -10,22 +10,26 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.elect import Choose, Election
 from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, elect_unclean
 from kipctl.changes.elections.unclean import (
+    LeaderlessPartition,
     examine,
+    longest_first,
     require_ends,
     require_lost_for_good,
     transactions_after,
     transactions_before,
     why_riskier,
 )
-from kipctl.changes.execution.plan_execution import ExecutionSettings
+from kipctl.changes.execution.journaled_action import journaled_action
+from kipctl.changes.execution.plan_execution import ExecutionSettings, reassign
 from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
 from kipctl.changes.execution.reassign import topic_ids
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
-from kipctl.changes.plans.plan import SkippedPartition
+from kipctl.changes.plans.plan import SkippedPartition, plan_to
 from kipctl.changes.proposal import UncleanProposal, UncleanResult
-from kipctl.cluster.snapshot import refresh_snapshot
+from kipctl.cluster.snapshot import Snapshot, refresh_snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError
+from kipctl.transport.request import Cluster
 
 _NEXT_STEP = (
     "Start a broker that holds a replica. Or repeat the command, and look at what would be lost"
@@ -37,10 +41,16 @@ _NEXT_STEP = (
 class ElectUnclean(Election[UncleanProposal, UncleanResult]):
     """A replica that is out of sync is to lead each partition that is chosen and has no leader.
 
-    Partitions of internal topics are left alone unless `internal`.
+    Partitions of internal topics are left alone unless `internal`. The `longest` log of the live
+    replicas is to lead, or else the one that the controller chooses.
     """
 
     internal: bool = True
+    longest: bool = False
+
+    def examined(self, cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, ...]:
+        found = examine(cluster, snapshot)
+        return tuple(map(longest_first, found)) if self.longest else found
 
     def look(self, context: ChangeContext) -> UncleanProposal:
         shown = self.chosen(context)
@@ -52,7 +62,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
                     f"Left alone without --internal: {counted(left_out, 'partition')} of internal"
                     " topics without a leader."
                 )
-        found = examine(context.cluster, shown)
+        found = self.examined(context.cluster, shown)
         return UncleanProposal(shown, found, transactions_before(context.cluster, found))
 
     def show(self, context: ChangeContext, seen: UncleanProposal) -> None:
@@ -87,7 +97,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
                 f" {counted(recovered, 'partition')}."
             )
         # A broker may be gone.
-        found = examine(cluster, before)
+        found = self.examined(cluster, before)
         reasons = {one.id: why for one in found if (why := why_riskier(shown[one.id], one))}
         riskier = tuple(SkippedPartition(one, why) for one, why in reasons.items())
         left = tuple(one for one in found if one.id not in reasons)
@@ -124,6 +134,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
         if entry:
             entry.mark(EntryState.SUBMITTED)
         try:
+            _put_in_order(run, again)
             timeout_s = run.context.timeout_s or DEFAULT_TIMEOUT_S
             held = elect_unclean(cluster, before.by_id, timeout_s)
         except RefusedError:
@@ -154,8 +165,27 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
         require_ends(done.held_up, run.context.cluster.access)
 
 
+def _put_in_order(run: ChangeRun, again: UncleanProposal) -> None:
+    """Put the replicas first that are to lead, as the controller takes the first live one; the
+    order of before is in the journal."""
+    cluster = run.context.cluster
+    plan = plan_to(again.chosen, {one.id: one.replicas for one in again.found})
+    if not plan.moves:
+        return
+    moved = again.chosen.only(move.id for move in plan.moves)
+    say, command = run.context.ui.say, run.context.origin.command
+    with journaled_action(cluster, run.journal, moved, say, copies=False, command=command):
+        reassign(cluster, plan, additional=True)
+
+
 def elect_out_of_sync(
-    context: ChangeContext, choose: Choose, *, chooses: bool = False, internal: bool = True
+    context: ChangeContext,
+    choose: Choose,
+    *,
+    chooses: bool = False,
+    internal: bool = True,
+    longest: bool = False,
 ) -> None:
     """Let replicas that are out of sync lead those of these partitions that have no leader."""
-    carry_out(context, ElectUnclean(choose=choose, chooses=chooses, internal=internal))
+    change = ElectUnclean(choose=choose, chooses=chooses, internal=internal, longest=longest)
+    carry_out(context, change)

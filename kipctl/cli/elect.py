@@ -85,6 +85,13 @@ LongTimeoutOption = Annotated[
         "--timeout", "How long to wait for a batch (1m), or with --until for all of it (10m)."
     ),
 ]
+LongestOption = Annotated[
+    bool,
+    typer.Option(
+        "--longest",
+        help="Elect the live replica with the most records: it is put first, and stays so.",
+    ),
+]
 TimeoutOption = Annotated[Duration, duration_option("--timeout", "How long to wait for a batch.")]
 
 
@@ -153,6 +160,7 @@ def unclean(
     internal: InternalOption = False,
     json_file: FileOption = None,
     dry_run: DryRunOption = False,
+    longest: LongestOption = False,
     force: ForceOption = False,
     yes: YesOption = False,
     timeout: TimeoutOption = Duration(60),
@@ -186,7 +194,11 @@ def unclean(
         output=output,
     ) as (change, _):
         elect_out_of_sync(
-            change, chosen, chooses=bool(every or topic), internal=internal or not every
+            change,
+            chosen,
+            chooses=bool(every or topic),
+            internal=internal or not every,
+            longest=longest,
         )
 
 

@@ -44,3 +44,13 @@ def reported_offsets(answer: ListOffsetsResponse) -> dict[PartitionId, int]:
         for partition in topic.partitions
         if not partition.error_code
     }
+
+
+def reported_epochs(answer: ListOffsetsResponse) -> dict[PartitionId, int]:
+    """The leader epochs of the records found, of the partitions where there is one."""
+    return {
+        PartitionId(topic.name, partition.partition_index): partition.leader_epoch
+        for topic in answer.topics
+        for partition in topic.partitions
+        if not partition.error_code and partition.leader_epoch >= 0
+    }

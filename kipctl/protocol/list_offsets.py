@@ -17,6 +17,8 @@ from kipctl.protocol.message import (
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+"""The newest record by its timestamp, since version 7 (KIP-734)."""
 CONSUMER_REPLICA_ID = -1
 DEBUGGING_REPLICA_ID = -2
 """Asks any replica, and for its log end instead of the high watermark."""

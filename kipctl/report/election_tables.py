@@ -59,6 +59,8 @@ def unclean_report(
     is_dry_run: bool,
 ) -> Report:
     """Who would lead, what may be lost, and what readers with read_committed would meet."""
+    from kipctl.changes.elections.unclean import longest_first
+
     back = sorted({broker for one in found if not one.is_clean for broker in one.may_come_back})
     by_id, open_ones = transactions_table("Transactions on them", transactions.found, access)
     table = Table(
@@ -109,6 +111,10 @@ def unclean_report(
         said.append(
             f"It is refused without --force while brokers that were in sync last may come back:"
             f" {ids(back)}."
+        )
+    if any(longest_first(one) != one for one in found):
+        said.append(
+            "Another live replica has more records than the one that would lead: --longest."
         )
     if open_ones:
         said.append(

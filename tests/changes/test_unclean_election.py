@@ -5,6 +5,7 @@ import pytest
 from kipctl.changes.elections.unclean import (
     LeaderlessPartition,
     leaderless,
+    longest_first,
     require_lost_for_good,
     why_riskier,
 )
@@ -95,6 +96,28 @@ def test_nothing_is_given_up_while_the_last_in_sync_may_come_back(
         return
     with pytest.raises(RefusedError, match="Broker 1 was in sync last with t-0, and may come back"):
         require_lost_for_good([found])
+
+
+@pytest.mark.parametrize(
+    ("isr", "ends", "epochs", "replicas"),
+    [
+        ((9,), {1: 5, 2: 7, 3: 7}, {}, (2, 9, 1, 3)),
+        ((9,), {1: 7, 2: 7}, {}, (9, 1, 2, 3)),
+        # The longer log is of an older epoch: what it has beyond was never acknowledged.
+        ((9,), {1: 5, 2: 9, 3: 7}, {1: 4, 2: 3, 3: 4}, (3, 9, 1, 2)),
+        ((9,), {3: 7}, {}, (3, 9, 1, 2)),
+        ((9,), {}, {}, (9, 1, 2, 3)),
+        ((1,), {1: 5, 2: 7}, {}, (9, 1, 2, 3)),
+    ],
+)
+def test_the_longest_is_of_the_newest_epoch_then_has_the_longest_log(
+    isr: tuple[int, ...], ends: dict[int, int], epochs: dict[int, int], replicas: tuple[int, ...]
+) -> None:
+    partition = Partition(PartitionId("t", 0), (9, 1, 2, 3), isr, NO_LEADER, 5, (9,))
+    found = leaderless(partition, {1, 2, 3}, ends, last_epochs=epochs)
+    better = longest_first(found)
+    assert better.replicas == replicas
+    assert longest_first(better).would_lead == better.would_lead
 
 
 def lost(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
-from kipctl.cluster.log_offsets import offsets_request, reported_offsets
+from kipctl.cluster.log_offsets import offsets_request, reported_epochs, reported_offsets
 from kipctl.cluster.open_transactions import (
     UNDER_WAY,
     HeldUp,
@@ -21,7 +21,7 @@ from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
-from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID, LATEST_TIMESTAMP
+from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from kipctl.transport.access import Access
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
@@ -33,6 +33,8 @@ _DEADLINE_S = 30.0
 _OFFSETS_KNOWN_S = 5.0
 """How long a new leader is given to know its high watermark (OFFSET_NOT_AVAILABLE until then)."""
 _PAUSE_S = 0.1
+_NEWEST_RECORD = 7
+"""The version of ListOffsets that knows `MAX_TIMESTAMP`."""
 _SHOWS_FENCED = 2
 """The version of DescribeCluster that has fenced brokers (KIP-1073, Kafka 4.0)."""
 
@@ -53,6 +55,8 @@ class LeaderlessPartition:
     last_in_sync: tuple[int, ...]
     log_ends: Mapping[int, int] = field(default_factory=dict)
     may_come_back: tuple[int, ...] = ()
+    last_epochs: Mapping[int, int] = field(default_factory=dict)
+    """The leader epoch of the newest record in the logs of live replicas; of those that tell."""
 
     @property
     def would_lead(self) -> int | None:
@@ -107,6 +111,7 @@ def leaderless(
     log_ends: Mapping[int, int],
     eligible: tuple[int, ...] = (),
     registered: Collection[int] | None = None,
+    last_epochs: Mapping[int, int] | None = None,
 ) -> LeaderlessPartition:
     """A partition without a leader, in a cluster of these live brokers.
 
@@ -124,7 +129,27 @@ def leaderless(
         for broker in in_sync
         if broker not in brokers and (registered is None or broker in registered)
     )
-    return LeaderlessPartition(partition.id, partition.replicas, live, in_sync, log_ends, back)
+    return LeaderlessPartition(
+        partition.id, partition.replicas, live, in_sync, log_ends, back, last_epochs or {}
+    )
+
+
+def longest_first(one: LeaderlessPartition) -> LeaderlessPartition:
+    """With the live replica first that has the most records, so that an election chooses it.
+
+    The one with the newest leader epoch, then with the longest log: what an older epoch has beyond
+    the newer one was never acknowledged (KIP-101, KIP-279). As it is where a replica in sync would
+    lead, and where no log is known. A pure function.
+    """
+    if one.is_clean or not one.log_ends:
+        return one
+    # The first of several that are as long.
+    longest = max(one.live, key=lambda b: (one.last_epochs.get(b, -1), one.log_ends.get(b, -1)))
+    if longest == one.would_lead:
+        return one
+    rest = tuple(broker for broker in one.replicas if broker != longest)
+    live = tuple(broker for broker in one.live if broker != longest)
+    return replace(one, replicas=(longest, *rest), live=(longest, *live))
 
 
 def require_lost_for_good(found: Iterable[LeaderlessPartition]) -> None:
@@ -180,11 +205,14 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
         for broker in leaderless(partition, brokers, {}).live:
             held.setdefault(broker, []).append(partition.id)
     ends: dict[PartitionId, dict[int, int]] = {}
+    epochs: dict[PartitionId, dict[int, int]] = {}
     answers = ask_each(cluster, held, lambda broker, to: _log_ends(to, held[broker]), _DEADLINE_S)
     for broker, answer in answers.items():
         if not isinstance(answer, KipctlError):
-            for id, end in answer.items():
+            for id, end in answer[0].items():
                 ends.setdefault(id, {})[broker] = end
+            for id, epoch in answer[1].items():
+                epochs.setdefault(id, {})[broker] = epoch
     eligible = ask_eligible_replicas(cluster, {one.id.topic for one in snapshot.leaderless})
     registered = _registered(cluster)
     return tuple(
@@ -194,6 +222,7 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
             ends.get(p.id, {}),
             _eligible(eligible.get(p.id, EligibleReplicas())),
             registered,
+            epochs.get(p.id),
         )
         for p in snapshot.leaderless
     )
@@ -205,14 +234,20 @@ def _eligible(known: EligibleReplicas) -> tuple[int, ...]:
 
 def _log_ends(
     connection: BrokerConnection, partitions: list[PartitionId]
-) -> dict[PartitionId, int]:
-    """Where the logs of this broker's replicas end, whoever leads; those that it tells."""
-    found: dict[PartitionId, int] = {}
+) -> tuple[dict[PartitionId, int], dict[PartitionId, int]]:
+    """Where the logs of this broker's replicas end, whoever leads, and the leader epoch of the
+    newest record there; of those that it tells. A follower answers no OffsetForLeaderEpoch."""
+    ends: dict[PartitionId, int] = {}
+    epochs: dict[PartitionId, int] = {}
+    has_newest = connection.api_versions.get(ApiKey.LIST_OFFSETS, (0, 0))[1] >= _NEWEST_RECORD
     for start in range(0, len(partitions), _MOST_IN_ONE):
         some = partitions[start:][:_MOST_IN_ONE]
         request = offsets_request(some, LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID)
-        found |= reported_offsets(connection.request(request))
-    return found
+        ends |= reported_offsets(connection.request(request))
+        if has_newest:
+            request = offsets_request(some, MAX_TIMESTAMP, DEBUGGING_REPLICA_ID)
+            epochs |= reported_epochs(connection.request(request))
+    return ends, epochs
 
 
 def _registered(cluster: Cluster) -> frozenset[int] | None:
