@@ -1,7 +1,7 @@
 """`kipctl elect`: elections of leaders, as changes."""
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import Change, ChangeRun, Done, Seen
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, REPEAT, elect_preferred
+from kipctl.changes.execution.catch_up import CatchUp
 from kipctl.changes.execution.election_until_balanced import (
     UNTIL_TIMEOUT_S,
     elect_until_balanced,
@@ -22,6 +23,8 @@ from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, Executio
 from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.proposal import ElectionProposal
 from kipctl.cluster.acls import hidden_topics_warning
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot, take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import (
@@ -44,14 +47,18 @@ class Election(Change[Seen, Done]):
     choose: Choose
     chooses: bool = False
 
-    def chosen(self, context: ChangeContext) -> Snapshot:
-        """The partitions that are meant, as they are now."""
+    def every(self, context: ChangeContext) -> Snapshot:
+        """All partitions as they are now."""
         seen = take_snapshot(context.cluster, named=context.topics)
         if self.chooses and (
             hidden := hidden_topics_warning(context.cluster, seen.topics, context.topics)
         ):
             context.ui.say(hidden)
-        return self.choose(seen)
+        return seen
+
+    def chosen(self, context: ChangeContext) -> Snapshot:
+        """The partitions that are meant, as they are now."""
+        return self.choose(self.every(context))
 
     @contextmanager
     def locked(self, run: ChangeRun) -> Iterator[None]:
@@ -80,7 +87,10 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
 
     def look(self, context: ChangeContext) -> ElectionProposal:
         busy, _ = list_or_reason(context.cluster, may_not_list=True)
-        return propose_election(self.chosen(context), {one.id for one in busy})
+        now = self.every(context)
+        if not self.until_balanced:
+            self._say_still_copied(context, now, busy)
+        return propose_election(self.choose(now), {one.id for one in busy})
 
     def show(self, context: ChangeContext, seen: ElectionProposal) -> None:
         context.ui.preferred_election(seen)
@@ -93,6 +103,20 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
 
     def announce(self, context: ChangeContext, seen: ElectionProposal) -> None:
         self._say_left_alone(context, seen)
+
+    def _say_still_copied(
+        self, context: ChangeContext, now: Snapshot, busy: Iterable[Reassignment]
+    ) -> None:
+        """Which brokers would get leaders before they are whole; `now` is of all topics."""
+        behind = catching_up(now, {one.id: one.adding for one in busy})
+        wanted = {one.preferred_leader for one in self.choose(now).not_led_by_preferred}
+        for broker in sorted(wanted & behind.keys()):
+            replicas = sum(broker in one.replicas for one in now.partitions)
+            copies = str(CatchUp(broker, len(behind[broker]), replicas))
+            context.ui.say(
+                f"{copies.capitalize()}. Who writes to what it leads waits for that: --until"
+                " balanced elects when it has copied all."
+            )
 
     def _say_left_alone(self, context: ChangeContext, seen: ElectionProposal) -> None:
         if seen.skipped:

@@ -6,6 +6,7 @@ from datetime import datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from kipctl.counts import counted
 from kipctl.report.guard_tables import guard_table
 from kipctl.report.tables import (
     Column,
@@ -130,6 +131,14 @@ def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
         max((step[risk] for step in plan["order"]), default=0)
         for risk in ("no_other_replica", "below_min_insync_replicas")
     )
+    if short := [step for step in plan["order"] if step["less_than_spare"]]:
+        such_as = short[0]["such_as"]["less_than_spare"][0]
+        return Paragraph(
+            f"{first}, but that is refused without --force: less than --spare asks for would be"
+            f" left of {counted(short[0]['less_than_spare'], 'partition')} while broker"
+            f" {short[0]['broker']} is away, such as {such_as}.",
+            tone=Tone.BAD,
+        )
     if lost or below:
         first += f". Meanwhile up to {lost:,} partitions have no leader, {below:,} take no"
         return Paragraph(f"{first} acks=all writes.", tone=Tone.WARNING)

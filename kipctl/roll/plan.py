@@ -118,6 +118,7 @@ class Risk(Node):
             "lost": self.lost,
             "below": self.below,
             "at_minimum": self.at_minimum,
+            "less_than_spare": self.without_spare,
             "single": self.single,
         }
         return {
@@ -131,6 +132,7 @@ class Risk(Node):
             "no_other_replica": len(self.lost),
             "below_min_insync_replicas": len(self.below),
             "at_min_insync_replicas": len(self.at_minimum),
+            "less_than_spare": len(self.without_spare),
             "one_replica_left": len(self.single),
             "min_insync_replicas_not_known": len(self.unknown),
             "no_quorum": self.no_quorum,

@@ -155,6 +155,13 @@ def test_as_they_come_elects_what_is_in_sync_at_once(catching_up: ElectingCluste
     assert "2 leaders moved" in ran.out
 
 
+def test_an_election_at_once_says_which_broker_still_copies(cluster: ElectingCluster) -> None:
+    ran = cluster.kipctl("elect preferred --partition t:0 --partition t:3 --yes")
+    assert "Broker 1: 1 of 3 partitions still copies. Who writes to what it leads waits" in ran.err
+    assert "Broker 3" not in ran.err
+    assert cluster.elected == [[READY, PartitionId("t", 3)]]
+
+
 def test_as_they_come_is_a_word_of_until(cluster: ElectingCluster) -> None:
     ran = cluster.kipctl("elect preferred --broker 1 --as-they-come", status=2)
     assert "--as-they-come goes with --until balanced." in ran.err

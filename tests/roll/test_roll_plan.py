@@ -8,6 +8,7 @@ from plan_worlds import cluster_of
 from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_topic_names import new_name
+from kipctl.report.roll_tables import plan_answer
 from kipctl.roll.plan import Facts, RollPlan, plan_roll, require_safe
 from kipctl.roll.quorum import Quorum, Voter
 
@@ -122,6 +123,10 @@ def test_a_partition_at_its_minimum_is_told_from_one_with_room(
     [step] = plan.steps
     assert (len(step.at_minimum), len(step.without_spare)) == (at_minimum, without_spare)
     document = step.as_document()
+    answer = plan_answer(plan.as_document()).first
+    assert ("less than --spare asks for would be left of 1 partition while" in answer) == bool(
+        without_spare
+    )
     assert document["at_min_insync_replicas"] == at_minimum
     assert document["such_as"]["at_minimum"] == ["t-0"] * at_minimum
     if without_spare:
