@@ -194,17 +194,17 @@ def test_option_values_are_read() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: options.drain_way(["x"]),
-        lambda: options.add_way(["1,"]),
-        lambda: options.add_way(["99999999999"]),
-        lambda: options.leader_way(["t=1"]),
-        lambda: options.leader_way(["t-0"]),
-        lambda: options.leader_way(["t-0=1", "t-0=2"]),
-        lambda: options.replace_way(["1"]),
-        lambda: options.replace_way(["1=1"]),
-        lambda: options.replace_way(["1=2", "1=3"]),
-        lambda: options.balance_way("replicas"),
-        lambda: options.replication_factor_way(0),
+        lambda: options.drain_option(["x"]),
+        lambda: options.add_option(["1,"]),
+        lambda: options.add_option(["99999999999"]),
+        lambda: options.leader_option(["t=1"]),
+        lambda: options.leader_option(["t-0"]),
+        lambda: options.leader_option(["t-0=1", "t-0=2"]),
+        lambda: options.replace_option(["1"]),
+        lambda: options.replace_option(["1=1"]),
+        lambda: options.replace_option(["1=2", "1=3"]),
+        lambda: options.balance_option("replicas"),
+        lambda: options.replication_factor_option(0),
         lambda: options.brokers_of(cluster_of((1,), racks="ab2d"), "2"),
         lambda: options.brokers_of(cluster_of((1,), racks="abcd"), "z"),
         lambda: options.brokers_of(cluster_of((1,)), "7"),
@@ -217,16 +217,16 @@ def test_what_is_wrong_is_said(wrong: Callable[[], object]) -> None:
 
 def test_each_way_is_its_planner_with_what_the_option_says() -> None:
     ways = [
-        (options.drain_way(["1"]), drain(NOW, [1])),
-        (options.leaders_off_way(["1"]), leaders_off(NOW, [1])),
-        (options.leader_way(["t-0=1"]), set_preferred(NOW, {T[0]: 1})),
-        (options.balance_way("leaders"), balance_leaders(NOW)),
-        (options.add_way(["3"]), add(NOW, [3])),
-        (options.replace_way(["1=3"]), replace(NOW, {1: 3})),
-        (options.replication_factor_way(3), replication_factor(NOW, 3)),
+        (options.drain_option(["1"]), drain(NOW, [1])),
+        (options.leaders_off_option(["1"]), leaders_off(NOW, [1])),
+        (options.leader_option(["t-0=1"]), set_preferred(NOW, {T[0]: 1})),
+        (options.balance_option("leaders"), balance_leaders(NOW)),
+        (options.add_option(["3"]), add(NOW, [3])),
+        (options.replace_option(["1=3"]), replace(NOW, {1: 3})),
+        (options.replication_factor_option(3), replication_factor(NOW, 3)),
     ]
     assert [way.option for way, _ in ways][:3] == ["--drain 1", "--leaders-off 1", "--leader t-0=1"]
     for way, plan in ways:
         assert way.plan(NOW, NO_INPUTS) == plan
     with pytest.raises(UsageError):
-        options.rack_aware_way().plan(NOW, NO_INPUTS)
+        options.rack_aware_option().plan(NOW, NO_INPUTS)

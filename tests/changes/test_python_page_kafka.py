@@ -8,7 +8,7 @@ from on_lab import MakeTopic
 
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.planned import carry_out_planned, rotate
-from kipctl.changes.plans.planners.options import drain_way
+from kipctl.changes.plans.planners.options import drain_option
 from kipctl.changes.ui import ChangeUi, PlanShown
 from kipctl.changes.undo import undo
 from kipctl.cluster.snapshot import take_snapshot
@@ -60,7 +60,7 @@ def test_a_program_is_told_and_asked(
     variables = {"XDG_STATE_HOME": str(tmp_path)}
     ui = Asked()
     looks = ChangeContext(cluster=cluster, ui=ui, topics=[topic], variables=variables, dry_run=True)
-    carry_out_planned(looks, drain_way(["3"]))
+    carry_out_planned(looks, drain_option(["3"]))
     (move,) = ui.plans[0].plan.moves
     assert (move.before, move.after) == ((2, 3), (2, 1))
     asks = ChangeContext(cluster=cluster, ui=ui, topics=[topic], variables=variables)

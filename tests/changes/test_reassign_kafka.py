@@ -136,7 +136,7 @@ def test_refused_partitions_do_not_stop_the_others(cluster: Cluster, make_topic:
     turned, grown, lost = (PartitionId(topic, number) for number in (0, 1, 7))
     target = {turned: (2, 1), grown: (1, 2, 3), lost: (2, 1)}
     refused = submit(cluster, target, may_change_replication_factor=False)
-    why = {refusal.id: refusal.why for refusal in refused}
+    why = {refusal.id: refusal.reason for refusal in refused}
     assert why.keys() == {grown, lost}
     assert why[grown].startswith("INVALID_REPLICATION_FACTOR")
     assert why[lost].startswith("UNKNOWN_TOPIC_OR_PARTITION")

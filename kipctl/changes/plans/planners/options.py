@@ -44,7 +44,7 @@ class PlannerOption:
         return bool(self.spare) or "--replication-factor" in self.option
 
 
-def drain_way(values: Sequence[str]) -> PlannerOption:
+def drain_option(values: Sequence[str]) -> PlannerOption:
     """--drain BROKER, repeatable; BROKER may be several, with commas."""
     brokers = parse_brokers("--drain", values)
     return PlannerOption(
@@ -52,7 +52,7 @@ def drain_way(values: Sequence[str]) -> PlannerOption:
     )
 
 
-def leaders_off_way(values: Sequence[str], *, spare: int = 0) -> PlannerOption:
+def leaders_off_option(values: Sequence[str], *, spare: int = 0) -> PlannerOption:
     """--leaders-off BROKER|RACK, repeatable; rack:NAME and broker:ID say which. With `spare` it is
     refused where so many replicas above min.insync.replicas are not left without them."""
 
@@ -63,7 +63,7 @@ def leaders_off_way(values: Sequence[str], *, spare: int = 0) -> PlannerOption:
     return PlannerOption(_written("--leaders-off", values), plan, copies=False, spare=spare)
 
 
-def leader_way(values: Sequence[str]) -> PlannerOption:
+def leader_option(values: Sequence[str]) -> PlannerOption:
     """--leader PARTITION=BROKER, repeatable."""
     wanted: dict[PartitionId, int] = {}
     for value in values:
@@ -80,7 +80,7 @@ def leader_way(values: Sequence[str]) -> PlannerOption:
     )
 
 
-def balance_way(value: str) -> PlannerOption:
+def balance_option(value: str) -> PlannerOption:
     """--balance leaders, or bytes."""
     planners = {"leaders": balance_leaders, "bytes": balance_leaders_by_bytes}
     if value not in planners:
@@ -91,7 +91,7 @@ def balance_way(value: str) -> PlannerOption:
     return PlannerOption(f"--balance {value}", planners[value], copies=False, weighs=weighs)
 
 
-def add_way(values: Sequence[str]) -> PlannerOption:
+def add_option(values: Sequence[str]) -> PlannerOption:
     """--add BROKER, repeatable; BROKER may be several, with commas."""
     brokers = parse_brokers("--add", values)
     return PlannerOption(
@@ -99,7 +99,7 @@ def add_way(values: Sequence[str]) -> PlannerOption:
     )
 
 
-def replace_way(values: Sequence[str]) -> PlannerOption:
+def replace_option(values: Sequence[str]) -> PlannerOption:
     """--replace A=B, repeatable."""
     successors: dict[int, int] = {}
     for value in values:
@@ -116,7 +116,7 @@ def replace_way(values: Sequence[str]) -> PlannerOption:
     )
 
 
-def replication_factor_way(value: int, *, force: bool = False) -> PlannerOption:
+def replication_factor_option(value: int, *, force: bool = False) -> PlannerOption:
     """--replication-factor N. Raises UsageError below 1."""
     require_factor(value)
     return PlannerOption(
@@ -125,7 +125,7 @@ def replication_factor_way(value: int, *, force: bool = False) -> PlannerOption:
     )
 
 
-def rack_aware_way() -> PlannerOption:
+def rack_aware_option() -> PlannerOption:
     """--rack-aware."""
     return PlannerOption("--rack-aware", rack_aware)
 
@@ -208,14 +208,14 @@ def planner_for(option: str, value: Any, force: bool, spare: int = 0) -> Planner
 
     Raises UsageError.
     """
-    ways: Mapping[str, Callable[[Any], PlannerOption]] = {
-        "--drain": drain_way,
-        "--leaders-off": partial(leaders_off_way, spare=spare),
-        "--leader": leader_way,
-        "--balance": balance_way,
-        "--add": add_way,
-        "--replace": replace_way,
-        "--replication-factor": partial(replication_factor_way, force=force),
-        "--rack-aware": lambda _: rack_aware_way(),
+    options: Mapping[str, Callable[[Any], PlannerOption]] = {
+        "--drain": drain_option,
+        "--leaders-off": partial(leaders_off_option, spare=spare),
+        "--leader": leader_option,
+        "--balance": balance_option,
+        "--add": add_option,
+        "--replace": replace_option,
+        "--replication-factor": partial(replication_factor_option, force=force),
+        "--rack-aware": lambda _: rack_aware_option(),
     }
-    return ways[option](value) if option in ways else None
+    return options[option](value) if option in options else None
