@@ -14,6 +14,7 @@ from kipctl.cli.change_ui import TerminalUi
 from kipctl.cli.roll_ui import chosen_roll, of_roll
 from kipctl.cluster.snapshot import refresh_snapshot
 from kipctl.errors import RefusedError, UsageError
+from kipctl.next_step import Command
 from kipctl.report.change_tables import entry_report, history_report, is_as_planned
 from kipctl.report.roll_tables import roll_report
 from kipctl.roll.record import (
@@ -84,7 +85,8 @@ def pause(context: ChangeContext) -> None:
     """Let the kipctl that changes the cluster stop after its batch."""
     journal = context.journal()
     who = journal.ask_to_pause()
-    context.ui.say(f"It stops after its batch: {who}. To go on then: kipctl changes resume")
+    go_on = Command("changes resume")
+    context.ui.say(f"It stops after its batch: {who}. To go on then: " + go_on)
 
 
 def resume_roll(context: ChangeContext, ui: TerminalUi) -> bool:
@@ -105,7 +107,7 @@ def resume_roll(context: ChangeContext, ui: TerminalUi) -> bool:
         raise UsageError(
             f"{record.id} is a roll: it goes on under the guard that it was begun with, and beside"
             " no reassignments.",
-            "Give it another guard: kipctl roll --resume --guard CONDITION",
+            "Give it another guard: " + Command("roll --resume", guard="CONDITION"),
         )
     resume(of_roll(context, ui), record)
     return True
@@ -128,7 +130,7 @@ def undo_roll(context: ChangeContext, ui: TerminalUi) -> bool:
     if not (context.entry or context.ui.asks or context.dry_run):
         raise RefusedError(
             f"The last change is a roll, {record.id}. --yes does not undo it without its id.",
-            f"If it is meant: kipctl undo {record.id} --yes",
+            "If it is meant: " + Command("undo", record.id, yes=True),
         )
     undo(of_roll(context, ui), record)
     return True

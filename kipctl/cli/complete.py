@@ -141,9 +141,12 @@ def _racks(cluster: "Cluster") -> Iterable[str]:
 
 
 def _entries(cluster: "Cluster") -> Iterable[str]:
-    from kipctl.changes.journal.journal import journal
+    from kipctl.changes.journal.journal import ignore_damaged, journal
+    from kipctl.roll.record import rolls
 
-    return (entry.id for entry in journal(cluster.metadata(()).cluster_id or "").entries())
+    kept = journal(cluster.metadata(()).cluster_id or "")
+    yield from (record.id for record in rolls(kept, ignore_damaged))
+    yield from (entry.id for entry in kept.entries() if not entry.origin.part_of)
 
 
 def _runs(words: Sequence[str], environment: "Environment") -> Iterable[str]:

@@ -26,13 +26,14 @@ from kipctl.errors import (
     UsageError,
 )
 from kipctl.guard.monitor import GuardMonitor
+from kipctl.next_step import Command
 from kipctl.progress import ProgressText
 from kipctl.protocol.address import Address
 from kipctl.roll.move_leaders import LeaderMover, movable_leaders
 from kipctl.roll.next_step import (
     NOT_OBSERVED,
     Action,
-    Command,
+    CommandState,
     NextAction,
     NodeState,
     Phase,
@@ -52,7 +53,7 @@ from kipctl.roll.restart_command import (
     lab_command,
 )
 
-GO_ON = "Go on: kipctl roll --resume"
+GO_ON = "Go on: " + Command("roll --resume")
 _POLL_S = 0.25
 _FIRST_PAUSE_S = 0.05
 _LAST_PAUSE_S = 2.0
@@ -147,9 +148,9 @@ class Roll:
         broker = step.broker
         is_up = self._watched.is_up(broker)
         if step.phase is Phase.RESTARTING:
-            command = self._restarting.look() if self._restarting else Command.NOT_CALLED
+            command = self._restarting.look() if self._restarting else CommandState.NOT_CALLED
             judged = NOT_OBSERVED
-            if is_up and command is not Command.RUNNING:
+            if is_up and command is not CommandState.RUNNING:
                 judged = self._judge_restart(step)
                 is_up = judged is not NOT_OBSERVED
             said = self.was_restarted
@@ -174,9 +175,9 @@ class Roll:
         """The node that a guard does not miss: the one whose restart was called."""
         return step.broker if step.phase in (Phase.RESTARTING, Phase.RESTARTED) else None
 
-    def _wait(self, step: Step, why: str, command: Command) -> None:
+    def _wait(self, step: Step, why: str, command: CommandState) -> None:
         now = time.monotonic()
-        if command is Command.RUNNING and self._is_called_here:  # that has a time of its own
+        if command is CommandState.RUNNING and self._is_called_here:  # that has a time of its own
             self._since = now
         waited = now - self._since
         if waited > self.record.how.timeout_s:
@@ -367,7 +368,7 @@ class Roll:
             if all(step.phase is Phase.WAITING for step in self.record.steps):
                 if unwritten := self._end(broker, RollState.ABANDONED, why):
                     error.what += unwritten
-                    error.next_step = "When it can be written: kipctl roll --abandon"
+                    error.next_step = "When it can be written: " + Command("roll --abandon")
                 return error
             error = PartlyDoneError(why)
         error.what += f" {self._stopped(broker, why)}"
@@ -425,7 +426,7 @@ class Roll:
         step = self.record.step(broker)
         left = ", ".join(str(one.broker) for one in self.record.left)
         running = ""
-        if self._restarting and self._restarting.look() is Command.RUNNING and step.process:
+        if self._restarting and self._restarting.look() is CommandState.RUNNING and step.process:
             running = f" Its restart command goes on (process {step.process.pid})."
         return (
             f"Stopped at {step.name} ({step.phase});{running} {self.record.progress} are done,"

@@ -27,7 +27,7 @@ class Phase(StrEnum):
     DONE = "done"
 
 
-class Command(StrEnum):
+class CommandState(StrEnum):
     """What is known of the command that restarts a broker (or of the operator who does).
 
     ENDED is well, or nobody knows how: it was called by a kipctl that is gone. ELSEWHERE: it was
@@ -68,7 +68,7 @@ class NodeState:
     is_up: bool
     unmet: str = ""
     leaders: int = 0
-    command: Command = Command.NOT_CALLED
+    command: CommandState = CommandState.NOT_CALLED
     is_called_here: bool = False
     judged: RestartVerdict = NOT_OBSERVED
     said: bool | None = None
@@ -106,9 +106,9 @@ def next_action(phase: Phase, look: NodeState) -> NextAction:
 
 
 def _restarting(look: NodeState) -> NextAction:
-    if look.command is Command.FAILED:
+    if look.command is CommandState.FAILED:
         return NextAction(Action.STOP, "the command that restarts it has failed")
-    if look.command is Command.RUNNING:
+    if look.command is CommandState.RUNNING:
         return NextAction(Action.WAIT, "it is being restarted")
     if not look.is_up:
         return NextAction(Action.WAIT, "it is not back")
@@ -119,7 +119,7 @@ def _restarting(look: NodeState) -> NextAction:
             Action.WAIT, f"it does not seem to have been restarted: {look.judged.why}"
         )
     if look.judged.life is ProcessLife.SAME:
-        if look.command is Command.ELSEWHERE and look.said is not False:
+        if look.command is CommandState.ELSEWHERE and look.said is not False:
             return NextAction(
                 Action.STOP,
                 f"{look.judged.why}, and the command that restarts it may still run on another"

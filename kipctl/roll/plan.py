@@ -14,6 +14,7 @@ from kipctl.changes.wait_conditions import not_all_in_sync
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
+from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
 from kipctl.protocol.address import host_port
 from kipctl.roll.quorum import Quorum, quorum_problem
@@ -189,10 +190,11 @@ def plan_roll(
             if broker in facts.fenced:
                 raise RefusedError(
                     f"Broker {broker} is registered, and down {listed}.",
-                    "A roll begins when all are up. See: kipctl inspect brokers",
+                    "A roll begins when all are up. See: " + Command("inspect brokers"),
                 )
             raise UsageError(
-                f"Broker {broker} is not in the cluster {listed}.", "See: kipctl inspect brokers"
+                f"Broker {broker} is not in the cluster {listed}.",
+                "See: " + Command("inspect brokers"),
             )
     ids = set() if chosen is None else set(chosen or alive)
     voters = facts.voters or frozenset()
@@ -262,7 +264,8 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
         more = f" (and {len(plan.refused) - 1} more reasons)" if len(plan.refused) > 1 else ""
         raise RefusedError(
             f"The roll is refused: {plan.refused[0]}{more}.",
-            "Wait until all is in sync: kipctl wait --until in-sync,converged,no-reassignment",
+            "Wait until all is in sync: "
+            + Command("wait", until="in-sync,converged,no-reassignment"),
         )
     if force:
         return
@@ -277,7 +280,7 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
         raise RefusedError(
             f"Restarting {len(harmful)} of {len(plan.steps)} {kind} {what}:"
             f" {one.name}: {describe_risk(one)}.",
-            "See all: kipctl roll --dry-run. Add replicas, or insist with --force.",
+            "See all: " + Command("roll --dry-run") + ". Add replicas, or insist with --force.",
         )
     if doubtful := [step for step in plan.steps if step.is_harmful]:
         one = doubtful[0]

@@ -25,7 +25,7 @@ from kipctl import process
 from kipctl.errors import UsageError
 from kipctl.process import Launch, Process
 from kipctl.redaction import text_without_secrets
-from kipctl.roll.next_step import Command
+from kipctl.roll.next_step import CommandState
 from kipctl.roll.plan import Node
 
 PLACEHOLDERS = ("host", "port", "broker", "rack", "role")
@@ -119,7 +119,7 @@ def lab_command(name: str) -> tuple[str, ...]:
 class Restart(Protocol):
     """A restart that was called, or that a kipctl that is gone has called."""
 
-    def look(self) -> Command:
+    def look(self) -> CommandState:
         """How it stands; its new output is shown."""
         ...
 
@@ -169,7 +169,7 @@ class RunningCommand:
         with suppress(BrokenPipeError):  # it has ended, as where its folder is gone
             self._launch.go()
 
-    def look(self) -> Command:
+    def look(self) -> CommandState:
         assert self._launch is not None
         if self._status is None:
             ended, status = os.waitpid(self._launch.process.pid, os.WNOHANG)
@@ -180,8 +180,8 @@ class RunningCommand:
                 self.end()
         self._report()
         if self._status is None:
-            return Command.RUNNING
-        return Command.FAILED if self._status else Command.ENDED
+            return CommandState.RUNNING
+        return CommandState.FAILED if self._status else CommandState.ENDED
 
     @property
     def outcome(self) -> str:
@@ -224,14 +224,14 @@ class CommandOfDeadKipctl:
     called: Process
     host: str
 
-    def look(self) -> Command:
+    def look(self) -> CommandState:
         if self.host != socket.gethostname():
-            return Command.ELSEWHERE
-        return Command.RUNNING if process.is_alive(self.called) else Command.ENDED
+            return CommandState.ELSEWHERE
+        return CommandState.RUNNING if process.is_alive(self.called) else CommandState.ENDED
 
     @property
     def outcome(self) -> str:
-        if self.look() is Command.ELSEWHERE:
+        if self.look() is CommandState.ELSEWHERE:
             return f"it was called on {self.host}"
         return "how it ended is not known"
 
@@ -241,20 +241,20 @@ class ManualRestart:
     """A restart by the operator, who says when it is done; the cluster is watched meanwhile."""
 
     stdin: TextIO
-    _state: Command = Command.RUNNING
+    _state: CommandState = CommandState.RUNNING
 
     def ask(self) -> None:
         """What was typed before the question is no answer to it."""
         if self.stdin.isatty():
             termios.tcflush(self.stdin.fileno(), termios.TCIFLUSH)
 
-    def look(self) -> Command:
-        if self._state is Command.RUNNING and select.select([self.stdin], [], [], 0)[0]:
+    def look(self) -> CommandState:
+        if self._state is CommandState.RUNNING and select.select([self.stdin], [], [], 0)[0]:
             typed = os.read(self.stdin.fileno(), 4096)
             if not typed:
-                self._state = Command.FAILED
+                self._state = CommandState.FAILED
             elif b"\n" in typed:
-                self._state = Command.ENDED
+                self._state = CommandState.ENDED
         return self._state
 
     @property

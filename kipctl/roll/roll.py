@@ -20,6 +20,7 @@ from kipctl.guard.canary import canary
 from kipctl.guard.conditions import Guard, parse_guard
 from kipctl.guard.exporters import Exporters
 from kipctl.guard.monitor import GuardMonitor
+from kipctl.next_step import Command
 from kipctl.redaction import words_without_secrets
 from kipctl.roll.context import RollContext
 from kipctl.roll.execution import Roll
@@ -40,7 +41,7 @@ from kipctl.roll.record import (
 from kipctl.roll.restart_command import command_for, require_program
 from kipctl.runs.actions import lab_of
 
-_SEE_ALL = "See what there is: kipctl changes list"
+_SEE_ALL = "See what there is: " + Command("changes list")
 
 
 def roll(context: RollContext) -> None:
@@ -76,7 +77,9 @@ def resume(context: RollContext, record: RollRecord | None = None) -> None:
     journal = context.journal()
     record = record or unfinished_roll(journal)
     if record is None:
-        raise RefusedError("There is no roll to go on with.", "Begin one: kipctl roll --dry-run")
+        raise RefusedError(
+            "There is no roll to go on with.", "Begin one: " + Command("roll --dry-run")
+        )
     if not record.may_be_resumed:
         raise RefusedError(f"Roll {record.id} is {record.state}: it is not to be resumed.")
     if context.dry_run:
@@ -90,7 +93,7 @@ def resume(context: RollContext, record: RollRecord | None = None) -> None:
         if read_roll(record.path) != record:
             raise RefusedError(
                 "The roll has gone on, or ended, since it was asked about. Nothing was changed.",
-                "Look again: kipctl roll --resume",
+                "Look again: " + Command("roll --resume"),
             )
         _carry_out(context, replace(record, how=how).mark(RollState.UNDER_WAY))
 
@@ -115,7 +118,7 @@ def undo(context: RollContext, record: RollRecord) -> None:
     journal = context.journal()
     moved = moved_leaders(journal, record.id)
     if not moved:
-        give_up = "Give it up: kipctl roll --abandon" if record.may_be_resumed else _SEE_ALL
+        give_up = "Give it up: " + Command("roll --abandon") if record.may_be_resumed else _SEE_ALL
         raise RefusedError(
             f"The leaders that roll {record.id} moved are back, and a restart has no way back.",
             give_up,
@@ -163,7 +166,10 @@ def _require_none_unfinished(journal: Journal) -> None:
         left = ", ".join(str(step.broker) for step in record.left)
         raise RefusedError(
             f"A roll of this cluster has not ended (left: broker {left}).",
-            "Go on with it: kipctl roll --resume. Or give it up: kipctl roll --abandon",
+            "Go on with it: "
+            + Command("roll --resume")
+            + ". Or give it up: "
+            + Command("roll --abandon"),
         )
 
 

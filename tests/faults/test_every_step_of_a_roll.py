@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import pytest
 from campaigns import as_many, campaign, chance
 from faulty import Victims, World, victims, world
 from scripted_broker import Asked
 
+from kipctl.process import is_alive
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kipctl.protocol.message import Response
@@ -109,8 +111,16 @@ def spread(name: str, number: int, few: int) -> range:
     return range(chance(name).randint(1, apart), number, apart)
 
 
+def await_command(one: World) -> None:
+    """A command that goes on has time of its own: the clock of these tests passes too fast."""
+    for record in rolls(one.fake.kept):
+        while any(step.process and is_alive(step.process) for step in record.left):
+            Event().wait(0.01)
+
+
 def require_ended(one: World, restarts: Restarts, before: object) -> None:
     """Go on with what was cut off; what was cut off before it was written down did nothing."""
+    await_command(one)
     [*records] = rolls(one.fake.kept)
     if not records or records[0].state in (RollState.DONE, RollState.ABANDONED):
         assert restarts.ids == ([1, 2] if records and not records[0].left else []), one.log

@@ -2,14 +2,14 @@
 
 import pytest
 
-from kipctl.roll.next_step import Action, Command, NodeState, Phase, next_action, next_node
+from kipctl.roll.next_step import Action, CommandState, NodeState, Phase, next_action, next_node
 from kipctl.roll.process_identity import ProcessLife, RestartVerdict
 
 THERE = NodeState(True)
 AWAY = NodeState(False, unmet="3 partitions are not all in sync")
 NEW, SAME, NOT_KNOWN = (RestartVerdict(life, f"it is {life}") for life in ProcessLife)
-ENDED, RUNNING, FAILED = Command.ENDED, Command.RUNNING, Command.FAILED
-ELSEWHERE = Command.ELSEWHERE
+ENDED, RUNNING, FAILED = CommandState.ENDED, CommandState.RUNNING, CommandState.FAILED
+ELSEWHERE = CommandState.ELSEWHERE
 
 
 @pytest.mark.parametrize(

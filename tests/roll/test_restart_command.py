@@ -12,7 +12,7 @@ import pytest
 
 from kipctl import process
 from kipctl.errors import UsageError
-from kipctl.roll.next_step import Command
+from kipctl.roll.next_step import CommandState
 from kipctl.roll.plan import Node
 from kipctl.roll.restart_command import (
     CommandOfDeadKipctl,
@@ -79,8 +79,8 @@ def test_what_a_cluster_calls_its_brokers_is_no_part_of_a_command_unless_plain(
     command_for(parse_command("r {broker}"), Node(7, host, 1, rack, "broker"))
 
 
-def until_ended(command: Restart) -> Command:
-    assert process.wait_until(lambda: command.look() is not Command.RUNNING, 300)
+def until_ended(command: Restart) -> CommandState:
+    assert process.wait_until(lambda: command.look() is not CommandState.RUNNING, 300)
     return command.look()
 
 
@@ -92,13 +92,13 @@ def called(tmp_path: Path, *words: str) -> tuple[RunningCommand, list[str]]:
 @pytest.mark.parametrize(
     ("script", "state", "outcome"),
     [
-        ("printf 'well\\ndone'", Command.ENDED, "status is 0"),
-        ("echo well; echo done; exit 3", Command.FAILED, "status is 3"),
-        ("echo well; echo done; kill $$", Command.FAILED, "signal 15"),
+        ("printf 'well\\ndone'", CommandState.ENDED, "status is 0"),
+        ("echo well; echo done; exit 3", CommandState.FAILED, "status is 3"),
+        ("echo well; echo done; kill $$", CommandState.FAILED, "signal 15"),
     ],
 )
 def test_how_it_ended_and_what_it_said(
-    tmp_path: Path, script: str, state: Command, outcome: str
+    tmp_path: Path, script: str, state: CommandState, outcome: str
 ) -> None:
     command, said = called(tmp_path, "sh", "-c", script)
     command.prepare()
@@ -114,7 +114,7 @@ def test_a_command_that_is_not_there_has_failed(tmp_path: Path) -> None:
     command, said = called(tmp_path, "no-such-program")
     command.prepare()
     command.go()
-    assert until_ended(command) is Command.FAILED
+    assert until_ended(command) is CommandState.FAILED
     assert "status is 127" in command.outcome
     assert "not found" in " ".join(said)
 
@@ -135,7 +135,7 @@ def test_a_command_runs_where_the_operator_stood(tmp_path: Path) -> None:
     command.folder = folder
     command.prepare()
     command.go()
-    assert until_ended(command) is Command.ENDED
+    assert until_ended(command) is CommandState.ENDED
     assert said == [f"  {folder}"]
 
 
@@ -145,7 +145,7 @@ def test_a_command_that_ended_before_it_was_called_has_failed(tmp_path: Path) ->
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     command.go()
-    assert until_ended(command) is Command.FAILED
+    assert until_ended(command) is CommandState.FAILED
 
 
 @pytest.mark.parametrize("program", ["true", "sh", "./restart.sh", "/bin/sh", "bin/../restart.sh"])
@@ -171,10 +171,10 @@ def test_one_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Pat
     command.prepare()
     command.go()
     assert process.wait_until(child.exists, 300)
-    assert command.look() is Command.RUNNING
+    assert command.look() is CommandState.RUNNING
     started = process.identify(int(child.read_text()))
     command.timeout_s = 0.0
-    assert until_ended(command) is Command.FAILED
+    assert until_ended(command) is CommandState.FAILED
     assert "was ended" in command.outcome
     assert process.wait_for_exit(started, 60)
 
@@ -183,22 +183,24 @@ def test_a_command_of_a_kipctl_that_is_gone_is_waited_for(tmp_path: Path) -> Non
     command, _ = called(tmp_path, "cat")
     earlier = CommandOfDeadKipctl(command.prepare(), socket.gethostname())
     elsewhere = replace(earlier, host="elsewhere")  # where this process id means another
-    assert earlier.look() is Command.RUNNING
-    assert elsewhere.look() is Command.ELSEWHERE
+    assert earlier.look() is CommandState.RUNNING
+    assert elsewhere.look() is CommandState.ELSEWHERE
     assert "called on elsewhere" in elsewhere.outcome
     command.go()
-    assert until_ended(command) is Command.ENDED
-    assert earlier.look() is Command.ENDED
+    assert until_ended(command) is CommandState.ENDED
+    assert earlier.look() is CommandState.ENDED
     assert "not known" in earlier.outcome
 
 
-@pytest.mark.parametrize(("typed", "state"), [(b"\n", Command.ENDED), (b"", Command.FAILED)])
-def test_an_operator_says_when_it_is_done(typed: bytes, state: Command) -> None:
+@pytest.mark.parametrize(
+    ("typed", "state"), [(b"\n", CommandState.ENDED), (b"", CommandState.FAILED)]
+)
+def test_an_operator_says_when_it_is_done(typed: bytes, state: CommandState) -> None:
     read, write = os.pipe()
     with os.fdopen(read) as stdin, os.fdopen(write, "wb") as terminal:
         operator = ManualRestart(stdin)
         operator.ask()
-        assert [operator.look(), operator.look()] == [Command.RUNNING] * 2
+        assert [operator.look(), operator.look()] == [CommandState.RUNNING] * 2
         terminal.write(typed)
         terminal.close()
         assert until_ended(operator) is state
@@ -213,9 +215,9 @@ def test_an_enter_from_before_the_question_is_no_answer() -> None:
             pass
         operator = ManualRestart(stdin)
         operator.ask()
-        assert operator.look() is Command.RUNNING
+        assert operator.look() is CommandState.RUNNING
         os.write(terminal, b"\n")
-        assert until_ended(operator) is Command.ENDED
+        assert until_ended(operator) is CommandState.ENDED
     os.close(terminal)
 
 
