@@ -170,12 +170,10 @@ def throttle_changes(
         was = before.get(setting)
         is_rate = setting.config in RATES
         during = value if is_rate else with_replicas(was, value)
-        if during == was:
-            continue
         earlier = known.get(setting)
-        if earlier and earlier.is_own(was):
+        if earlier and earlier.is_own(was):  # held by both, until the last of them ends
             changes.append(Change(setting, earlier.before, during, of_another=earlier.of_another))
-        else:
+        elif during != was:
             of_another = is_rate and was is not None and setting.name in map(str, busy)
             changes.append(Change(setting, was, during, of_another=of_another))
     return Throttle(tuple(changes))

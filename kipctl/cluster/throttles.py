@@ -40,7 +40,8 @@ Values = Mapping[Setting, str]
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """What a broker copies under a throttle while it catches up, in bytes per second at most."""
+    """What a broker copies under a throttle while it catches up, and the bytes per second that this
+    lets through: its own rate, or what all leaders may send together."""
 
     partitions: tuple[PartitionId, ...]
     rate: int
@@ -103,21 +104,30 @@ def held_back(
     found = {}
     adding = {one.id: one.adding for one in busy}
     for broker, partitions in catching_up(snapshot, adding).items():
-        held: dict[PartitionId, int] = {}
+        takes = rate_of(values, broker, FOLLOWER_RATE)
+        sends: dict[int, int] = {}
+        held: list[PartitionId] = []
+        is_held_there = False
         for one in partitions:
-            limits = [
-                rate_of(values, at, rate)
-                for at, rate, replicas in (
-                    (broker, FOLLOWER_RATE, FOLLOWER_REPLICAS),
-                    (snapshot.by_id[one].leader, LEADER_RATE, LEADER_REPLICAS),
-                )
-                if lists_replica(values.get(Setting(TOPIC, one.topic, replicas)), one.partition, at)
-            ]
-            if known := [limit for limit in limits if limit is not None]:
-                held[one] = min(known)
+            leader = snapshot.by_id[one].leader
+            rate = rate_of(values, leader, LEADER_RATE)
+            is_sent_so = rate is not None and _lists(values, LEADER_REPLICAS, one, leader)
+            is_taken_so = takes is not None and _lists(values, FOLLOWER_REPLICAS, one, broker)
+            if rate is not None and is_sent_so:
+                sends[leader] = rate
+            if is_sent_so or is_taken_so:
+                held.append(one)
+            is_held_there |= is_taken_so
         if held:
-            found[broker] = HeldBack(tuple(held), min(held.values()))
+            limits = [takes] if takes is not None and is_held_there else []
+            limits += [sum(sends.values())] if sends else []
+            found[broker] = HeldBack(tuple(held), min(limits))
     return found
+
+
+def _lists(values: Values, replicas: str, one: PartitionId, broker: int) -> bool:
+    listed = values.get(Setting(TOPIC, one.topic, replicas))
+    return lists_replica(listed, one.partition, broker)
 
 
 def needed(values: Values, snapshot: Snapshot, busy: Sequence[Reassignment]) -> frozenset[Setting]:

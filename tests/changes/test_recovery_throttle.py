@@ -135,6 +135,7 @@ def test_another_rate_takes_the_place_of_the_first(fake: Reassigning) -> None:
     fake.kipctl("throttle set 5MB/s --yes --broker 2 --broker 3")
     assert fake.configs[BROKER, "3"] == dict.fromkeys(RATES, "5000000")
     assert fake.configs[BROKER, "1"] == before[BROKER, "1"]
+    assert fake.configs[TOPIC, "big"] == LISTED
     assert len(entries_with_throttles(fake.kept)) == 1
     fake.kipctl("throttle clear --yes")
     assert own(fake) == before

@@ -213,4 +213,8 @@ def test_what_was_before_an_own_throttle_is_before_the_next_one_too() -> None:
         {RATE_1: "5", RATE_2: "5"}, {RATE_1: "9", RATE_2: "7"}, (ADAPTED,), busy=(2,)
     )
     assert made.changes == (Change(RATE_1, None, "5"), Change(RATE_2, "7", "5", of_another=True))
+    # It holds what another of the journal has set alike, too: either may end first.
+    assert throttle_changes({RATE_1: "9"}, {RATE_1: "9"}, (ADAPTED,)).changes == (
+        Change(RATE_1, None, "9"),
+    )
     assert read_throttle(json.loads(json.dumps(made.document()))) == made
