@@ -22,7 +22,7 @@ from kipctl.changes.guard_interface import ChangeGuard, GivenUpError
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions
 from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.proposal import ElectionProposal
-from kipctl.cluster.acls import hidden_topics_warning
+from kipctl.cluster.acls import hidden_topics_warning, require_topics_shown
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot, take_snapshot
@@ -53,6 +53,7 @@ class Election(Change[Seen, Done]):
         if self.chooses and (
             hidden := hidden_topics_warning(context.cluster, seen.topics, context.topics)
         ):
+            require_topics_shown(context.cluster, seen.topics)
             context.ui.say(hidden)
         return seen
 

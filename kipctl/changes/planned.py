@@ -32,13 +32,14 @@ from kipctl.changes.plans.plan import Plan, plan_to, require_moves
 from kipctl.changes.plans.plan_files import LeadersFile, read_plan
 from kipctl.changes.plans.planners.leader_bytes import bytes_in_by_leader
 from kipctl.changes.plans.planners.options import PlannerOption
-from kipctl.changes.plans.planners.placement import PlanInputs
+from kipctl.changes.plans.planners.placement import PlanInputs, UnknownBrokerError
 from kipctl.changes.plans.planners.preferred_leaders import set_preferred
 from kipctl.changes.plans.planners.rotate_leaders import rotate as rotated
 from kipctl.changes.proposal import Proposal
-from kipctl.cluster.acls import hidden_topics_warning
+from kipctl.cluster.acls import hidden_topics_warning, may_be_shown_less
 from kipctl.cluster.snapshot import Snapshot, select, take_snapshot
 from kipctl.counts import counted
+from kipctl.transport.acl_errors import TOPIC, Right, grant_it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +202,16 @@ def carry_out_planned(context: ChangeContext, option: PlannerOption) -> None:
     def planner(now: Snapshot) -> Plan:
         chosen = frozenset(one.id for one in select(now, context.topics).partitions)
         meant = chosen if context.topics else None
-        return option.plan(now, PlanInputs(logs.sizes, known_insync, meant, option.spare))
+        try:
+            return option.plan(now, PlanInputs(logs.sizes, known_insync, meant, option.spare))
+        except UnknownBrokerError as unknown:
+            if may_be_shown_less(cluster):
+                unknown.what += (
+                    " One that is down is known by its replicas, and"
+                    f" {cluster.access.security.principal} may not be shown all topics."
+                )
+                unknown.next_step = grant_it((Right("Describe", TOPIC),), cluster.access, "*")
+            raise
 
     held: LogSizes | None = logs
     if option.weighs:

@@ -9,7 +9,7 @@ from kipctl.at_once import AT_ONCE
 from kipctl.changes.elections.request import SEE_LEADERS
 from kipctl.changes.execution.catch_up import CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
-from kipctl.cluster.acls import no_topics_warning
+from kipctl.cluster.acls import require_topics_shown
 from kipctl.cluster.metadata_convergence import sample_brokers
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.recoveries import catching_up
@@ -23,7 +23,6 @@ from kipctl.cluster.snapshot import (
 from kipctl.counts import counted
 from kipctl.errors import (
     KipctlError,
-    RefusedError,
     TimedOutError,
     UnreachableError,
     UsageError,
@@ -233,8 +232,8 @@ def await_conditions(
             turn += 1
             left = "; ".join(filter(None, (unmet(condition, seen) for condition in wanted)))
             if not left:
-                if topics is None and (nothing := no_topics_warning(cluster, seen.snapshot.topics)):
-                    raise RefusedError(nothing, "See: kipctl inspect leaders")
+                if topics is None:
+                    require_topics_shown(cluster, seen.snapshot.topics)
                 return seen
             if Condition.IN_SYNC in wanted and reports.is_due(asked):
                 behind = catching_up(seen.snapshot)

@@ -4,13 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import is_glob
-from kipctl.errors import KipctlError
+from kipctl.errors import KipctlError, RefusedError
 from kipctl.own_topic_names import OWN_MANY, OWN_ONE, OWN_TOPICS, new_name
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.message import only
 from kipctl.protocol.metadata import MetadataRequest, MetadataRequestTopic
-from kipctl.transport.acl_errors import CLUSTER, TOPIC, Right
+from kipctl.transport.acl_errors import CLUSTER, TOPIC, Right, grant_it
 from kipctl.transport.request import Cluster
 
 _OPERATIONS = {
@@ -144,6 +144,27 @@ def no_topics_warning(cluster: Cluster, topics: Collection[str]) -> str:
     if _sees_all_topics(cluster):
         return ""
     return hidden_topics_warning(cluster, topics)
+
+
+def require_topics_shown(cluster: Cluster, topics: Collection[str]) -> None:
+    """Raise RefusedError where there may be no `topics` because the client may not Describe any:
+    what is asked of all topics would be said of none."""
+    if nothing := no_topics_warning(cluster, topics):
+        raise RefusedError(nothing, grant_it((Right("Describe", TOPIC),), cluster.access, "*"))
+
+
+def require_to_move_leaders(cluster: Cluster) -> None:
+    """Raise RefusedError for a client that lacks a right on the cluster to move leaders, as far as
+    the cluster says: before a load that would be spent in vain."""
+    bits = _cluster_operations(cluster)
+    missing = [one for one in _MOVES_LEADERS if bits is not None and not _is_allowed(one, bits)]
+    if missing:
+        operations = " and ".join(right.operation for right in missing)
+        raise RefusedError(
+            f"{cluster.access.security.principal} has no right to {operations} on the Cluster, as"
+            " moving leaders needs.",
+            grant_it(missing, cluster.access),
+        )
 
 
 def may_be_shown_less(cluster: Cluster) -> bool:

@@ -10,6 +10,7 @@ from kipctl.changes.execution.plan_execution import reassign
 from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
 from kipctl.changes.plans.planners.rotate_leaders import replace_leaders, rotate
+from kipctl.cluster.acls import require_to_move_leaders
 from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
@@ -199,8 +200,10 @@ def lab_of(cluster: Cluster) -> Lab:
 
 
 def check_action(cluster: Cluster, action: Action) -> None:
-    """Raise UsageError if the action cannot be done on this cluster."""
+    """Raise UsageError if the action cannot be done on this cluster, and RefusedError for a client
+    that may not do it."""
     if action.kind is not ActionKind.RESTART:
+        require_to_move_leaders(cluster)
         return
     lab = lab_of(cluster)
     if action.broker not in cluster.nodes:

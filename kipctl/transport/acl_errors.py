@@ -1,6 +1,7 @@
 """What the cluster's ACLs refuse, in their own words: operation, resource and principal."""
 
 import shlex
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError
@@ -101,20 +102,26 @@ def denial(code: int, request: ApiKey, access: Access, topic: str = "") -> Refus
     principal = access.security.principal
     return RefusedError(
         f"{principal} has no right to {right.operation} on {resource} ({error.name}).",
-        "Its IAM policy has to allow the kafka-cluster: action for that."
-        if access.security.is_iam
-        else f"Grant it: {shlex.join(_granting(right, access, topic))}",
+        grant_it((right,), access, topic),
     )
 
 
-def _granting(right: Right, access: Access, topic: str) -> list[str]:
-    """The command that grants a right; who may do so has a file of his own to connect with."""
+def grant_it(rights: Sequence[Right], access: Access, topic: str = "") -> str:
+    """What gives these rights on one resource to the client."""
+    if access.security.is_iam:
+        return "Its IAM policy has to allow the kafka-cluster: action for that."
+    return f"Grant it: {shlex.join(_granting(rights, access, topic))}"
+
+
+def _granting(rights: Sequence[Right], access: Access, topic: str) -> list[str]:
+    """The command that grants rights on one resource; who may do so has a file of his own."""
     return [
         *("kafka-acls", "--bootstrap-server", access.bootstrap_servers),
         *(("--command-config", "ADMIN.properties") if access.is_secured else ()),
         *("--add", "--allow-principal", access.security.principal),
-        *("--operation", right.operation, right.option),
-        *(_pattern(topic) if right.resource == TOPIC and topic else ()),
+        *(word for right in rights for word in ("--operation", right.operation)),
+        rights[0].option,
+        *(_pattern(topic) if rights[0].resource == TOPIC and topic else ()),
     ]
 
 

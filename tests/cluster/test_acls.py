@@ -4,7 +4,15 @@ from typing import Any, cast
 
 import pytest
 
-from kipctl.cluster.acls import NEEDED, hidden_topics_warning, no_topics_warning, rights
+from kipctl.cluster.acls import (
+    NEEDED,
+    hidden_topics_warning,
+    no_topics_warning,
+    require_to_move_leaders,
+    require_topics_shown,
+    rights,
+)
+from kipctl.errors import RefusedError
 from kipctl.protocol.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
@@ -166,3 +174,29 @@ def test_a_cluster_that_does_not_tell_what_is_allowed_may_hide_nothing_else() ->
             return DescribeClusterResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
     assert hidden_topics_warning(cast(Cluster, Silent()), ("orders",)) == ""
+
+
+def test_who_is_shown_no_topic_is_refused_with_what_grants_it() -> None:
+    require_topics_shown(cast(Cluster, Authorizer(ALL)), ())
+    require_topics_shown(cast(Cluster, Authorizer()), ("orders",))
+    with pytest.raises(RefusedError, match="none that User:alice may Describe") as error:
+        require_topics_shown(cast(Cluster, Authorizer()), ())
+    assert error.value.next_step.startswith("Grant it: kafka-acls --bootstrap-server b:1 ")
+    assert error.value.next_step.endswith("--operation Describe --topic '*'")
+
+
+@pytest.mark.parametrize(
+    ("on_cluster", "operations"),
+    [((), ["Describe", "Alter"]), (("Describe",), ["Alter"]), (("Describe", "Alter"), [])],
+)
+def test_the_rights_to_move_leaders_are_looked_at_before(
+    on_cluster: tuple[str, ...], operations: list[str]
+) -> None:
+    cluster = cast(Cluster, Authorizer(on_cluster))
+    if not operations:
+        require_to_move_leaders(cluster)
+        return
+    with pytest.raises(RefusedError, match=f"no right to {' and '.join(operations)} on") as error:
+        require_to_move_leaders(cluster)
+    granted = " ".join(f"--operation {one}" for one in operations)
+    assert error.value.next_step.endswith(f"--allow-principal User:alice {granted} --cluster")

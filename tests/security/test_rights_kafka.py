@@ -111,3 +111,24 @@ def test_clusters_test_judges_rights_on_kipctls_own_topics(alice: Way, tmp_path:
     assert missing["inspect metadata --measure-convergence"] == of_moves
     assert "Write on Topic kipctl-perf-*" in missing["perf without --topic"]
     assert missing["tap"] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("elect preferred --all --yes", "none that User:alice may Describe"),
+        ("elect unclean --all --yes", "none that User:alice may Describe"),
+        ("reassign --drain 9 --dry-run", "User:alice may not be shown all topics"),
+        (
+            "perf produce --during rotate --num-records 1000000 --throughput 10",
+            "no right to Describe and Alter on the Cluster",
+        ),
+    ],
+)
+def test_who_sees_or_may_do_too_little_is_refused_before_anything_begins(
+    alice: Way, tmp_path: Path, command: str, told: str
+) -> None:
+    status, out, err = ran(*command.split(), *alice.options, state=tmp_path)
+    assert (status in (2, 4), out) == (True, "")
+    assert told in err
+    assert "Grant it: kafka-acls --bootstrap-server " in err

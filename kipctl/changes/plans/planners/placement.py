@@ -53,12 +53,16 @@ def known_brokers(snapshot: Snapshot) -> set[int]:
     return {*snapshot.broker_ids, *(r for p in snapshot.partitions for r in p.replicas)}
 
 
+class UnknownBrokerError(UsageError):
+    """A broker that is neither alive nor has a replica, as far as is shown."""
+
+
 def require_known(snapshot: Snapshot, brokers: Iterable[int]) -> None:
-    """Raise UsageError for a broker that is neither alive nor has a replica."""
+    """Raise UnknownBrokerError for a broker that is neither alive nor has a replica."""
     known = known_brokers(snapshot)
     for broker in brokers:
         if broker not in known:
-            raise UsageError(
+            raise UnknownBrokerError(
                 f"There is no broker {broker}; there are {', '.join(map(str, sorted(known)))}.",
                 "List them: kipctl inspect brokers",
             )
