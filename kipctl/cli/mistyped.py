@@ -14,6 +14,10 @@ from kipctl.cli.combinations import combinations_of
 from kipctl.cli.help import argument_name, commands
 from kipctl.errors import UsageError
 
+_ONE_A_CALL = "Give one a call, and the next where that has ended with status 0."
+_INSTEAD = dict.fromkeys(("--plan", "--verify"), _ONE_A_CALL)
+"""What to do in place of giving an option twice, where that is known."""
+
 
 def refuse_mistyped(root: TyperGroup) -> TyperGroup:
     """Let every command below raise UsageError for them."""
@@ -29,7 +33,10 @@ def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list
     given: list[Any] = []
     for option in order:
         if option in given and not (getattr(option, "multiple", True) or option.is_eager):
-            raise UsageError(f"{option.opts[0]} is given twice; it can be given once.", page)
+            name = option.opts[0]
+            raise UsageError(
+                f"{name} is given twice; it can be given once.", _INSTEAD.get(name, page)
+            )
         given.append(option)
         value = values.get(option.name)
         if "" in (value if isinstance(value, list | tuple) else (value,)):
