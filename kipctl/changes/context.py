@@ -165,7 +165,7 @@ class ChangeContext:
         if self.timeout_s is not None and least_s > self.timeout_s:
             self.ui.say(
                 f"--timeout ends it after {format_duration(self.timeout_s)}, which is too short at"
-                f" this throttle ({format_duration(least_s)} at least): what is submitted then goes"
+                f" this throttle (about {format_duration(least_s)}): what is submitted then goes"
                 " on by itself, with the throttle set, and no further batch begins."
             )
 

@@ -45,7 +45,7 @@ def copied_lines(document: Document) -> Iterator[str]:
         "not throttled"
         if throttle is None
         else f"at most {throttle / 1e6:,.1f} MB/s in and out of each broker:"
-        f" {duration(copied['seconds'])} at least, longer while clients write"
+        f" about {duration(copied['seconds'])}, longer while clients write"
     )
     yield (
         f"{copied['replicas']:,} replicas, {copied['bytes'] / 1e9:,.2f} GB, are copied, {pace}"

@@ -162,6 +162,19 @@ class TestWhatOthersSet:
         assert notes(fake) == []
 
 
+def test_a_rate_that_somebody_changes_in_mid_copy_is_said_at_once(fake: Reassigning) -> None:
+    fake.moves_at_once, fake.looks = False, 200
+
+    def change() -> None:
+        fake.configs[BROKER, "4"] = dict.fromkeys(RATES, "99000")
+
+    fake.changes = [change]
+    ran = fake.kipctl(DRAIN, status=(0, 5))
+    said = [line for line in ran.err.splitlines() if "Somebody else has set" in line]
+    assert len(said) == 1
+    assert "of broker 4 to 99.0 kB/s, and so 1 more: it holds for what is copied" in said[0]
+
+
 def test_what_others_have_taken_off_is_not_said_to_be_set(fake: Reassigning) -> None:
     """As kafka-reassign-partitions --verify does: the journal alone does not know."""
     fake.moves_at_once = False

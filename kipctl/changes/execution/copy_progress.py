@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.throttle import format_rate
+from kipctl.changes.throttle_settings import read_settings
 from kipctl.cluster.log_dirs import reported_sizes, sizes_request
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
+from kipctl.cluster.throttle_configs import BROKER, RATES, Setting
 from kipctl.counts import format_duration, unit_of
 from kipctl.errors import KipctlError, RefusedError
 from kipctl.progress import ProgressText
@@ -125,6 +128,9 @@ class CopyTracker:
     """Brokers that did not report, and from when on they are asked again."""
     _interval: ReportInterval = field(default_factory=ReportInterval)
     _arrived: set[PartitionId] = field(default_factory=set)
+    _other_rates: dict[Setting, str | None] = field(default_factory=dict)
+    """What others have set, as last seen."""
+    _said_rates: dict[Setting, str | None] = field(default_factory=dict)
     _moved_s: float | None = None
     _looked_s: float = 0.0
 
@@ -185,11 +191,40 @@ class CopyTracker:
             for broker in self._moves[one].adding:
                 self._held[one, broker] = self._sizes[one]
         self._note()
+        if self.throttle is not None and not is_over:
+            self._say_other_rates(str(self.throttle))
         now_s = self.clock()
         self._interval.rest(now_s, (now_s - began_s) / SHARE_OF_TIME)
         if self.expected_bytes and not is_over:
             text, last = copied_so_far(self.seen, self.throttle), self.seen[-1]
             self.progress(ProgressText(text, last.copied, last.whole, shows_time_left=True))
+
+    def _say_other_rates(self, own: str) -> None:
+        """Say where somebody else has set another rate: seen twice, as a broker may not have heard
+        yet of what was set."""
+        moves = self._under_way.values()
+        brokers = {broker for move in moves for broker in (move.leader, *move.adding)}
+        alive = sorted(brokers & set(self.cluster.nodes))
+        try:
+            now = read_settings(
+                self.cluster, [Setting(BROKER, str(b), config) for b in alive for config in RATES]
+            )
+        except KipctlError:
+            return
+        other = {setting: value for setting, value in now.items() if value != own}
+        twice = [
+            setting
+            for setting, value in other.items()
+            if self._other_rates.get(setting, own) == value != self._said_rates.get(setting, own)
+        ]
+        self._other_rates = other
+        self._said_rates |= {setting: other[setting] for setting in twice}
+        if twice:
+            more = f", and so {len(twice) - 1} more" if twice[1:] else ""
+            self.progress(
+                f"Somebody else has set {twice[0]} to {format_rate(other[twice[0]])}{more}:"
+                " it holds for what is copied here"
+            )
 
     def outcome(self, seconds: float) -> CopyResult:
         """The bytes expected and copied."""

@@ -1,0 +1,59 @@
+"""`kipctl throttle adapt`, killed at any moment: what it has set is named, and put back later."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from copy import deepcopy
+
+import pytest
+from reassigning import Reassigning
+
+from kipctl.changes.execution.throttled_change import entries_with_throttles
+from kipctl.cluster.snapshot import PartitionId
+from kipctl.cluster.throttle_configs import LEADER_RATE
+from kipctl.protocol.describe_configs import ResourceType
+
+BIG = PartitionId("big", 0)
+REPLICAS = {BIG: (1, 2, 3)}
+BEFORE = {(int(ResourceType.BROKER), "1"): {LEADER_RATE: "7"}}
+MOMENTS = 20
+ADAPT = ("throttle", "adapt", "--guard", "offline > 0", "--begin-at", "4MB/s", "--yes")
+
+
+@pytest.fixture
+def clock() -> None:
+    """The process that is killed lives in real time."""
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_nothing_is_left_silently(fake: Reassigning, moment: int) -> None:
+    fake.partitions[BIG].isr = (1, 2)
+    fake.configs = deepcopy(BEFORE)
+    variables = {
+        **os.environ,
+        "KIPCTL_BOOTSTRAP_SERVER": fake.bootstrap_server,
+        "XDG_STATE_HOME": str(fake.state),
+    }
+    running = subprocess.Popen(
+        [sys.executable, "-m", "kipctl", *ADAPT], env=variables, stderr=subprocess.DEVNULL
+    )
+    try:
+        # From before anything is set until some raises of the rate later.
+        until = time.monotonic() + random.Random(moment).uniform(0.3, 4.0)
+        while time.monotonic() < until:
+            time.sleep(0.01)
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.wait(10)
+    set_now = {resource: configs for resource, configs in fake.configs.items() if configs}
+    if set_now != BEFORE:
+        assert len(entries_with_throttles(fake.kept)) == 1
+        assert "throttle still set" in fake.kipctl("changes list").out
+        assert "A throttle is still set" in fake.kipctl("").out
+    fake.partitions[BIG].isr = None
+    fake.kipctl("changes clear-throttles --yes")
+    assert {r: configs for r, configs in fake.configs.items() if configs} == BEFORE
+    assert entries_with_throttles(fake.kept) == []
