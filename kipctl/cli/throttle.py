@@ -27,7 +27,9 @@ DEFAULT_GUARD = "p99 > 50ms"
 
 BrokerOption = Annotated[
     list[int] | None,
-    typer.Option("--broker", metavar="BROKER", help="Only at this broker; repeatable. Else all."),
+    typer.Option(
+        "--broker", metavar="BROKER", min=0, help="Only at this broker; repeatable. Else all."
+    ),
 ]
 
 

@@ -43,7 +43,7 @@ def history_report(
         (
             (
                 e.id,
-                e.age(now),
+                e.age(now, brief=True),
                 _state(e, changed_by),
                 len(e.before) if isinstance(e, Entry) else None,
                 " ".join(("kipctl", *e.origin.command)) if e.origin.command else None,

@@ -125,7 +125,7 @@ def test_what_copying_takes_and_whose_disk_fills() -> None:
     seen = document(summarize(NOW, PLAN, told({3: Disk(200, 120)})), 1.0)
     lines = list(copied_lines(seen))
     assert lines[0].startswith("2 replicas, 0.00 GB, are copied, at most 0.0 MB/s in and out")
-    assert "2 min at least" in lines[0]
+    assert "about 2 min, longer while clients write" in lines[0]
     assert lines[1:] == ["Broker 3 has too little room: 0.00 GB come, 0.00 GB are free."]
     assert "In" in brokers_table(seen).titles
     assert [row[:3] for row in links_table(seen).rows] == [("1", "3", 1), ("2", "3", 1)]

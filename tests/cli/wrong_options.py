@@ -21,6 +21,9 @@ VALID = {
     "elect unclean": "--all --yes",
     "wait": "--until in-sync",
     "roll": "--exec 'restart {{broker}}' --yes",
+    "throttle set": "50MB/s --yes",
+    "throttle adapt": "--yes",
+    **dict.fromkeys(("throttle show", "throttle clear"), ""),
     "clusters show": "never",
     "clusters add": "new --bootstrap-server 127.0.0.1:1",
     "perf consume": "--topic t --num-records 10",
@@ -84,7 +87,7 @@ _MOVES = "--concurrent-moves --moves --rotations"
 
 WRONG: dict[str, tuple[str, ...]] = {
     **each(f"{_MOVES} --limit --num-records --partitions --record-size --runs --workers", *_COUNT),
-    **each("--broker --count --fetch-size --lines --offset --racks --restarts --spare", "-1", "x"),
+    **each("--broker --count --fetch-size --lines --offset --racks --restarts", "-1", "x"),
     **each("--replication-factor", "-1", "x"),
     **each("--ca --client-ca --certificate --key", "{none}", "{run}", "{broken}"),
     **each("--json-file --kafka-home", "{none}", "{run}", "{broken}"),
@@ -110,7 +113,10 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--balance": ("replicas", ""),
     "--leader": ("t-0", "t=1", "0=1", "t-0=x", "-0=1"),
     "--replace": ("1", "1=", "x=2", "1=1"),
-    "--throttle": ("50", "50MB", "0MB/s", "-1MB/s", "fast", ""),
+    **each(
+        *("--throttle --begin-at --at-least --at-most", "50", "50MB", "0MB/s", "-1MB/s", "fast"),
+        "",
+    ),
     "--advertise": ("a:x", "a:1", ":1"),
     "--arms": ("java", "", "probe-kip951,,", "java-4"),
     "--bootstrap-server": ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:65536", ":1"),
@@ -174,6 +180,7 @@ WRONG: dict[str, tuple[str, ...]] = {
 """By an option's name, wherever it is."""
 
 PATTERNS = (
+    *("throttle set", "throttle adapt"),
     *("changes cancel", "clusters test", "reassign", "wait", "elect preferred", "elect unclean"),
     *(f"inspect {what}" for what in INSPECTED if what != "brokers"),
 )
@@ -211,6 +218,7 @@ ARGUMENTS = {
     "analyze request-log": ("''", "{none}", "{log} {none}"),
     **dict.fromkeys(("undo", *(f"changes {v}" for v in CHANGES[1:4]), "changes cancel"), ("''",)),
     "experiment run": ("{none}", "{folder}", "{log}"),
+    "throttle set": ("50", "0MB/s", "fast", "''"),
     "explain": ("few-move", "README", "''"),
     "report": ("{none}", "{broken}", "{folder}", "never", "{run} {folder}"),
     "runs show": ("{none}", "{folder}", "never"),

@@ -24,7 +24,7 @@ _SHAPES = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?( ?UTC|Z)?", "<time>"),
     (r"\d\d:\d\d:\d\d([.,]\d+)?", "<time>"),
     (r"127\.0\.0\.1:\d+", "<address>"),
-    (r"(less than a minute|\d+ (second|minute)s?) ago", "<age>"),
+    (r"(less than a minute|\d+ (second|minute)s?|\d+ min) ago|just now", "<age>"),
     (r"\b\w[\w-]*@[\w.-]+", "<user>"),
     (r"(?<![\w-])(?=[\w-]*[A-Z])(?=[\w-]*[a-z])(?=[\w-]*\d)[\w-]{22}(?![\w-])", "<cluster id>"),
     (r"[▁▂▃▄▅▆▇█▏▎▍▌▋▊▉]+", "<bar>"),

@@ -22,6 +22,7 @@ from kipctl.changes.plans.plan_files import read_assignment
 from kipctl.changes.throttle import Throttle, read_throttle
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Assignment, PartitionId
+from kipctl.counts import counted
 from kipctl.errors import UsageError
 from kipctl.redaction import words_without_secrets
 from kipctl.state import write_whole
@@ -133,16 +134,17 @@ class Recorded:
     def may_be_resumed(self) -> bool:
         raise NotImplementedError
 
-    def age(self, now: datetime) -> str:
-        """How long ago it was made, in its largest unit."""
+    def age(self, now: datetime, *, brief: bool = False) -> str:
+        """How long ago it was made, in its largest unit; `brief` for a table: "2 d ago"."""
         if self.made_at is None:
             return "at a time not known"
         seconds = max(0.0, (now - self.made_at).total_seconds())
-        for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        units = (("day", "d", 86400), ("hour", "h", 3600), ("minute", "min", 60))
+        for unit, short, length in units:
             if seconds >= length:
                 n = int(seconds // length)
-                return f"{n} {unit}{'s' if n > 1 else ''} ago"
-        return "less than a minute ago"
+                return f"{n} {short} ago" if brief else f"{counted(n, unit)} ago"
+        return "just now" if brief else "less than a minute ago"
 
     def describe_state(self, changed_by: str) -> str:
         """What is known of it while it is open: that it was stopped (paused, interrupted,
