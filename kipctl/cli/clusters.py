@@ -10,6 +10,7 @@ from kipctl.cli.grouped import Commands
 from kipctl.cli.options import BootstrapOption, OutputOption
 from kipctl.cli.target import named_cluster
 from kipctl.errors import ExitStatus, RefusedError, UsageError
+from kipctl.next_step import Command
 from kipctl.report.cluster_tables import clusters_report, connection_report
 from kipctl.report.formats import OutputFormat
 
@@ -107,9 +108,11 @@ def add(
         environment.message(
             f"--protected without --expect-cluster guards the name alone: by its address {name} is"
             " changed without a question.",
-            f"kipctl clusters test {name} shows its id; add it to {file} as id.",
+            f"See its id, and add it to {file} as id: " + Command("clusters test", name),
         )
-    environment.message(f"Added to {file}. See whether it answers: kipctl clusters test {name}")
+    environment.message(
+        f"Added to {file}. See whether it answers: " + Command("clusters test", name)
+    )
 
 
 @app.command("test")

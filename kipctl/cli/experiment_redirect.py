@@ -19,6 +19,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 from kipctl.report.tables import Report
 
 
@@ -119,7 +120,7 @@ def redirect(
     if curve and shared.html:
         raise UsageError(
             "--html shows what is measured here, and with --curve nothing is.",
-            "A page of the curve: kipctl report",
+            "A page of the curve: " + Command("report"),
         )
     size = Scale.QUICK if shared.quick else Scale(scale)
     conditions = Conditions(metadata_delay.us, stale_metadata.us)
@@ -167,6 +168,6 @@ def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:
     if not whole:
         raise UsageError(
             f"No whole run is recorded as {curve!r}.",
-            "Record a curve: kipctl experiment redirect --gain-curve --record NAME",
+            "Record a curve: " + Command("experiment redirect --gain-curve --record NAME"),
         )
     return whole

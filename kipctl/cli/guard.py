@@ -8,6 +8,7 @@ import typer
 from kipctl.cli.options import MetricsUrlOption, duration_option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 
 if TYPE_CHECKING:
     from kipctl.guard.conditions import Condition
@@ -82,7 +83,9 @@ def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) 
         if one.kind is Kind.MOVED_WAIT and not moves_along:
             raise UsageError(
                 f"--guard {one.text!r} would see nothing: no leader of the canary moves along.",
-                "It goes with kipctl reassign --rotate, and with the ways that elect leaders.",
+                "It goes with "
+                + Command("reassign --rotate")
+                + ", and with the ways that elect leaders.",
             )
     for url in urls:
         require_url(url)

@@ -13,6 +13,7 @@ from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.lab_tables import lab_report
 
@@ -182,7 +183,7 @@ def status(
         for left in unfinished_labs():
             environment.message(
                 f"A start that was cut off left {left!r} behind; remove it: "
-                f"kipctl lab down --name {left}"
+                + Command("lab down", name=left)
             )
         for lab in found:
             if lab.is_orphan:

@@ -23,6 +23,7 @@ from kipctl.cli.perf_results import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 
 if TYPE_CHECKING:
     from kipctl.transport.access import Access
@@ -181,12 +182,13 @@ def _all_of(access: "Access", topic: str | None) -> tuple[str, int]:
             named = ", ".join(there[:_NAMED]) + (" and more" if len(there) > _NAMED else "")
             raise UsageError(
                 f"--topic says what to read; there is: {named or 'none yet'}.",
-                "Without a topic of yours, on one that is made and removed: kipctl perf e2e",
+                "Without a topic of yours, on one that is made and removed: " + Command("perf e2e"),
             )
         take_snapshot(cluster, [topic])
         if held := record_count(cluster, topic):
             return topic, held
     raise UsageError(
         f"Topic {topic} holds no records.",
-        "Wait for new ones with --num-records, or produce some: kipctl perf produce --topic NAME",
+        "Wait for new ones with --num-records, or produce some: "
+        + Command("perf produce", topic=topic),
     )

@@ -11,6 +11,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.options import RunOptions
 from kipctl.counts import counted
 from kipctl.errors import ExitStatus, PartlyDoneError, ThresholdError
+from kipctl.next_step import Command, NextStep
 from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def report_run(
     )
     environment.report(report, options.output)
     if record := options.record:
-        environment.message(f"Recorded: kipctl runs show {record}, kipctl report {record}")
+        environment.message(
+            NextStep("Recorded: ", Command("runs show", record), ", ", Command("report", record))
+        )
 
 
 def raise_for_failed(
@@ -116,7 +119,7 @@ def raise_for_run(
     if wrong := [action for action in actions if action["error"]]:
         raise PartlyDoneError(
             f"{len(wrong)} of {counted(len(actions), 'action')} failed: {wrong[0]['error']}",
-            "Look: kipctl inspect leaders",
+            "Look: " + Command("inspect leaders"),
         )
     if options.strict and (found := document["doubts"]):
         raise ThresholdError(f"Something spoils this run (--strict): {' '.join(found)}")

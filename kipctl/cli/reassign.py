@@ -21,9 +21,10 @@ from kipctl.cli.options import (
     YesOption,
 )
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 
-_HELP_PAGE = "See `kipctl reassign --help`."
+_HELP_PAGE = "See `" + Command("reassign --help") + "`."
 
 _COPYING = ("--drain", "--add", "--replace", "--replication-factor", "--rack-aware")
 _PLANNERS = ("--leaders-off", "--leader", "--balance", *_COPYING)

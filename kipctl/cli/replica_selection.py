@@ -42,6 +42,7 @@ from kipctl.errors import (
     ThresholdError,
     did_you_mean,
 )
+from kipctl.next_step import Command
 from kipctl.report import replica_selection_documents as documents
 from kipctl.report.formats import OutputFormat
 from kipctl.report.printable import on_one_line
@@ -130,7 +131,7 @@ def _closing(found: Observation) -> tuple[str, ...]:
     return (
         "A replica in each rack is read by consumers that set client.rack; others read from the"
         " leader.",
-        f"Give them one: kipctl reassign {how} --topic {fewest.id.topic} --dry-run",
+        "Give them one: " + Command("reassign --dry-run", how, topic=fewest.id.topic),
     )
 
 
@@ -216,7 +217,7 @@ def _below(failed: Sequence[RackSummary], limit: float) -> ThresholdError:
     reported = ", ".join(f"{s.rack} {s.local} of {s.partitions}" for s in failed)
     return ThresholdError(
         f"Fewer than {limit:g} % of the partitions are read within the rack: {reported}.",
-        "See why: kipctl inspect replica-selection --explain TOPIC:PARTITION",
+        "See why: " + Command("inspect replica-selection --explain TOPIC:PARTITION"),
     )
 
 
@@ -227,7 +228,7 @@ def _demand_all_reported(found: Observation) -> None:
         raise PartlyDoneError(
             f"{len(missing)} of {len(found.facts)} partitions could not be asked for:"
             f" {first.id}, {first.why}",
-            "Look: kipctl inspect leaders",
+            "Look: " + Command("inspect leaders"),
         )
 
 

@@ -18,6 +18,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.logger_level_tables import levels_report
 
@@ -217,7 +218,7 @@ def _until_off(
     environment.message(
         f"It stays on at {broker_list(tuple(levels))}, at the cost of about 2 kB of log and 0.15 ms"
         " of a broker's CPU for each request.",
-        "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in asked),
+        "Switch it off: " + Command("request-log off", broker=asked),
     )
 
 

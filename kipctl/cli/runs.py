@@ -17,6 +17,7 @@ from kipctl.cli.options import (
     started_spark,
 )
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.html.file import check_html, write_page
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
@@ -114,7 +115,7 @@ def show(
     whole = (Paragraph(f"Run {found.name}: {found.flaw}.", tone=Tone.BAD),) if found.flaw else ()
     with damaged_if_unfit(found.folder / RUN_FILE):
         answer, tables = _summary(found)
-        more = (f"More of it: kipctl analyze runs {run}",) if answer else ()
+        more = ("More of it: " + Command("analyze runs", run),) if answer else ()
         every, opening = (made_with, *tables), (*whole, *answer)
         report = Report("runs show", document, every, more, opening, fits_screen=True)
         environment.report(report, output)
@@ -249,7 +250,7 @@ def compare(
 def _runs_of(side: str) -> Sequence[str]:
     names = [name for name in side.split(",") if name]
     if not names:
-        raise UsageError(f"{side!r} names no run.", "See: kipctl runs list")
+        raise UsageError(f"{side!r} names no run.", "See: " + Command("runs list"))
     return names
 
 

@@ -12,6 +12,7 @@ from kipctl.cli.options import (
     duration_option,
 )
 from kipctl.durations import Duration
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.warm_jvm_tables import warm_jvm_report
 
@@ -47,7 +48,7 @@ def start(
     if status.idle_timeout_s != idle_timeout:
         environment.message(
             f"One runs already, and ends after {status.idle_timeout_s:.0f} s without use. "
-            "For another time end it first: kipctl spark stop."
+            "For another time end it first: " + Command("spark stop") + "."
         )
     environment.report(warm_jvm_report("spark start", status), output)
 

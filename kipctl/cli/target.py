@@ -7,6 +7,7 @@ from typing import Any
 
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.java_properties import is_ascii, read
+from kipctl.next_step import Command
 from kipctl.security.dialects import as_javas
 from kipctl.security.settings import (
     ignored_properties,
@@ -117,7 +118,7 @@ def named_cluster(name: str, known: Mapping[str, NamedCluster]) -> NamedCluster:
         raise UsageError(
             f"There is no cluster {name!r}; there is: {', '.join(known) or 'none'}."
             f"{did_you_mean(name, known)}",
-            "Add it: kipctl clusters add NAME --bootstrap-server HOST:PORT",
+            "Add it: " + Command("clusters add NAME --bootstrap-server HOST:PORT"),
         )
     return known[name]
 

@@ -13,6 +13,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError
+from kipctl.next_step import Command
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 TIMEOUT_S = 10.0
@@ -62,8 +63,8 @@ def wait(
     with suppress(KipctlError):  # of a cluster without an id nothing is kept
         if changed_by := journal(seen.snapshot.cluster_id, environment.variables).changed_by():
             environment.message(
-                f"{changed_by}, is changing this cluster now, and may begin more. See how far it"
-                " is: kipctl changes list"
+                f"{changed_by}, is changing this cluster now, and may begin more. See how far "
+                "it is: " + Command("changes list")
             )
     asked, answering = len(seen.compared.asked), len(seen.compared.answering)
     environment.report(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kipctl.cluster.snapshot import PartitionId, by_topic
 from kipctl.errors import RefusedError, UnreachableError
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.protocol.reassignments import (
@@ -70,7 +71,7 @@ def list_reassignments(
     if ErrorCode(response.error_code).retriable:
         raise UnreachableError(
             f"The controller does not list reassignments now: {error_text(response.error_code)}.",
-            "Try again; if it stays: kipctl inspect brokers",
+            "Try again; if it stays: " + Command("inspect brokers"),
         )
     if response.error_code:
         raise refusal(

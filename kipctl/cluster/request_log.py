@@ -20,6 +20,7 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_configs import ResourceType, configs_request
 from kipctl.protocol.incremental_alter_configs import (
@@ -250,7 +251,7 @@ def require_all_restored(switched_back: Iterable[LoggerLevel]) -> None:
         raise PartlyDoneError(
             f"The request log is STILL ON at {broker_list([one.broker for one in left])},"
             f" unless restarted since. {_reason(left)}",
-            f"Switch it off: {_command('off', left)}",
+            "Switch it off: " + _command("off", left),
         )
 
 
@@ -266,7 +267,7 @@ def require_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
         raise failed[0].error
     raise PartlyDoneError(
         f"{len(failed)} of {len(levels)} brokers failed. {_reason(failed)}",
-        f"{_grant(failed)}Try again: {_command(action, failed)}",
+        _grant(failed) + "Try again: " + _command(action, failed),
     )
 
 
@@ -280,8 +281,8 @@ def _reason(failed: Sequence[LoggerLevel]) -> str:
     return failed[0].error.what if failed[0].error else ""
 
 
-def _command(action: str, brokers: Iterable[LoggerLevel]) -> str:
-    return f"kipctl request-log {action} " + " ".join(f"--broker {b.broker}" for b in brokers)
+def _command(action: str, brokers: Iterable[LoggerLevel]) -> Command:
+    return Command(f"request-log {action}", broker=[one.broker for one in brokers])
 
 
 def broker_list(brokers: Sequence[int]) -> str:

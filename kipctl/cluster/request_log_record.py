@@ -17,6 +17,7 @@ import msgspec
 
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.errors import PartlyDoneError, RefusedError
+from kipctl.next_step import Command
 from kipctl.process import Process, current_process, is_alive
 from kipctl.state import make_private, state_folder, write_private
 from kipctl.typed_json import plain_json
@@ -63,7 +64,7 @@ class SwitchedOn:
                 PartlyDoneError(
                     f"{self.path} still has on record that the request log is on at brokers that"
                     f" it is off at: {failed.strerror}.",
-                    "When it can be written: kipctl request-log status",
+                    "When it can be written: " + Command("request-log status"),
                 )
             )
 
@@ -155,7 +156,7 @@ def warning(records: Iterable[SwitchedOn], host: str, now: float) -> str:
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(left[0].since))
     which = f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
     return (
-        f"The request log was switched on at {which} of this cluster on {since}, and is still on"
-        " unless they have been restarted since.\n"
-        "Switch it off: kipctl request-log off" + "".join(f" --broker {b}" for b in brokers)
+        f"The request log was switched on at {which} of this cluster on {since}, and "
+        "is still on unless they have been restarted since.\nSwitch it off: "
+        + Command("request-log off", broker=brokers)
     )

@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kipctl.errors import RefusedError, UsageError, did_you_mean
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.metadata import MetadataResponse, MetadataResponseTopic
@@ -172,7 +173,7 @@ def no_topic(name: str, there: Iterable[MetadataResponseTopic]) -> UsageError:
     known = (topic.name for topic in there if topic.name and not is_missing(topic.error_code))
     return UsageError(
         f"There is no topic {name!r}.{did_you_mean(name, known)}",
-        "List them: kipctl inspect leaders",
+        "List them: " + Command("inspect leaders"),
     )
 
 
@@ -278,7 +279,7 @@ def select(snapshot: Snapshot, patterns: Sequence[str]) -> Snapshot:
             kind = "topic matches" if is_glob(pattern) else "topic is named"
             raise UsageError(
                 f"No {kind} {pattern!r}.{did_you_mean(pattern, topics)}",
-                "List them: kipctl inspect leaders",
+                "List them: " + Command("inspect leaders"),
             )
         chosen |= found
     return snapshot.only(p.id for p in snapshot.partitions if p.id.topic in chosen)

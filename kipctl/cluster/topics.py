@@ -13,6 +13,7 @@ from kipctl.cluster.snapshot import (
     take_snapshot,
 )
 from kipctl.errors import TimedOutError
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.list_offsets import (
@@ -201,9 +202,8 @@ def _wait_until(
     while not holds():
         if time.monotonic() > deadline:
             which = f"Topic {names[0]!r} is" if is_one else "The topics are"
-            raise TimedOutError(
-                f"{which} {otherwise} after {timeout_s:g} s.", "Look: kipctl inspect leaders"
-            )
+            look = Command("inspect leaders", topic=names[0] if is_one else None)
+            raise TimedOutError(f"{which} {otherwise} after {timeout_s:g} s.", "Look: " + look)
         time.sleep(_POLL_S if is_one else _POLL_MANY_S)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.protocol.address import host_port
 from kipctl.protocol.describe_configs import ConfigSource
 from kipctl.report.leader_tables import Value, listing
@@ -401,7 +402,7 @@ def _paragraph(finding: "Finding") -> Paragraph:
             finding.consequence,
             finding.change,
             *finding.commands,
-            f"More: kipctl explain {finding.id}",
+            "More: " + Command("explain", finding.id),
         ),
         tones.get(finding.severity, Tone.NONE),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kipctl.changes.journal.entry import Entry
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Column, Report, paragraphs
 from kipctl.roll.record import RollRecord
@@ -65,19 +66,19 @@ def history_report(
         if newest.may_be_resumed:
             first += f" {newest.describe_state(changed_by)}. {progress}"
             if changed_by:
-                closing.append("Stop it after its batch: kipctl changes pause")
+                closing.append("Stop it after its batch: " + Command("changes pause"))
             else:
-                closing.append(f"Go on with it: kipctl changes resume {newest.id}")
+                closing.append("Go on with it: " + Command("changes resume", newest.id))
                 if isinstance(newest, Entry) and newest.may_be_undone and not newest.undoes:
-                    closing.append(f"Or undo it: kipctl undo {newest.id}")
+                    closing.append("Or undo it: " + Command("undo", newest.id))
         else:
             first += f" is {newest.state}."
         if left := next((e for e in entries[1:] if e.may_be_resumed), None):
-            closing.append(f"Another one has not ended: kipctl changes show {left.id}")
+            closing.append("Another one has not ended: " + Command("changes show", left.id))
     if not changed_by and any(e.is_throttled and not e.may_be_resumed for e in entries):
-        closing.append("Put back the throttles that are still set: kipctl changes clear-throttles")
+        closing.append("Put back the throttles that are still set: " + Command("changes clear-throttles"))
     if not changed_by and any(isinstance(e, Entry) and e.may_be_undone for e in entries):
-        closing.append("Undo one of them: kipctl undo ID")
+        closing.append("Undo one of them: " + Command("undo ID"))
     documents = [{**shown, **_about(e)} for shown, e in zip(objects, entries, strict=True)]
     return Report(
         CHANGES,
@@ -128,11 +129,13 @@ def entry_report(
     made = f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
     closing = [f"Saved in {entry.saved}, in Kafka's own JSON too."]
     if entry.throttle is not None and not states["under way"]:
-        closing.append("Its throttle is still set. Put it back: kipctl changes clear-throttles")
+        closing.append(
+            "Its throttle is still set. Put it back: " + Command("changes clear-throttles")
+        )
     if entry.may_be_resumed and not changed_by:
-        closing.append(f"Go on with it: kipctl changes resume {entry.id}")
+        closing.append("Go on with it: " + Command("changes resume", entry.id))
     if entry.may_be_undone and not changed_by:
-        closing.append(f"Undo it: kipctl undo {entry.id}")
+        closing.append("Undo it: " + Command("undo", entry.id))
     document = {
         "id": entry.id,
         **_about(entry),

@@ -46,7 +46,8 @@ def clusters_report(file: Path, known: "list[NamedCluster]") -> Report:
 
 def _counted(known: "list[NamedCluster]") -> str:
     if not known:
-        return "No cluster has a name yet: kipctl clusters add NAME --bootstrap-server HOST:PORT"
+        add = Command("clusters add NAME --bootstrap-server HOST:PORT")
+        return "No cluster has a name yet: " + add
     if len(known) == 1:
         return f"Cluster {known[0].name} is reached at {known[0].bootstrap_servers}."
     return f"{len(known)} clusters have a name."

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kipctl.next_step import Command, NextStep
 from kipctl.report.tables import Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
@@ -25,7 +26,7 @@ _BAR = 24
 def demo_answer(found: Document) -> tuple[Paragraph, ...]:
     """Whether hints cut the wait for a moved leader, by how much, and what is in doubt."""
     every = [doubt for name in ("fresh", "stale") for doubt in found[name]["doubts"]]
-    doubts = {doubt.rpartition("kipctl explain ")[2]: doubt for doubt in every}
+    doubts = {doubt.rpartition(" explain ")[2]: doubt for doubt in every}
     return (
         *(_answer(found[name]) for name in ("fresh", "stale")),
         *(Paragraph(f"In doubt: {doubt}", tone=Tone.WARNING) for doubt in doubts.values()),
@@ -92,18 +93,18 @@ def demo_closing(found: Document, record: str | None) -> tuple[str, ...]:
     fresh = found["fresh"]
     arms = {arm["arm"]: arm for arm in fresh["arms"]}
     rotations = sum(arm["rotations"] for name in ("fresh", "stale") for arm in found[name]["arms"])
-    kept = (
-        f"See more: kipctl runs show {record}-{HINTED}.1; all of them: kipctl runs list."
-        if record
-        else "See more: kipctl demo --record demo keeps the runs, for kipctl runs show and compare."
-    )
+    if record:
+        first = Command("runs show", f"{record}-{HINTED}.1")
+        kept = NextStep("See more: ", first, "; all of them: ", Command("runs list"), ".")
+    else:
+        kept = "Keep the runs, for runs show and compare: " + Command("demo --record demo")
     return (
         f"All leaders of {found['partitions']} partitions moved {rotations} times under"
         f" {fresh['throughput']:,} records/s, acks={fresh['acks']}, on brokers of Kafka"
         f" {found['kafka_version']}.",
         *_whose_time(arms[HINTED]["redirects"]["phases_ms"]),
         "Java's clients use hints from 3.7 on; librdkafka waits for its backoff. Which of yours"
-        " do: kipctl tap --listen 127.0.0.1:19092.",
+        " do: " + Command("tap --listen 127.0.0.1:19092"),
         kept,
     )
 

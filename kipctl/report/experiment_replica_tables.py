@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from kipctl.next_step import Command
 from kipctl.report.tables import Column, Paragraph, Table, paragraphs, table_of
 from kipctl.report.verdicts import VERDICTS, verdict_notes
 
@@ -70,7 +71,7 @@ def traffic_table(document: Document) -> Table:
             f"; the closest replica: client.rack={document['rack']}.",
             *(
                 f"{name} read no less across racks with its rack than without: is "
-                "replica.selector.class set? See kipctl inspect replica-selection."
+                "replica.selector.class set? See " + Command("inspect replica-selection") + "."
                 for name in idle
             ),
         ),

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kipctl.next_step import Command, NextStep
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def lab_report(command: str, labs: "list[Lab]") -> Report:
         {"labs": [_document(lab, nodes) for lab, nodes in seen]},
         tuple(_table(lab, nodes) for lab, nodes in seen),
         opening=tuple(_answer(lab, nodes) for lab, nodes in seen)
-        or paragraphs("There is no lab. Start one: kipctl lab up"),
+        or paragraphs("There is no lab. Start one: " + Command("lab up")),
     )
 
 
@@ -74,8 +75,10 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
             f"Files for clients: {properties.parent}/*.properties"
         )
         notes.append(
-            "For instance: kipctl inspect leaders "
-            f"--bootstrap-server {lab.bootstrap_server} --command-config {properties}"
+            "For instance: "
+            + Command(
+                "inspect leaders", bootstrap_server=lab.bootstrap_server, command_config=properties
+            )
         )
     if lab.kdc is not None:
         notes.append(f"For Kerberos: export KRB5_CONFIG={lab.kdc.configuration}")
@@ -85,8 +88,11 @@ def _table(lab: "Lab", nodes: "tuple[NodeStatus, ...]") -> Table:
         notes.append(f"Metrics: {' '.join(urls)}")
     if lab.state is LabState.LEFT_BEHIND:
         notes = [
-            "A crash, or a start that failed, left it behind. Remove it with `kipctl lab down`, or "
-            "let `kipctl lab up` make it anew."
+            NextStep(
+                "A crash, or a start that failed, left it behind. Remove it: ",
+                *(Command("lab down", name=lab.name), ", or make it anew: "),
+                Command("lab up", name=lab.name),
+            )
         ]
     of = {node.id: lab.kafka_version_of(node.id) for node in nodes}
     if others := {node: version for node, version in of.items() if version != lab.kafka_version}:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kipctl.counts import counted, format_bytes, format_duration
+from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
 from kipctl.report.tables import Cell, Column, Report, Table, paragraphs
 
@@ -137,7 +138,7 @@ def way_back_line(entry: "Entry") -> str:
     """How the change of this entry is undone, and no other one."""
     rate = entry.how.throttle if entry.how and entry.copies_data else None
     pace = f"at most {rate / 1e6:,.1f} MB/s a broker, as it was made; " if rate else ""
-    return f"Undo: kipctl undo {entry.id} ({pace}saved in {entry.saved})"
+    return "Undo: " + Command("undo", entry.id) + f" ({pace}saved in {entry.saved})"
 
 
 def _steps_ms(moved: "LeadersMoved") -> dict[str, float]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.move_tables import moves_sentence, moves_table
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 
@@ -71,8 +72,8 @@ def _cost_of_moves(document: Document) -> Iterator[str]:
         f" {100 * own_ms / total_ms:.1f} % the client's own wait."
     )
     yield (
-        f"This was kipctl's own client, leader discovery {document['leader_discovery']}."
-        " For yours: kipctl tap."
+        "This was kipctl's own client, leader discovery "
+        f"{document['leader_discovery']}. For yours: " + Command("tap") + "."
     )
 
 

@@ -99,8 +99,9 @@ def rotations_report(plan: "Plan") -> Report:
         (table,),
         (
             *map(str, skip_reasons(plan)),
-            "Nothing was changed. Choose topics: kipctl reassign --rotate --topic NAME, or"
-            " --all-topics.",
+            "Nothing was changed. Choose topics: "
+            + Command("reassign --rotate --topic NAME")
+            + ", or --all-topics.",
         ),
         paragraphs(
             f"A rotation would move {counted(len(plan.moves), 'leader')} of"

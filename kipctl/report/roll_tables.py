@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.guard_tables import guard_table
 from kipctl.report.tables import (
     Column,
@@ -64,9 +65,9 @@ def roll_report(
         f"Leaders moved by entry {part.id}, {part.age(now)}; {part.state}." for part in parts
     ]
     if not changed_by and record.may_be_resumed:
-        closing.append(f"Go on with it: kipctl changes resume {record.id}")
+        closing.append("Go on with it: " + Command("changes resume", record.id))
     if not changed_by and any(part.may_be_undone and not part.undoes for part in parts):
-        closing.append(f"Its leaders back: kipctl undo {record.id}")
+        closing.append("Its leaders back: " + Command("undo", record.id))
     made = f"Made {record.age(now)} by {record.origin}; {record.shown_state(changed_by)}."
     document = {**report.document, "parts": [part.id for part in parts]}
     opening = (*report.opening, *paragraphs(made))
@@ -82,7 +83,7 @@ def abandoned_report(record: "RollRecord", has_moved: bool) -> Report:
         if step.at
     ]
     if has_moved:
-        closing.append(f"Its leaders back: kipctl undo {record.id}")
+        closing.append("Its leaders back: " + Command("undo", record.id))
     opening = paragraphs("The roll is abandoned.")
     return Report(ROLL, document, node_tables(document["steps"]), tuple(closing), opening)
 

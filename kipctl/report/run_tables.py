@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Table, table_of
 from kipctl.report.verdicts import VERDICTS, verdict_notes
@@ -16,7 +17,8 @@ def list_answer(document: Document) -> str:
     """How many runs there are, and the newest."""
     runs = document["runs"]
     if not runs:
-        return f"No run is recorded in {document['store']}: kipctl perf produce --record NAME"
+        record = Command("perf produce --record NAME")
+        return f"No run is recorded in {document['store']}: " + record
     newest = max(runs, key=lambda run: run["started"] or "")
     broken = sum(run["state"] != "whole" for run in runs)
     whole = f", {broken:,} of them not whole" if broken else ""

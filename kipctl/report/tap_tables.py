@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone, table_of
 
 Document = Mapping[str, Any]
@@ -30,16 +31,16 @@ def tap_answer(document: Document) -> Paragraph:
     doubts = document.get("doubts", [])
     if not met and not any(map(_has_data, clients)):
         return Paragraph(
-            "No client has produced or fetched anything: whether clients follow hints cannot be"
-            " said. Is their topic there? kipctl inspect leaders --topic T",
+            "No client has produced or fetched anything: whether clients follow hints "
+            "cannot be said. Is their topic there? " + Command("inspect leaders --topic TOPIC"),
             tone=Tone.WARNING,
         )
     said = list(verdicts(document))
     if not met:
         said.insert(
             0,
-            "No leader moved while it was looked at: whether clients follow hints cannot be said."
-            " Move some: kipctl reassign --rotate --topic T",
+            "No leader moved while it was looked at: whether clients follow hints cannot "
+            "be said. Move some: " + Command("reassign --rotate --topic TOPIC"),
         )
     return Paragraph(said[0], (*said[1:], *doubts))
 

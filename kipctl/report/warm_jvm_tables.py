@@ -4,6 +4,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from kipctl.next_step import Command
 from kipctl.report.tables import Column, Report, Table, paragraphs
 
 if TYPE_CHECKING:
@@ -14,9 +15,9 @@ def warm_jvm_report(
     command: str, status: "WarmStatus | None", *, is_starting: bool = False
 ) -> Report:
     if status is None:
-        title = "No JVM is kept warm. Start one: kipctl spark start."
+        title = "No JVM is kept warm. Start one: " + Command("spark start") + "."
         if is_starting:
-            title = "A JVM is being started. Wait for it: kipctl spark start."
+            title = "A JVM is being started. Wait for it: " + Command("spark start") + "."
         document = {"running": False, "starting": is_starting}
         return Report(command, document, opening=paragraphs(title))
     document = {"running": True, "starting": False, **asdict(status)}

@@ -120,12 +120,12 @@ def test_a_run_of_an_older_kipctl_was_not_judged() -> None:
         (
             {"Produce": 9, "Metadata": 1},
             "No leader moved while it was looked at: whether clients follow hints cannot be said.",
-            " Move some: kipctl reassign --rotate --topic T",
+            " Move some: kipctl reassign --rotate --topic TOPIC",
         ),
         (
             {"Metadata": 62, "ApiVersions": 2},
             "No client has produced or fetched anything: ",
-            "kipctl inspect leaders --topic T",
+            "kipctl inspect leaders --topic TOPIC",
         ),
     ],
 )

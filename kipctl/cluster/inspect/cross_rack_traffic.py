@@ -11,6 +11,7 @@ from kipctl.cluster.inspect.replica_selection import Choice, PartitionFacts, Rea
 from kipctl.cluster.log_dirs import reported_sizes, sizes_request
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
 from kipctl.errors import KipctlError, UsageError
+from kipctl.next_step import Command
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
@@ -228,6 +229,6 @@ def below(summaries: Iterable[RackSummary], percent: float) -> tuple[RackSummary
     if not any(summary.partitions for summary in summaries):
         raise UsageError(
             "There is no partition that --require-local could hold for.",
-            "Name others with --topic; kipctl inspect leaders lists them.",
+            "Name others with --topic. List them: " + Command("inspect leaders"),
         )
     return tuple(summary for summary in summaries if summary.local_percent < percent)

@@ -32,6 +32,7 @@ from kipctl.cluster.snapshot import (
     take_snapshot,
 )
 from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.describe_configs import ResourceType, configs_request
@@ -126,7 +127,7 @@ def _numbered(there: set[PartitionId], topic: str, number: int) -> set[Partition
             f"No topic that matches {topic!r} has a partition {number}; they have 0 to {highest}."
             if is_glob(topic)
             else f"Topic {topic!r} has no partition {number}; it has 0 to {highest}.",
-            "List them: kipctl inspect leaders",
+            "List them: " + Command("inspect leaders", topic=None if is_glob(topic) else topic),
         )
     return found
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.analysis_tables import analysis_tables
 from kipctl.report.html.answer import answer, doubts
 from kipctl.report.html.parts import (
@@ -55,7 +56,9 @@ def page(
         return picture
 
     names = [run["run"] for run in document["runs"]]
-    title = f"kipctl report: {', '.join(names[:3])}" + (" and others" if len(names) > 3 else "")
+    title = f"{Command('report')}: {', '.join(names[:3])}" + (
+        " and others" if len(names) > 3 else ""
+    )
     first = answer(document)
     if of is not None:
         title = f"kipctl {of.command}"
@@ -73,8 +76,8 @@ def page(
         *_runs(document),
     ]
     source = (
-        "Every number is one of <code>kipctl analyze</code> of the same runs; what each picture "
-        "shows is described in docs/report.md."
+        f"Every number is one of <code>{Command('analyze')}</code> of the same runs; what each "
+        "picture shows is described in docs/report.md."
     )
     html = framed(title, first, doubts(document), sections, version, source)
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})
@@ -107,7 +110,7 @@ def _timelines(document: Document, keep: Any) -> Iterator[Section]:
     if left_out > 0:
         shown.append(
             f'<p class="note">The timeline of {counted(left_out, "further run")} is not drawn: '
-            "name it alone, as kipctl report RUN.</p>"
+            f"name it alone, as {Command('report RUN')}.</p>"
         )
     if shown:
         yield Section("timeline", "What happened, in time", "".join(shown))
@@ -218,5 +221,7 @@ def _runs(document: Document) -> Iterator[Section]:
         for run in runs[:_MOST_RUNS]
     ]
     if len(runs) > _MOST_RUNS:
-        settings.append(f'<p class="note">{len(runs) - _MOST_RUNS:,} more: kipctl runs show.</p>')
+        settings.append(
+            f'<p class="note">{len(runs) - _MOST_RUNS:,} more: {Command("runs show")}.</p>'
+        )
     yield Section("runs", "The runs", html_table(table) + "".join(settings))

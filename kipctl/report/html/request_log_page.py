@@ -8,6 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from kipctl.counts import counted
+from kipctl.next_step import Command
 from kipctl.report.html.parts import (
     Page,
     Section,
@@ -68,11 +69,11 @@ def request_log_page(
     inside = "".join(details(table.title, html_table(table)) for table in rest)
     sections.append(Section("tables", "All other tables", inside))
     source = (
-        "Every number is one of <code>kipctl analyze request-log</code> of the same logs; what "
-        "each means is described in docs/request-log.md."
+        f"Every number is one of <code>{Command('analyze request-log')}</code> of the same logs; "
+        "what each means is described in docs/request-log.md."
     )
     html = framed(
-        f"kipctl analyze request-log: {first_few(paths, _MOST_NAMED)}",
+        f"{Command('analyze request-log')}: {first_few(paths, _MOST_NAMED)}",
         " ".join(
             (f"{_name(one)}: " if several else "") + _answer(one) for one in document["clusters"]
         ),

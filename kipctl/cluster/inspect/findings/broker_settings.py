@@ -10,6 +10,7 @@ from kipctl.cluster.inspect.findings.finding import (
     note,
     warning,
 )
+from kipctl.next_step import Command
 
 FOLLOWER_WAIT_MS = 250
 """A follower's wait that is longer than most clients' own: they find a leader in 100 ms or so."""
@@ -105,8 +106,9 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
             "leader-rebalance-off",
             f"{capital(brokers(stay))}: auto.leader.rebalance.enable is false.",
             "After a restart the broker's leaders stay with the others.",
-            "After each restart: kipctl elect preferred --all --until balanced. It waits until the"
-            " broker has copied all that it missed.",
+            "After each restart: "
+            + Command("elect preferred --all --until balanced")
+            + ". It waits until the broker has copied all that it missed.",
         )
 
 

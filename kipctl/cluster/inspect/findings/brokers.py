@@ -55,7 +55,8 @@ def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:
             "broker-not-alive",
             f"Broker {dead} is not alive, and {having(held[dead], 'partition')} a replica on it.",
             "They have a replica less than they should; the next broker that stops may stop them.",
-            f"Start broker {dead}, or give its replicas to others: kipctl reassign --drain {dead}",
+            f"Start broker {dead}, or give its replicas to others: "
+            + Command("reassign", drain=dead),
         )
 
 

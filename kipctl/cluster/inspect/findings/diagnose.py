@@ -43,7 +43,7 @@ API_MEANINGS: dict[ApiKey, dict[int, str]] = {
         6: "share groups (KIP-932)",
     },
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {
-        0: "kipctl reassign (KIP-455)",
+        0: "reassignment, as kipctl does it (KIP-455)",
         1: "replication factor kept unless meant (KIP-860)",
     },
 }

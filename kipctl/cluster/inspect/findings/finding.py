@@ -65,6 +65,12 @@ def have(ids: Collection[int]) -> str:
     return f"{capital(brokers(ids))} {'has' if len(ids) == 1 else 'have'}"
 
 
+def named_for_command(topics: Sequence[str]) -> Sequence[str] | str:
+    """The value of a command's --topic: all of them where they are few, else what stands for one
+    of them."""
+    return topics if len(topics) <= 3 else "TOPIC"
+
+
 def partition_list(partitions: Iterable[Partition]) -> str:
     """The first few of them, and how many more there are."""
     return some([partition.id for partition in partitions])

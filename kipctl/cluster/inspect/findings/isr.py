@@ -8,6 +8,7 @@ from kipctl.cluster.inspect.findings.finding import (
     Finding,
     brokers,
     having,
+    named_for_command,
     note,
     partition_list,
     problem,
@@ -16,6 +17,7 @@ from kipctl.cluster.inspect.findings.finding import (
 )
 from kipctl.cluster.snapshot import Partition, PartitionId
 from kipctl.counts import counted
+from kipctl.next_step import Command
 
 
 def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
@@ -28,8 +30,10 @@ def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
             f"{f'; {brokers(last)} had all acknowledged records at last' if last else ''}:"
             f" {partition_list(without)}.",
             "Nobody can write there or read from there.",
-            f"Start {brokers(last) if last else 'the brokers that were in sync last'}; only if"
-            " that cannot be think of kipctl elect unclean, which loses records.",
+            f"Start {brokers(last) if last else 'the brokers that were in sync last'}; "
+            "only if that cannot be think of "
+            + Command("elect unclean")
+            + ", which loses records.",
         )
 
 
@@ -59,8 +63,8 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
             f" loss (KIP-966); the last one known is on {brokers(hold)}: {partition_list(cannot)}.",
             "Nobody can write to them or read from them, and no broker that comes back is sure to"
             " have all acknowledged records.",
-            f"Start {brokers(hold)} first, then see what would be lost: kipctl elect unclean"
-            " --all --dry-run",
+            f"Start {brokers(hold)} first, then see what would be lost: "
+            + Command("elect unclean --all --dry-run"),
         )
     led = [p for p in facts.below_min_insync if p.id in facts.eligible]
     led = [p for p in led if facts.eligible[p.id].replicas]
@@ -146,7 +150,8 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
             "single-replica",
             f"{having(len(single), 'topic')} partitions with one replica: {some(single)}.",
             "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
-            "Add replicas: kipctl reassign --replication-factor 3 --topic TOPIC",
+            "Add replicas: "
+            + Command("reassign --replication-factor 3", topic=named_for_command(single)),
         )
     tight = facts.topics_with(
         lambda p: 2 == len(facts.replicas(p)) <= (facts.min_insync_replicas(p) or 0)
@@ -154,9 +159,9 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
     if tight:
         yield _no_more_than_min_insync(
             tight,
-            "Raise the replication factor to 3 first: kipctl reassign --replication-factor 3"
-            " --topic TOPIC. With min.insync.replicas 1 instead, acks=all could mean the leader"
-            " alone.",
+            "Raise the replication factor to 3 first: "
+            + Command("reassign --replication-factor 3", topic=named_for_command(tight))
+            + ". With min.insync.replicas 1 instead, acks=all could mean the leader alone.",
         )
     tight = facts.topics_with(
         lambda p: 2 < len(facts.replicas(p)) <= (facts.min_insync_replicas(p) or 0)
@@ -164,8 +169,10 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
     if tight:
         yield _no_more_than_min_insync(
             tight,
-            "Add a replica (kipctl reassign --replication-factor N --topic TOPIC), or set"
-            " min.insync.replicas one lower than the number of replicas: 2 or more.",
+            "Add a replica ("
+            + Command("reassign --replication-factor N", topic=named_for_command(tight))
+            + "), or set min.insync.replicas one lower than the number of replicas: 2 or "
+            "more.",
         )
 
 

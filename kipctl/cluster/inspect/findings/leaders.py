@@ -11,6 +11,7 @@ from kipctl.cluster.inspect.findings.finding import (
     warning,
 )
 from kipctl.counts import counted
+from kipctl.next_step import Command
 
 SKEW_LIMIT = 1.5
 """Of a broker's leaders over the mean, when there are at least ten for each broker."""
@@ -40,8 +41,8 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
             " for its clients."
             if unasked
             else "They stay where they are: the brokers that lead more have more to do.",
-            "Move them when it suits, to brokers that have copied all they missed: kipctl elect"
-            " preferred --all --until balanced",
+            "Move them when it suits, to brokers that have copied all they missed: "
+            + Command("elect preferred --all --until balanced"),
         )
     skew = snapshot.leader_skew
     enough = len(snapshot.partitions) >= 10 * len(snapshot.brokers) > 10
@@ -53,7 +54,7 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
             f"Broker {most} leads {leader_counts[most]} partitions, {skew:.1f} times the mean, and"
             " is the preferred leader of all of them.",
             "When it stops, that many more leaders move at once; until then it has most to do.",
-            "Put other replicas first: kipctl reassign --balance leaders",
+            "Put other replicas first: " + Command("reassign --balance leaders"),
         )
 
 

@@ -14,6 +14,7 @@ from kipctl.cluster.inspect.findings.finding import (
     some,
     warning,
 )
+from kipctl.next_step import Command
 
 
 def failed_directories(facts: ClusterFacts) -> Iterator[Finding]:
@@ -30,8 +31,8 @@ def failed_directories(facts: ClusterFacts) -> Iterator[Finding]:
             "log-directory-failed",
             f"{what} there{f': failed log {directory} {where}' if failed else ''}.",
             "They have a replica less than they should, and it does not come back by itself.",
-            f"See to the disk and restart broker {one.id}; or give its replicas to others: kipctl"
-            f" reassign --drain {one.id}",
+            f"See to the disk and restart broker {one.id}; or give its replicas to "
+            "others: " + Command("reassign", drain=one.id),
         )
 
 

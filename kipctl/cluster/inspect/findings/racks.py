@@ -10,11 +10,13 @@ from kipctl.cluster.inspect.findings.finding import (
     capital,
     have,
     having,
+    named_for_command,
     note,
     some,
     warning,
 )
 from kipctl.cluster.snapshot import Partition
+from kipctl.next_step import Command
 
 _SELECTOR = "replica.selector.class"
 _RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -57,7 +59,8 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
                 f"{having(len(together), 'topic')} partitions with all replicas in one rack:"
                 f" {some(together)}.",
                 "If that rack fails they are gone; consumers elsewhere read across racks.",
-                "Spread them: kipctl reassign --rack-aware",
+                "Spread them: "
+                + Command("reassign --rack-aware", topic=named_for_command(together)),
             )
 
 

@@ -6,6 +6,7 @@ from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import Finding, note, some, warning
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.counts import counted
+from kipctl.next_step import Command
 
 
 def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
@@ -48,7 +49,7 @@ def reassignments(facts: ClusterFacts) -> Iterator[Finding]:
         f" {'is' if len(copying.busy) == 1 else 'are'} being reassigned:"
         f" {some([one.id for one in copying.busy])}.",
         "Leaders move when their data is copied; other reassignments have to wait.",
-        "Watch: kipctl reassign --list",
+        "Watch: " + Command("reassign --list"),
     )
 
 
@@ -58,5 +59,5 @@ def _stands_still(what: str, cure: str) -> Finding:
         what,
         "Its reassignments stand still: old replicas are not removed, throttles stay, and nothing"
         " else is reassigned.",
-        f"{cure}; or stop them: kipctl changes cancel --all --dry-run",
+        f"{cure}; or stop them: " + Command("changes cancel --all --dry-run"),
     )

@@ -10,6 +10,7 @@ from kipctl.cluster.inspect.findings.finding import (
     warning,
 )
 from kipctl.cluster.kafka_release import release_of
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 
 METADATA_VERSION = "metadata.version"
@@ -64,7 +65,7 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
             f"{have(without_hints)} no leader hints (Produce 10, Fetch 16; KIP-951).",
             "A client that comes too late for a leader asks for Metadata and waits out its"
             " backoff, longer still while Metadata is stale.",
-            "Upgrade to Kafka 3.7 or newer; then see: kipctl inspect hints",
+            "Upgrade to Kafka 3.7 or newer; then see: " + Command("inspect hints"),
         )
     if without_rack := older(ApiKey.FETCH, 11):
         yield note(
@@ -77,6 +78,6 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
         yield warning(
             "no-reassignment-api",
             f"{have(without_reassignment)} no AlterPartitionReassignments (KIP-455).",
-            "kipctl reassign cannot work through them.",
+            "Partitions cannot be reassigned through them.",
             "Upgrade to Kafka 2.4 or newer.",
         )
