@@ -76,7 +76,9 @@ def history_report(
         if left := next((e for e in entries[1:] if e.may_be_resumed), None):
             closing.append("Another one has not ended: " + Command("changes show", left.id))
     if not changed_by and any(e.is_throttled and not e.may_be_resumed for e in entries):
-        closing.append("Put back the throttles that are still set: " + Command("changes clear-throttles"))
+        closing.append(
+            "Put back the throttles that are still set: " + Command("changes clear-throttles")
+        )
     if not changed_by and any(isinstance(e, Entry) and e.may_be_undone for e in entries):
         closing.append("Undo one of them: " + Command("undo ID"))
     documents = [{**shown, **_about(e)} for shown, e in zip(objects, entries, strict=True)]
