@@ -1,6 +1,8 @@
 """`kipctl inspect`: who leads what, and whether brokers send KIP-951 hints."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,9 +12,12 @@ from kipctl.cli.grouped import Commands
 from kipctl.cli.inspect_metadata import metadata
 from kipctl.cli.options import ClusterOptions, ShownBrokerOption, TopicOption
 from kipctl.cli.replica_selection_options import SelectionOptions
-from kipctl.errors import ThresholdError
+from kipctl.errors import KipctlError, ThresholdError
 from kipctl.report.hint_tables import hints_report
 from kipctl.report.led_partition_tables import leaders_report
+
+if TYPE_CHECKING:
+    from kipctl.cluster.reassignments import Reassignment
 
 app = Commands()
 app.add(brokers, metadata)
@@ -37,8 +42,11 @@ def leaders(
     with of.connected(environment) as cluster:
         snapshot = take_snapshot(cluster, named=topic or [])
         environment.report_hidden_topics(cluster, snapshot.topics, topic or [])
-        busy, _ = list_or_reason(cluster, may_not_list=True)
-    shown = select(snapshot, topic) if topic else snapshot
+        shown = select(snapshot, topic) if topic else snapshot
+        busy: Sequence[Reassignment] = ()
+        if any(len(one.isr) < len(one.replicas) for one in shown.partitions):
+            with suppress(KipctlError):  # without a controller leaders are known all the same
+                busy, _ = list_or_reason(cluster, may_not_list=True)
     if broker:
         require_known(snapshot, broker)
         held = (one.id for one in shown.partitions if not {*broker}.isdisjoint(one.replicas))

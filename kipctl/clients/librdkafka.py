@@ -73,9 +73,12 @@ class Librdkafka:
 
     @property
     def version(self) -> str:
-        """confluent-kafka's, which is named for its librdkafka."""
-        path = [str(self.folder)] if self.folder else sys.path
-        found = importlib.metadata.distributions(name="confluent-kafka", path=path)
+        """librdkafka's own; of a fetched one confluent-kafka's, which is named for it."""
+        if self.folder is None:
+            from confluent_kafka import libversion
+
+            return str(libversion()[0])
+        found = importlib.metadata.distributions(name="confluent-kafka", path=[str(self.folder)])
         return next(iter(found)).version
 
     @contextmanager

@@ -222,7 +222,9 @@ def _sentence(moved: "LeadersMoved", by: MovedBy, brokers: int) -> str:
         if len(held.watched) < brokers:
             who = f"each of the {len(held.watched)} brokers (of {brokers}) that were asked"
         at_most = "" if moved.batches == 1 else "at most "
-        reported += f"; {who} knew {at_most}{after_ms:.0f} ms after the election was called"
+        reported += (
+            f"; {who} knew {at_most}{max(0.0, after_ms):.0f} ms after the election was called"
+        )
     if held.silent:
         reported += f", but for {ids(held.silent)}, which did not answer: that is not known"
     return reported + "."

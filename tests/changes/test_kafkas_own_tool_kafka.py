@@ -44,8 +44,7 @@ def test_a_dry_run_changes_nothing_and_kafkas_own_tool_can_carry_it_out(
     # The way back that Kafka's tool prints is a plan for kipctl.
     back = tmp_path / "back.json"
     back.write_text(next(line for line in kafkas.splitlines() if line.startswith("{")))
-    ran = kipctl("reassign --plan", str(back), "--yes")
-    assert "log_dirs" in ran.err
+    kipctl("reassign --plan", str(back), "--yes")
     assert replicas_of(cluster, topic) == [tuple(ids) for ids in REPLICAS]
 
 

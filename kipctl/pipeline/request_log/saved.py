@@ -54,7 +54,7 @@ def _schema(rows: Iterable[Mapping[str, Any]]) -> StructType:
 
 
 def _type_of(values: Iterable[Any]) -> DataType:
-    types = {type(value) for value in values if value is not None}
-    if types == {str}:
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, str) for value in known):  # also texts with commands
         return StringType()
-    return LongType() if types == {int} else DoubleType()
+    return LongType() if {type(value) for value in known} == {int} else DoubleType()
