@@ -275,8 +275,21 @@ _OTHER_COMMANDS: Mapping[str, str] = {
     "abort": "changes cancel",
     "entry": "undo ENTRY",
     "journal": "undo --journal FILE",
+    "execute": "reassign --plan FILE",
+    "reassignment-json-file": "reassign --plan FILE",
+    "generate": "reassign --drain BROKER --dry-run",
+    "topics-to-move-json-file": "reassign --drain BROKER --topic TOPIC --dry-run",
+    "election-type": "elect preferred",
+    "path-to-json-file": "elect preferred --json-file FILE",
 }
-"""What people and other tools call a command of kipctl's, or make an option of another one."""
+"""What people and other tools, Kafka's own among them, call a command of kipctl's, or make an
+option of another one."""
+
+
+_UNKNOWN_WORD = re.compile(
+    r"No such command '(.+?)'\.|Got unexpected extra argument(?:s|\(s\))? \((\S+?)\)"
+)
+"""How Click names a word that is no command, or one argument too many."""
 
 
 def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
@@ -302,10 +315,10 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
             else:
                 meant = did_you_mean(option, getattr(wrong, "possibilities", None) or ())
             message = f"There is no option {option}.{meant}"
-        elif (unknown := re.match(r"No such command '(.+?)'\.", message)) and (
-            elsewhere := _meant_elsewhere(unknown[1])
+        elif (unknown := _UNKNOWN_WORD.match(message)) and (
+            elsewhere := _meant_elsewhere(unknown[1] or unknown[2])
         ):
-            message = f"{unknown[0]} Did you mean {elsewhere}?"
+            message = f"{unknown[0].rstrip('.')}. Did you mean {elsewhere}?"
         elif message.startswith(("Missing option", "Missing argument")):
             message = f"{message} {getattr(getattr(wrong, 'param', None), 'help', '')}".strip()
         page = context.command_path if context else "kipctl"
