@@ -131,7 +131,7 @@ def _closing(found: Observation) -> tuple[str, ...]:
     return (
         "A replica in each rack is read by consumers that set client.rack; others read from the"
         " leader.",
-        "Give them one: " + Command("reassign --dry-run", how, topic=fewest.id.topic),
+        "Give them one: " + Command(f"reassign {how}", topic=fewest.id.topic, dry_run=True),
     )
 
 
