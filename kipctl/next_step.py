@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, SupportsIndex
 
 Typing = Callable[["Command"], Sequence[str]]
 """The words of a command as they are typed, not quoted."""
@@ -94,6 +94,11 @@ class NextStep(str):
 
     def __radd__(self, text: str) -> "NextStep":
         return NextStep(text, self)
+
+    def replace(self, old: str, new: str, count: SupportsIndex = -1, /) -> "NextStep":
+        """As str's, between the commands."""
+        parts = (p.replace(old, new, count) if isinstance(p, str) else p for p in self.parts)
+        return NextStep(*parts)
 
     def __reduce__(self) -> tuple[type["NextStep"], tuple[str | Command, ...]]:
         return NextStep, self.parts

@@ -19,6 +19,7 @@ from kipctl.changes.plans.plan_files import read_assignment
 from kipctl.cluster.snapshot import PartitionId, select, take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import RefusedError
+from kipctl.next_step import Command, NextStep
 
 BEGUN_LATE = "it was begun while others were cancelled; cancel again"
 
@@ -101,7 +102,7 @@ class Cancel(Change[Cancellation, Cancelled]):
         run.context.ui.cancelled(done, after, _left_alone(seen))
 
     def next_step(self, run: ChangeRun) -> str:
-        return "See: kipctl reassign --list"
+        return "See: " + Command("reassign --list")
 
     def _stop_who_moves(
         self, context: ChangeContext, journal: Journal, chosen: Cancellation
@@ -117,8 +118,14 @@ class Cancel(Change[Cancellation, Cancelled]):
         except RefusedError:
             return False
         context.ui.say(
-            f"A kipctl runs, and begins nothing more: {who}. What it has moved before stays where"
-            " it is: undo it (kipctl undo), or go on with it (kipctl changes resume)."
+            NextStep(
+                f"A kipctl runs, and begins nothing more: {who}. What it has moved before "
+                "stays where it is: undo it (",
+                Command("undo"),
+                "), or go on with it (",
+                Command("changes resume"),
+                ").",
+            )
         )
         return True
 

@@ -17,6 +17,7 @@ from kipctl.changes.way_back import Undo, undo_command
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError
+from kipctl.next_step import Command
 from kipctl.transport.reachable import require_a_broker_in_reach
 
 
@@ -95,7 +96,7 @@ def _undo_unasked(
         stopped.what += " An undo is not undone itself."
         return None
     context = replace(run.context, guard=GuardSession())
-    again = f"Try again: {undo_command(context, entry)}"
+    again = "Try again: " + undo_command(context, entry)
     change, back = Undo(entry), ChangeRun(context, run.journal)
     try:
         seen = change.look(context)
@@ -110,5 +111,5 @@ def _undo_unasked(
         stopped.next_step = again
         return None
     stopped.what += f" Then it was undone: {counted(done.done, 'partition')} brought back."
-    stopped.next_step = "See: kipctl changes list"
+    stopped.next_step = "See: " + Command("changes list")
     return done, context.final_snapshot(done.topics)

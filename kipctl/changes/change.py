@@ -23,6 +23,7 @@ from kipctl.changes.throttle import NotRestored
 from kipctl.changes.ui import PlanShown
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import KipctlError
+from kipctl.next_step import Command
 
 
 class Result(Protocol):
@@ -135,7 +136,7 @@ class Change(Generic[Seen, Done]):
 
     def next_step(self, run: ChangeRun) -> str:
         """For a change that is not all done."""
-        return f"Undo: kipctl undo {run.context.named(run.entry)}" if run.entry else ""
+        return "Undo: " + Command("undo", run.context.named(run.entry)) if run.entry else ""
 
     def require_ended(self, run: ChangeRun, again: Seen, done: Done) -> None:
         """Raise KipctlError where more is left than what failed."""

@@ -34,6 +34,7 @@ from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import Snapshot, refresh_snapshot, select, take_snapshot
 from kipctl.counts import counted, format_duration
 from kipctl.errors import RefusedError
+from kipctl.next_step import Command
 from kipctl.transport.request import Cluster
 
 _LAST_LOOK_S = 10.0
@@ -137,9 +138,9 @@ class ChangeContext:
             if open_ones[1:]:
                 state += f" {counted(len(open_ones) - 1, 'older one')} did not end."
             if not changed_by:
-                state += f" Go on with it: kipctl changes resume {newest.id}"
+                state += " Go on with it: " + Command("changes resume", newest.id)
                 if newest.may_be_undone:
-                    state += f" or undo it: kipctl undo {newest.id}"
+                    state += " or undo it: " + Command("undo", newest.id)
             self.ui.say(state)
 
     def say_throttles_of_others(self, journal: Journal, plan: Plan) -> None:

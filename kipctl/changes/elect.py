@@ -34,6 +34,7 @@ from kipctl.errors import (
     TimedOutError,
     UnreachableError,
 )
+from kipctl.next_step import Command, joined
 
 Choose = Callable[[Snapshot], Snapshot]
 """The partitions that are meant, of all that there are. May raise UsageError."""
@@ -234,7 +235,7 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
         run.context.ui.moved(done, before, after, Plan((), again.skipped))
 
     def next_step(self, run: ChangeRun) -> str:
-        return "See their replicas: kipctl inspect leaders"
+        return "See their replicas: " + Command("inspect leaders")
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ def _explained(run: ChangeRun, entry: Entry | None) -> Iterator[None]:
     if entry is None:
         yield
         return
-    go_on = f"Go on: kipctl changes resume {run.context.named(entry)}"
+    go_on = "Go on: " + Command("changes resume", run.context.named(entry))
     entry.mark(EntryState.SUBMITTED)
     try:
         yield
@@ -281,7 +282,8 @@ def _explained(run: ChangeRun, entry: Entry | None) -> Iterator[None]:
         entry.mark_or_note(EntryState.REFUSED)
         raise
     except (PartlyDoneError, TimedOutError, UnreachableError) as error:
-        error.next_step = f"{error.next_step.replace(REPEAT, '')} {go_on}".strip()
+        others = "" if error.next_step == REPEAT else error.next_step
+        error.next_step = joined(" ", filter(None, (others, go_on)))
         raise
 
 

@@ -13,8 +13,9 @@ from kipctl.changes.journal.entry import Entry, read_entry
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.throttle import NotRestored
 from kipctl.errors import RefusedError
+from kipctl.next_step import Command
 
-OTHERS = "See the others: kipctl changes list"
+OTHERS = "See the others: " + Command("changes list")
 
 
 def current(context: ChangeContext) -> tuple[Journal, Entry | None]:

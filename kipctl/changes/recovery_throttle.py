@@ -370,7 +370,7 @@ def clear(context: ChangeContext, entry: Entry | None = None) -> None:
     cluster, journal, ui = context.cluster, context.journal(), context.ui
     found = throttle_entries(journal) if entry is None else [entry.reload()]
     if not any(one.throttle for one in found):
-        ui.say("Nothing that kipctl throttle has set here is still set.")
+        ui.say("No throttle that was set from here for a recovery is still set.")
         return
     if context.dry_run:
         for one in found:

@@ -31,6 +31,7 @@ from kipctl.changes.throttle import Throttle, require_put_back
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.next_step import Command
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         if not seen.is_whole:
             raise RefusedError(
                 f"Nothing of entry {entry.id} can be gone on with now.",
-                f"Resume it later, or undo it: kipctl undo {context.named(entry)}",
+                "Resume it later, or undo it: " + Command("undo", context.named(entry)),
             )
         context.ui.say(f"Nothing was left to do: entry {entry.id} is {entry.reload().state}.")
 
@@ -220,16 +221,16 @@ def _require_resumable(context: ChangeContext, journal: Journal, entry: Entry) -
         raise RefusedError(
             f"Entry {entry.id} is an unclean election, which is not gone on with: what is lost has"
             " to be seen before.",
-            "Repeat the command, and look again: kipctl elect unclean --all --dry-run",
+            "Repeat the command, and look again: " + Command("elect unclean --all --dry-run"),
         )
     if entry.how is None:
         raise RefusedError(
             f"Entry {entry.id} does not say how its change was carried out.",
-            f"Undo it: kipctl undo {context.named(entry)}",
+            "Undo it: " + Command("undo", context.named(entry)),
         )
     if begun := cut_off_rollback(context, journal, entry):
         raise RefusedError(
             f"Entry {entry.id} is being undone, by entry {begun.id}.",
-            f"End that first: kipctl changes resume {begun.id}",
+            "End that first: " + Command("changes resume", begun.id),
         )
     return entry.how

@@ -10,8 +10,9 @@ from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.recovery_throttle import clear
 from kipctl.changes.resume import resume_entry
-from kipctl.changes.way_back import Undo, undo_command
+from kipctl.changes.way_back import Undo
 from kipctl.errors import RefusedError, UsageError
+from kipctl.next_step import Command, NextStep
 
 _LEADERS_NAMED = 3
 _RECENT = timedelta(hours=1)
@@ -55,8 +56,12 @@ def _entry(context: ChangeContext, journal: Journal, named: Entry | None) -> Ent
         raise RefusedError(
             "There is nothing to undo: no change of this cluster that could be undone is in"
             f" {journal.folder}.",
-            "See what was done: kipctl changes list. To an assignment of your own: kipctl reassign"
-            " --plan FILE",
+            NextStep(
+                "See what was done: ",
+                Command("changes list"),
+                ". To an assignment of your own: ",
+                Command("reassign --plan FILE"),
+            ),
         )
     if not entry.kind.has_way_back:
         raise RefusedError(*_no_way_back(entry))
@@ -90,7 +95,7 @@ def _require_named_entry(context: ChangeContext, entry: Entry, newer: str) -> No
         return
     raise RefusedError(
         f"{why} That is {described(entry)}. --yes does not undo it without its id.",
-        f"If it is meant: {undo_command(context, entry)} --yes",
+        "If it is meant: " + Command("undo", context.named(entry), yes=True),
     )
 
 
@@ -100,12 +105,13 @@ def _no_way_back(entry: Entry) -> tuple[str, str]:
     if entry.kind is ChangeKind.ELECT_UNCLEAN:
         return (
             f"{what}records that the elected replicas do not have are lost.",
-            "See who leads: kipctl inspect leaders",
+            "See who leads: " + Command("inspect leaders"),
         )
-    led = [(one, leader) for one, leader in sorted(entry.leaders.items()) if leader >= 0]
-    first = " ".join(f"--leader {one}={leader}" for one, leader in led[:_LEADERS_NAMED])
+    led = [f"{one}={leader}" for one, leader in sorted(entry.leaders.items()) if leader >= 0]
     others = " and so on" if led[_LEADERS_NAMED:] else ""
     return (
         f"{what}it let replicas lead that stand first in their partitions' order.",
-        f"Who led before may lead again by another order: kipctl reassign {first}{others}",
+        "Who led before may lead again by another order: "
+        + Command("reassign", leader=led[:_LEADERS_NAMED])
+        + others,
     )

@@ -24,6 +24,7 @@ from kipctl.changes.throttle import require_put_back
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
+from kipctl.next_step import Command, NextStep, joined
 
 _UNCHANGED = "Nothing was changed."
 
@@ -76,8 +77,12 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
         if seen.left:
             raise RefusedError(
                 f"Nothing of entry {self.entry.id} can be undone. {describe_left(seen.left)}",
-                "Choose another (kipctl changes list), insist with --force, or stop what is being"
-                " reassigned: kipctl changes cancel",
+                NextStep(
+                    "Choose another (",
+                    Command("changes list"),
+                    "), insist with --force, or stop what is being reassigned: ",
+                    Command("changes cancel"),
+                ),
             )
         journal = context.journal()
         with context.locked(journal):
@@ -161,12 +166,14 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
                 f" {describe_left(again.left)}"
             )
             context.ui.say(
-                f"The rest later: {undo_command(context, self.entry)}; --force insists on what"
-                " somebody has changed."
+                NextStep(
+                    *("The rest later: ", undo_command(context, self.entry)),
+                    "; --force insists on what somebody has changed.",
+                )
             )
 
-    def next_step(self, run: ChangeRun) -> str:
-        return f"Try again: {undo_command(run.context, self.entry)}"
+    def next_step(self, run: ChangeRun) -> NextStep:
+        return "Try again: " + undo_command(run.context, self.entry)
 
     def require_ended(self, run: ChangeRun, again: UndoProposal, done: Undone) -> None:
         """Say that all is as before, unless there is a report of what has moved.
@@ -188,7 +195,7 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
             if again.left:
                 raise RefusedError(
                     f"Entry {self.entry.id} is not all undone. {describe_left(again.left)}",
-                    f"{next_step}; --force insists on what somebody has changed.",
+                    next_step + "; --force insists on what somebody has changed.",
                 )
         self._say_undone(run.context)
 
@@ -205,9 +212,10 @@ def partly_done_after(begun: Sequence[str]) -> Iterator[None]:
         if not begun:
             raise
         what, next_step = (
-            " ".join(text.replace(_UNCHANGED, "").split()) for text in (error.what, error.next_step)
+            text.replace(f" {_UNCHANGED}", "").replace(f"{_UNCHANGED} ", "")
+            for text in (error.what, error.next_step)
         )
-        raise PartlyDoneError(f"{' '.join(begun)} {what}", next_step) from None
+        raise PartlyDoneError(joined(" ", (*begun, what)), next_step) from None
 
 
 def _with_elections(proposal: UndoProposal) -> Plan:
@@ -220,9 +228,9 @@ def _with_elections(proposal: UndoProposal) -> Plan:
     return Plan(tuple(sorted((*proposal.plan.moves, *elected), key=lambda move: move.id)))
 
 
-def undo_command(context: ChangeContext, entry: Entry) -> str:
+def undo_command(context: ChangeContext, entry: Entry) -> Command:
     """What undoes this entry, and no other one."""
-    return f"kipctl undo {context.named(entry)}"
+    return Command("undo", context.named(entry))
 
 
 def describe_left(left: Sequence[SkippedPartition]) -> str:

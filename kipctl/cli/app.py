@@ -6,7 +6,7 @@ import re
 import resource
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cache
 from importlib import import_module
@@ -25,7 +25,7 @@ from kipctl.cli.mistyped import refuse_mistyped
 from kipctl.cli.pairs import spread_pairs
 from kipctl.errors import ExitStatus, KipctlError, PartlyDoneError, UsageError, did_you_mean
 from kipctl.extras import required_when_imported
-from kipctl.next_step import Command
+from kipctl.next_step import Command, NextStep, joined
 from kipctl.signals import Received, as_keyboard_interrupts
 
 app = typer.Typer(
@@ -268,19 +268,25 @@ _WRONG_VALUES: Mapping[str, str] = {
 
 _OTHER_WORDS: Mapping[str, str] = {"every": "between", "interval": "between"}
 """What people and other tools call an option of kipctl's."""
-_OTHER_COMMANDS: Mapping[str, str] = {
-    "revert": "undo",
-    "rollback": "undo",
-    "history": "changes list",
-    "abort": "changes cancel",
-    "entry": "undo ENTRY",
-    "journal": "undo --journal FILE",
-    "execute": "reassign --plan FILE",
-    "reassignment-json-file": "reassign --plan FILE",
-    "generate": "reassign --drain BROKER --dry-run",
-    "topics-to-move-json-file": "reassign --drain BROKER --topic TOPIC --dry-run",
-    "election-type": "elect preferred",
-    "path-to-json-file": "elect preferred --json-file FILE",
+_FROM_A_PLAN = Command("reassign --plan FILE")
+_OTHER_COMMANDS: Mapping[str, Command] = {
+    "revert": Command("undo"),
+    "rollback": Command("undo"),
+    "history": Command("changes list"),
+    "abort": Command("changes cancel"),
+    "entry": Command("undo ENTRY"),
+    "journal": Command("undo --journal FILE"),
+    "undo --all": Command("changes list"),
+    "elect --all": Command("elect preferred --all"),
+    # Kafka's own, of kafka-reassign-partitions and kafka-leader-election
+    "execute": _FROM_A_PLAN,
+    "reassignment-json-file": _FROM_A_PLAN,
+    "generate": Command("reassign --drain BROKER --dry-run"),
+    "topics-to-move-json-file": Command("reassign --drain BROKER --topic TOPIC --dry-run"),
+    "preserve-throttles": Command("throttle show"),
+    "election-type": Command("elect preferred"),
+    "path-to-json-file": Command("elect preferred --json-file FILE"),
+    "all-topic-partitions": Command("elect preferred --all"),
 }
 """What people and other tools, Kafka's own among them, call a command of kipctl's, or make an
 option of another one."""
@@ -302,42 +308,50 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
     if type(wrong).__name__ == "NoArgsIsHelpError":  # its message is the page
         environment.stdout.write(re.sub(r"\x1b\[\d*m", "", wrong.format_message()) + "\n")
     elif message := " ".join(wrong.format_message().split()):
+        page = context.command_path.partition(" ")[2] if context else ""
         if option := getattr(wrong, "option_name", ""):
             word = option.removeprefix("--")
             other = f"--{_OTHER_WORDS.get(word, '')}"
             known = [name for one in context.command.params for name in one.opts] if context else []
             if other in known:
                 meant = f" Did you mean {other!r}?"
-            elif word in _OTHER_COMMANDS:
-                meant = f" Did you mean 'kipctl {_OTHER_COMMANDS[word]}'?"
-            elif word in getattr(command("changes"), "commands", ()):
-                meant = f" Did you mean 'kipctl {'' if word == 'undo' else 'changes '}{word}'?"
             else:
-                meant = did_you_mean(option, getattr(wrong, "possibilities", None) or ())
-            message = f"There is no option {option}.{meant}"
+                possible = getattr(wrong, "possibilities", None) or ()
+                meant = _meant(_of_an_option(page, word)) or did_you_mean(option, possible)
+            message = f"There is no option {option}." + meant
         elif (unknown := _UNKNOWN_WORD.match(message)) and (
-            elsewhere := _meant_elsewhere(unknown[1] or unknown[2])
+            found := _called(unknown[1] or unknown[2])
         ):
-            message = f"{unknown[0].rstrip('.')}. Did you mean {elsewhere}?"
+            message = unknown[0].rstrip(".") + "." + _meant(found)
         elif message.startswith(("Missing option", "Missing argument")):
             message = f"{message} {getattr(getattr(wrong, 'param', None), 'help', '')}".strip()
-        page = context.command_path if context else "kipctl"
-        environment.error(UsageError(message, f"See `{page} --help`."))
+        environment.error(UsageError(message, "See `" + Command(f"{page} --help") + "`."))
     return ExitStatus.USAGE
 
 
-def _meant_elsewhere(word: str) -> str:
-    """The commands of groups, and the option of `kipctl reassign`, that are called so."""
+def _meant(found: Sequence[Command]) -> str:
+    """The question whether they were meant; empty where there is none."""
+    return NextStep(" Did you mean '", *joined("' or '", found).parts, "'?") if found else ""
+
+
+def _of_an_option(path: str, word: str) -> list[Command]:
+    """The command that does what an option of that name, given to this command, is to do."""
+    if found := _OTHER_COMMANDS.get(f"{path} --{word}") or _OTHER_COMMANDS.get(word):
+        return [found]
+    if word in getattr(command("changes"), "commands", ()):
+        return [Command("undo" if word == "undo" else f"changes {word}")]
+    return []
+
+
+def _called(word: str) -> list[Command]:
+    """The commands, and the option of reassign, that are called so."""
     if word in _OTHER_COMMANDS:
-        return f"'kipctl {_OTHER_COMMANDS[word]}'"
-    found = [
-        f"'kipctl {group} {word}'"
-        for group in COMMANDS
-        if word in getattr(command(group), "commands", ())
-    ]
+        return [_OTHER_COMMANDS[word]]
+    groups = {group: getattr(command(group), "commands", ()) for group in COMMANDS}
+    found = [Command(f"{group} {word}") for group, held in groups.items() if word in held]
     if any(f"--{word}" in parameter.opts for parameter in command("reassign").params):
-        found.append(f"'kipctl reassign --{word}'")
-    return " or ".join(found)
+        found.append(Command(f"reassign --{word}"))
+    return found
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ from kipctl.cli.options import (
     YesOption,
 )
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 
 app = typer.Typer(
@@ -231,7 +232,7 @@ def cancel(
     if sum((bool(topic), everything, bool(entry), plan is not None)) > 1:
         raise UsageError(
             "Choose in one way: ENTRY, --topic, --plan or --all.",
-            "See `kipctl changes cancel --help`.",
+            "See `" + Command("changes cancel --help") + "`.",
         )
     from kipctl.changes.cancel import cancel as cancel_change
 
@@ -280,4 +281,4 @@ def clear_throttles(
 
 def _require_named(entry: str | None) -> None:
     if entry == "":  # a shell's variable that is not set; the last change may not be meant
-        raise UsageError("ENTRY is empty.", "List the entries: kipctl changes list")
+        raise UsageError("ENTRY is empty.", "List the entries: " + Command("changes list"))

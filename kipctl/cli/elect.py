@@ -21,6 +21,7 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def _chosen_partitions(
         raise UsageError(
             "Give the partitions in one way: --topic, --partition, --json-file, --all, or --broker"
             " for preferred leaders.",
-            "See `kipctl elect --help`.",
+            "See `" + Command("elect --help") + "`.",
         )
     if every:
         return lambda snapshot: snapshot

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from kipctl.cli.streams import Streams
 from kipctl.errors import KipctlError, UsageError
-from kipctl.next_step import Command, NextStep
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.printable import on_one_line
 from kipctl.report.tables import ClusterIdentity, Report
 
 if TYPE_CHECKING:
-    from kipctl.cli.follow_up import FollowUp
     from kipctl.transport.access import Access
     from kipctl.transport.clusters import NamedCluster
     from kipctl.transport.product import Product
@@ -33,7 +32,6 @@ class Environment(Streams):
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
     takes_cluster: Callable[[Command], bool] = lambda command: False
     """Whether a command goes to a cluster that its options name, and has none of them yet."""
-    _follow_up: "FollowUp | None" = field(default=None, init=False)
     _cluster_options: tuple[str, ...] = field(default=(), init=False)
     """Those that name the cluster that the command means, for the next command."""
     cluster: "NamedCluster | None" = field(default=None, init=False)
@@ -46,13 +44,7 @@ class Environment(Streams):
     def report(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result, with the cluster that it is of. Raises what `print` does."""
         self._say_limits()
-        tables = (
-            replace(table, notes=tuple(map(self._repeatable, table.notes)))
-            for table in report.tables
-        )
-        closing = tuple(map(self._repeatable, report.closing))
-        about = replace(report, cluster=self._identity(), tables=tuple(tables), closing=closing)
-        self.print(about, output)
+        self.print(replace(report, cluster=self._identity()), output)
 
     def error(self, error: KipctlError) -> None:
         """Print an error, and before it what of --map may have led to it."""
@@ -106,7 +98,6 @@ class Environment(Streams):
         from, those that are used. Raises UsageError for what is no address, and when
         there is no lab, or more than one.
         """
-        from kipctl.cli.follow_up import FollowUp
         from kipctl.cli.running_labs import the_running_lab
         from kipctl.cli.target import repeated_options, target_of, unused
         from kipctl.security.settings import is_about_security
@@ -115,7 +106,6 @@ class Environment(Streams):
 
         target = target_of(option, self.connecting, properties or {}, self.variables)
         given_here = {"command_config": properties_file} | self.connecting
-        self._follow_up = FollowUp.of(option, given_here)
         self._cluster_options = repeated_options(option, given_here)
         servers, given = target.servers, target.properties
         if not servers:
@@ -219,22 +209,13 @@ class Environment(Streams):
         self.connecting.clear()
         self._limits_said.clear()
         self._maps_said.clear()
-        self.cluster = self._access = self._follow_up = None
+        self.cluster = self._access = None
         self._cluster_options = ()
 
     def typed(self, command: Command) -> tuple[str, ...]:
         """The words of a command that goes to the cluster that this one went to."""
         options = self._cluster_options
         return command.line(options if options and self.takes_cluster(command) else ())
-
-    def spelled(self, text: str) -> str:
-        """A text with such commands in it."""
-        return text.spelled(self.typed) if isinstance(text, NextStep) else self._repeatable(text)
-
-    def _repeatable(self, text: str) -> str:
-        if self._follow_up and not isinstance(text, NextStep):
-            return self._follow_up.on_this_cluster(text)
-        return text
 
     def report_running_labs(self) -> None:
         """After this machine refused a connection, say where the labs are that run."""

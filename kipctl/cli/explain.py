@@ -11,6 +11,7 @@ import typer
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import OutputOption
 from kipctl.errors import UsageError, did_you_mean
+from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table, paragraphs
 from kipctl.report.terminal import console_on
@@ -71,8 +72,8 @@ def explain(
             "pages": [{"id": one, "title": title} for one, title in pages],
         }
         answer = paragraphs(
-            f"{len(rows)} findings and doubts, {len(pages)} other pages. More of one:"
-            " kipctl explain ID"
+            f"{len(rows)} findings and doubts, {len(pages)} other pages. More of one: "
+            + Command("explain ID")
         )
         tables = (
             Table("Findings and doubts", ("id", "what is so"), rows, most=0),
@@ -83,7 +84,7 @@ def explain(
     if id not in known:
         raise UsageError(
             f"There is no finding, doubt or page {id!r}.{did_you_mean(id, known)}",
-            "List them: kipctl explain",
+            "List them: " + Command("explain"),
         )
     text = known[id]
     page = {"id": id, "title": _title(id, text), "text": text}
@@ -117,5 +118,5 @@ def _draw(text: str, environment: Environment) -> None:
 
 def _command(link: re.Match[str]) -> str:
     """A link to a page as the command that shows it."""
-    page = "" if link["page"] == _INDEX else f" {link['page']}"
-    return f"{link['text']} (`kipctl explain{page}`)"
+    page = () if link["page"] == _INDEX else (link["page"],)
+    return f"{link['text']} (`{Command('explain', *page)}`)"

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from kipctl.cli.combinations import combinations_of
 from kipctl.cli.help import argument_name, commands
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 
 _ONE_A_CALL = "Give one a call, and the next where that has ended with status 0."
 _INSTEAD = dict.fromkeys(("--plan", "--verify"), _ONE_A_CALL)
@@ -29,7 +30,7 @@ def refuse_mistyped(root: TyperGroup) -> TyperGroup:
 def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list[str]) -> Any:
     # The parser consumes its list, and notes each occurrence of an option in `order`.
     values, _, order = command.make_parser(context).parse_args(args=list(arguments))
-    page = f"See `{context.command_path} --help`."
+    page = "See `" + Command(context.command_path.partition(" ")[2] + " --help") + "`."
     given: list[Any] = []
     for option in order:
         if option in given and not (getattr(option, "multiple", True) or option.is_eager):

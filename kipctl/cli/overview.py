@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kipctl.cli.environment import Environment
 from kipctl.counts import counted
 from kipctl.errors import ExitStatus, KipctlError
+from kipctl.next_step import Command
 from kipctl.protocol.address import in_brief
 from kipctl.report.layout import wrapped
 from kipctl.report.printable import on_one_line
@@ -104,56 +105,58 @@ def sentences(seen: Overview) -> Iterator[str]:
         yield f"Last recorded run: {seen.last_run}" + (f": {seen.result}." if seen.result else ".")
 
 
-def next_commands(seen: Overview) -> Sequence[tuple[str, str]]:
+def next_commands(seen: Overview) -> Sequence[tuple[Command, str]]:
     """The three likeliest next commands, and what each does."""
     of = seen.health
-    found: list[tuple[str, str]] = []
+    found: list[tuple[Command, str]] = []
     if not seen.cluster:
         return (
-            ("kipctl demo", "see what a leader move costs, on brokers of its own"),
-            ("kipctl lab up", "start brokers on this machine to try things on"),
-            ("kipctl clusters add --help", "give a cluster of yours a name"),
+            (Command("demo"), "see what a leader move costs, on brokers of its own"),
+            (Command("lab up"), "start brokers on this machine to try things on"),
+            (Command("clusters add --help"), "give a cluster of yours a name"),
         )
     if of is None:
         found += [
-            ("kipctl clusters test --help", "see step by step what fails: name, TCP, TLS, login"),
-            ("kipctl lab status", "see whether a lab runs"),
+            (Command("clusters test --help"), "see step by step what fails: name, TCP, TLS, login"),
+            (Command("lab status"), "see whether a lab runs"),
         ]
     elif of.leaderless or of.under_replicated:
         found += [
-            ("kipctl inspect brokers", "find what is wrong, and what to change"),
-            ("kipctl wait --until in-sync", "wait until every replica is in sync"),
+            (Command("inspect brokers"), "find what is wrong, and what to change"),
+            (Command("wait --until in-sync"), "wait until every replica is in sync"),
         ]
     if seen.roll and not seen.changed_by:
-        found.append(("kipctl roll --resume", "go on with the rolling restart"))
+        found.append((Command("roll --resume"), "go on with the rolling restart"))
     if seen.entry:
         found += [
-            ("kipctl changes resume --dry-run", "see what is left of that change"),
-            ("kipctl changes list", "see it, and what undoes it"),
+            (Command("changes resume --dry-run"), "see what is left of that change"),
+            (Command("changes list"), "see it, and what undoes it"),
         ]
     if of and seen.throttle:
-        found.append(("kipctl throttle show", "see what is throttled, and what needs it"))
+        found.append((Command("throttle show"), "see what is throttled, and what needs it"))
     if of and seen.changed_by and seen.may_be_paused:
         found += [
-            ("kipctl changes list", "see how far it is"),
-            ("kipctl changes pause", "let it stop after its batch"),
+            (Command("changes list"), "see how far it is"),
+            (Command("changes pause"), "let it stop after its batch"),
         ]
     if of and of.reassigning and not seen.changed_by:
         found += [
-            ("kipctl reassign --list", "see what is being reassigned"),
-            ("kipctl wait --until no-reassignment", "wait until it is done"),
+            (Command("reassign --list"), "see what is being reassigned"),
+            (Command("wait --until no-reassignment"), "wait until it is done"),
         ]
     if of and of.off_preferred:
-        found.append(("kipctl elect preferred --all --dry-run", "see what an election would move"))
+        found.append(
+            (Command("elect preferred --all --dry-run"), "see what an election would move")
+        )
     if of:
         found += [
-            ("kipctl inspect brokers", "look for what will hurt when leaders move"),
-            ("kipctl perf produce --during rotate", "measure what a leader move costs a client"),
-            ("kipctl reassign --rotate --all-topics --dry-run", "see what a rotation would move"),
+            (Command("inspect brokers"), "look for what will hurt when leaders move"),
+            (Command("perf produce --during rotate"), "measure what a leader move costs a client"),
+            (Command("reassign --rotate --all-topics --dry-run"), "see what a rotation would move"),
         ]
     if seen.last_run:
-        found.insert(2, (f"kipctl runs show {seen.last_run}", "see what the last run came to"))
-    first: dict[str, str] = {}
+        found.insert(2, (Command("runs show", seen.last_run), "see what the last run came to"))
+    first: dict[Command, str] = {}
     for command, what in found:
         first.setdefault(command, what)
     return list(first.items())[:3]
@@ -171,9 +174,9 @@ def show(environment: Environment) -> ExitStatus:
         write("".join(f"{one}\n" for one in wrapped(on_one_line(line), width)))
     write("\n")
     commands = next_commands(seen)
-    names = max(len(command) for command, _ in commands)
+    names = max(len(str(command)) for command, _ in commands)
     for command, what in commands:
-        write(f"  {command:{names}}  {what}\n")
+        write(f"  {command!s:{names}}  {what}\n")
     write("\nAll commands: kipctl --help\n")
     return seen.status
 

@@ -127,11 +127,17 @@ def _closing(found: Observation) -> tuple[str, ...]:
         return ()
     racks, fewest = len(found.racks), min(lacking, key=lambda facts: len(facts.replicas))
     enough = len(fewest.replicas) >= racks
-    how = "--rack-aware" if enough else f"--replication-factor {racks}"
+    give = Command(
+        "reassign",
+        rack_aware=enough,
+        replication_factor=None if enough else racks,
+        topic=fewest.id.topic,
+        dry_run=True,
+    )
     return (
         "A replica in each rack is read by consumers that set client.rack; others read from the"
         " leader.",
-        "Give them one: " + Command(f"reassign {how}", topic=fewest.id.topic, dry_run=True),
+        "Give them one: " + give,
     )
 
 

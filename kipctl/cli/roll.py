@@ -19,8 +19,9 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 
-_HELP_PAGE = "See `kipctl roll --help`."
+_HELP_PAGE = "See `" + Command("roll --help") + "`."
 _NONE = "none"
 _ANSWER_S = 10.0
 """For each answer of a broker."""

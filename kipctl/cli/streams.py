@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
-from kipctl.next_step import Command
+from kipctl.next_step import Command, NextStep
 from kipctl.progress import ProgressText
 from kipctl.report.formats import A_SCREEN, OutputFormat, write
 from kipctl.report.layout import wrapped
@@ -49,7 +49,7 @@ class Streams:
 
     def spelled(self, text: str) -> str:
         """A text with such commands in it."""
-        return text
+        return text.spelled(self.typed) if isinstance(text, NextStep) else text
 
     def print(self, report: Report, output: OutputFormat) -> None:
         """Print a command's result; it may be cut off by its reader (`| head`).

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kipctl.next_step import Command
 from kipctl.roll.process_identity import ProcessLife, RestartVerdict
 
 NOT_OBSERVED = RestartVerdict(ProcessLife.NOT_KNOWN, "nobody has looked")
@@ -122,8 +123,8 @@ def _restarting(look: NodeState) -> NextAction:
         if look.command is CommandState.ELSEWHERE and look.said is not False:
             return NextAction(
                 Action.STOP,
-                f"{look.judged.why}, and the command that restarts it may still run on another"
-                " machine. If it does not: kipctl roll --resume --was-restarted no",
+                f"{look.judged.why}, and the command that restarts it may still run on "
+                "another machine. If it does not: " + Command("roll --resume --was-restarted no"),
             )
         return NextAction(Action.RESTART, look.judged.why)
     if look.said is not None:

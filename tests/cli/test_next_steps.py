@@ -15,6 +15,7 @@ from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
 from kipctl.report.tables import Report, Table, paragraphs
 
+CITED = "It began as kipctl undo --yes, by me."
 UNDO = "Undo: " + Command("undo", "an entry") + " (saved in /a/b)"
 
 
@@ -60,16 +61,18 @@ def test_all_that_is_printed_names_the_cluster() -> None:
     where = Environment(io.StringIO(), out, err, variables={}, takes_cluster=takes_cluster)
     where.access("127.0.0.1:1")
     where.message(UNDO)
+    where.message(CITED)
     where.error(RefusedError("No.", UNDO))
     failed = KipctlError("x")
     failed.add_note(UNDO)
     where.notes(failed)
     table = Table("Title", ("a",), ((UNDO,),), notes=(UNDO,))
-    report = Report("x", {"next": UNDO.document()}, (table,), (UNDO,), paragraphs(UNDO))
+    report = Report("x", {"next": UNDO.document()}, (table,), (UNDO, CITED), paragraphs(UNDO))
     where.report(report, OutputFormat.PLAIN)
     command = "kipctl undo --bootstrap-server 127.0.0.1:1 'an entry'"
     assert err.getvalue().count(command) == 3
     assert out.getvalue().count(command) == 4
+    assert all(stream.getvalue().count(CITED) == 1 for stream in (out, err))
     out.truncate(0)
     where.report(report, OutputFormat.JSON)
     assert json.loads(out.getvalue().strip("\0"))["next"] == {

@@ -82,7 +82,7 @@ def test_a_state_and_what_to_type_next(
     seen: Overview, said: list[str], commands: list[str]
 ) -> None:
     assert list(sentences(seen)) == said
-    assert [command for command, _ in next_commands(seen)] == [f"kipctl {c}" for c in commands]
+    assert [str(command) for command, _ in next_commands(seen)] == [f"kipctl {c}" for c in commands]
 
 
 MOVES = {"met": 63, "wait_ms": {"p50": 0.3, "p99": 1.24, "max": 2.0}}

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from kipctl.cluster.snapshot import PartitionId, Snapshot, by_topic
 from kipctl.errors import TimedOutError, UnreachableError, UsageError, did_you_mean
+from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.elect_leaders import (
     ElectionType,
@@ -18,7 +19,7 @@ from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.transport.acl_errors import refusal
 from kipctl.transport.request import Cluster
 
-SEE_LEADERS = "Look: kipctl inspect leaders"
+SEE_LEADERS = "Look: " + Command("inspect leaders")
 FIRST_PAUSE_S = 0.05
 LAST_PAUSE_S = 2.0
 _SERVERS_SHARE = 0.75
@@ -130,7 +131,7 @@ def _answer(
         if time.monotonic() + pause_s > deadline:
             raise TimedOutError(
                 "No controller took the election in time (NOT_CONTROLLER); nobody was elected.",
-                "Try again when the cluster has a controller: kipctl inspect brokers",
+                "Try again when the cluster has a controller: " + Command("inspect brokers"),
             )
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, LAST_PAUSE_S)
@@ -160,5 +161,5 @@ def require_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None
             raise UsageError(
                 f"There is no {what} {partition_id}."
                 f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
-                "List them: kipctl inspect leaders",
+                "List them: " + Command("inspect leaders"),
             )

@@ -56,6 +56,7 @@ from kipctl.errors import (
     UnreachableError,
     UsageError,
 )
+from kipctl.next_step import Command, NextStep, joined
 from kipctl.trace.clock import now_us
 from kipctl.transport.request import Cluster
 
@@ -88,7 +89,7 @@ class Execution:
     elects: bool = False
     named: str = ""
     """How its entry is named to `kipctl changes`, if not by its id."""
-    go_on: str = ""
+    go_on: Command | None = None
     """The command that goes on with it, if it is not `kipctl changes resume`; none undoes it."""
     accepted: list[Move] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -114,18 +115,20 @@ class Execution:
     def next_step(self) -> str:
         if self.entry is None:
             return SEE_LEADERS
-        return f"Go on with it: {self.go_on}" if self.go_on else f"Undo: kipctl undo {self._named}"
+        if self.go_on:
+            return "Go on with it: " + self.go_on
+        return "Undo: " + Command("undo", self._named)
 
     @property
     def _go_on_or_undo(self) -> str:
         """The next step where nothing is wrong with what is left."""
         if self.go_on or not self.entry:
             return self.next_step
-        return f"{self._resume} or undo: kipctl undo {self._named}"
+        return self._resume + " or undo: " + Command("undo", self._named)
 
     @property
-    def _resume(self) -> str:
-        return f"Go on: {self.go_on or f'kipctl changes resume {self._named}'}"
+    def _resume(self) -> NextStep:
+        return "Go on: " + (self.go_on or Command("changes resume", self._named))
 
     @property
     def _named(self) -> str:
@@ -431,7 +434,7 @@ class Execution:
             ) from None
         except (TimedOutError, UnreachableError, PartlyDoneError) as error:
             if self.is_sent and self.next_step not in error.next_step:
-                error.next_step = f"{error.next_step} {self.next_step}".strip()
+                error.next_step = joined(" ", filter(None, (error.next_step, self.next_step)))
             raise
 
     def _leave_out(self, reasons: Mapping[PartitionId, str]) -> None:

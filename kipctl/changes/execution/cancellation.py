@@ -30,11 +30,12 @@ from kipctl.errors import (
     TimedOutError,
     UnreachableError,
 )
+from kipctl.next_step import Command, NextStep
 from kipctl.transport.request import Cluster
 
 _AT_ONCE = 1000
 """Partitions in a request; the controller takes 10,000 records in one operation."""
-_LOOK = "See: kipctl reassign --list, kipctl inspect leaders"
+_LOOK = NextStep("See: ", Command("reassign --list"), ", ", Command("inspect leaders"))
 
 
 def started_by(entry: Entry, one: Reassignment) -> bool:
@@ -248,7 +249,7 @@ def _await_replicas(
         if time.monotonic() > deadline:
             raise TimedOutError(
                 "The reassignments were cancelled, but Metadata does not show it yet.",
-                "Look again: kipctl inspect leaders",
+                "Look again: " + Command("inspect leaders"),
             )
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
@@ -277,8 +278,12 @@ def cancel_unplanned(
             "another change came before this one, which would have added"
             f" {list(one.adding)} and removed {list(one.removing)}; "
             + (
-                f"it may go on, as it could not be cancelled ({refused[partition_id]}): kipctl"
-                " reassign --list, kipctl changes cancel --topic"
+                NextStep(
+                    f"it may go on, as it could not be cancelled ({refused[partition_id]}): ",
+                    Command("reassign --list"),
+                    ", ",
+                    Command("changes cancel", topic=partition_id.topic),
+                )
                 if partition_id in refused
                 else "so it was cancelled at once"
             ),

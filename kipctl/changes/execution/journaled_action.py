@@ -9,6 +9,7 @@ from kipctl.changes.journal.journal import Journal
 from kipctl.cluster.reassignments import list_reassignments
 from kipctl.cluster.snapshot import Snapshot, refresh_snapshot
 from kipctl.errors import KipctlError
+from kipctl.next_step import Command
 from kipctl.transport.request import Cluster
 
 
@@ -35,8 +36,8 @@ def journaled_action(
         origin=Origin.here(command),
         topic_ids=topic_ids(cluster, before.topics),
     )
-    undo = f"kipctl undo {entry.id}"
-    message(f"Its assignment is saved; afterwards: {undo}")
+    undo = Command("undo", entry.id)
+    message("Its assignment is saved; afterwards: " + undo)
     try:
         yield entry
     finally:
@@ -51,8 +52,7 @@ def journaled_action(
             has_changed = left != was
             entry.mark(EntryState.DONE if has_changed else EntryState.REFUSED, left)
             if has_changed:
-                message(
-                    f"The assignment of {', '.join(before.topics)} was left changed. Undo: {undo}"
-                )
+                topics = ", ".join(before.topics)
+                message(f"The assignment of {topics} was left changed. Undo: " + undo)
         except KipctlError as failed:
             message(f"How it was left is not in entry {entry.id}: {failed.what}")

@@ -13,7 +13,10 @@ from kipctl.changes.journal.entry import Entry, EntryState
 from kipctl.changes.plans.plan import Plan
 from kipctl.cluster.metadata_convergence import OnEvent
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.next_step import Command
 from kipctl.transport.request import Cluster
+
+_UNDO = Command("undo")
 
 
 class ExecutionSettings(TypedDict, total=False):
@@ -77,7 +80,7 @@ def roll_back(
     in_place: Mapping[PartitionId, int],
     *,
     entry: Entry | None = None,
-    go_on: str = "kipctl undo",
+    go_on: Command = _UNDO,
     **settings: Unpack[ExecutionSettings],
 ) -> LeadersMoved:
     """Carry out a way back (`kipctl.changes.execution.rollback`), and elect the leaders of before.

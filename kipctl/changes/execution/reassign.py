@@ -24,6 +24,7 @@ from kipctl.cluster.snapshot import (
 )
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, TimedOutError, UnreachableError
+from kipctl.next_step import Command, NextStep
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode, error_name, error_text
 from kipctl.protocol.message import ZERO_UUID
@@ -48,7 +49,7 @@ FIRST_POLL_S = 0.01
 LAST_POLL_S = 0.5
 METADATA_GRACE_S = 15.0
 """How long brokers may take to show in Metadata what the controller says is finished."""
-LOOK = "Look: kipctl reassign --list"
+LOOK = "Look: " + Command("reassign --list")
 
 
 class Failure(Protocol):
@@ -131,7 +132,7 @@ def submit(
     if response.error_code == ErrorCode.NOT_CONTROLLER:
         raise UnreachableError(
             "No broker has found the controller: the reassignment was not taken.",
-            "Look for it: kipctl inspect brokers. Then try again.",
+            "Look for it: " + Command("inspect brokers") + ". Then try again.",
         )
     if response.error_code:
         raise refusal(
@@ -169,7 +170,7 @@ def _submit(
 
 
 def _unknown_outcome(why: str) -> TimedOutError:
-    return TimedOutError(f"It is not known whether the cluster has taken it: {why}", f"{LOOK}.")
+    return TimedOutError(f"It is not known whether the cluster has taken it: {why}", LOOK + ".")
 
 
 def ignore_poll(_: Collection[PartitionId]) -> None:
@@ -218,8 +219,8 @@ def await_finished(
                     f"The reassignment of {counted(len(differing), 'partition')} ended elsewhere:"
                     f" {differing[0].id} is on {list(differing[0].before)} instead of"
                     f" {list(differing[0].after)}.",
-                    "Someone cancelled or replaced it, or that broker is far behind. See: kipctl"
-                    " inspect leaders",
+                    "Someone cancelled or replaced it, or that broker is far behind. See: "
+                    + Command("inspect leaders"),
                 )
             if now > until:
                 raise _not_shown(differing, len(target))
@@ -264,7 +265,7 @@ def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
     return TimedOutError(
         f"{unfinished} of {submitted} partitions are still being reassigned; the cluster goes on by"
         " itself.",
-        "Watch: kipctl reassign --list. Stop: kipctl changes cancel.",
+        NextStep("Watch: ", Command("reassign --list"), ". Stop: ", Command("changes cancel"), "."),
     )
 
 
@@ -275,7 +276,7 @@ def _not_shown(differing: Sequence[Move], submitted: int) -> TimedOutError:
         f" Metadata shows {len(differing)} of them otherwise than planned: {one.id} is on"
         f" {list(one.before)} instead of"
         f" {list(one.after)}.",
-        "Brokers may be behind, or someone cancelled it. Look: kipctl inspect leaders.",
+        "Brokers may be behind, or someone cancelled it. Look: " + Command("inspect leaders") + ".",
     )
 
 
@@ -336,7 +337,7 @@ def require_as_planned(verified: Sequence[Verified]) -> None:
     raise PartlyDoneError(
         f"{left} of {len(states)} partitions are not as the file says: {busy} in progress,"
         f" {different} different.",
-        "Wait, and look again: kipctl reassign --list"
+        "Wait, and look again: " + Command("reassign --list")
         if busy
-        else "Carry it out: kipctl reassign --plan FILE",
+        else "Carry it out: " + Command("reassign --plan FILE"),
     )

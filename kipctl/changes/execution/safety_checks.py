@@ -13,6 +13,7 @@ from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError
+from kipctl.next_step import Command, NextStep
 from kipctl.protocol.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResult,
@@ -85,8 +86,14 @@ def require_no_reassignments(busy: Sequence[Reassignment], *, additional: bool) 
         more = f" and {others} are" if len(busy) > 1 else " is"
         raise RefusedError(
             f"{busy[0].id}{more} being reassigned already.",
-            "Wait (kipctl reassign --list), stop it (kipctl changes cancel, of others with --all),"
-            " or repeat with --additional: what is being reassigned is then left alone.",
+            NextStep(
+                "Wait (",
+                Command("reassign --list"),
+                "), stop it (",
+                Command("changes cancel"),
+                ", of others with --all), or repeat with --additional: what is being "
+                "reassigned is then left alone.",
+            ),
         )
 
 

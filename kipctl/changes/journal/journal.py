@@ -42,6 +42,7 @@ from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.changes.throttle import Throttle
 from kipctl.cluster.snapshot import Assignment, PartitionId
 from kipctl.errors import RefusedError, UsageError
+from kipctl.next_step import Command, NextStep
 from kipctl.process import wait_until
 from kipctl.state import make_private, state_folder, sync_folder, write_whole
 
@@ -212,7 +213,7 @@ class Journal:
         if len(exact or found) != 1:
             which = f"{len(found)} entries begin with" if found else "There is no entry"
             raise UsageError(
-                f"{which} {entry_id!r} in {self.folder}.", "List them: kipctl changes list"
+                f"{which} {entry_id!r} in {self.folder}.", "List them: " + Command("changes list")
             )
         return read_entry((exact or found)[0])
 
@@ -228,8 +229,12 @@ class Journal:
                 _CHANGING,
                 origin,
                 "Another kipctl is changing this cluster",
-                "See how far it is: kipctl changes list. Stop it after its batch: kipctl changes"
-                " pause",
+                NextStep(
+                    "See how far it is: ",
+                    Command("changes list"),
+                    ". Stop it after its batch: ",
+                    Command("changes pause"),
+                ),
             ),
             exclusive_lock(self.shared_lock) if self.shared_lock else nullcontext(),
         ):
@@ -277,11 +282,11 @@ class Journal:
         if other := self.changed_by():
             raise RefusedError(
                 f"This cluster is changed by {other}: who has begun it is to pause it.",
-                "See what is being reassigned: kipctl reassign --list",
+                "See what is being reassigned: " + Command("reassign --list"),
             )
         raise RefusedError(
             "No kipctl on this machine is changing this cluster.",
-            "See what is being reassigned: kipctl reassign --list",
+            "See what is being reassigned: " + Command("reassign --list"),
         )
 
     def changed_by(self) -> str:
@@ -325,7 +330,7 @@ def journal(cluster_id: str, variables: Mapping[str, str] = os.environ) -> Journ
     if cluster_id in ("", "unknown"):
         raise RefusedError(
             "The cluster does not report its id: no way back can be kept for it.",
-            "See: kipctl inspect brokers",
+            "See: " + Command("inspect brokers"),
         )
     folder = state_folder(variables) / "journal" / folder_name(cluster_id)
     return Journal(folder, cluster_id, lock_path(cluster_id))

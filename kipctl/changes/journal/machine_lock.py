@@ -16,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kipctl.errors import RefusedError
+from kipctl.next_step import Command
 from kipctl.process import wait_until
 
 TIMEOUT_S = 0.2
@@ -44,7 +45,8 @@ def exclusive_lock(path: Path) -> Iterator[None]:
             if not wait_until(partial(try_lock, handle), TIMEOUT_S):
                 raise RefusedError(
                     f"Another kipctl is changing this cluster: {_holder(handle)}.",
-                    "Wait until it has ended. See what is being reassigned: kipctl reassign --list",
+                    "Wait until it has ended. See what is being reassigned: "
+                    + Command("reassign --list"),
                 )
             if _is_at(path, handle):
                 yield

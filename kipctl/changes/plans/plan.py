@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, is_glob
 from kipctl.errors import RefusedError
+from kipctl.next_step import Command
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class SkippedPartition:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.id}: {self.reason}"
+        return f"{self.id}: " + self.reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,10 @@ def require_moves(plan: Plan, patterns: Sequence[str]) -> None:
         if not is_glob(topic) and of_topic and topic not in plan.topics:
             raise RefusedError(
                 f"Topic {topic!r} cannot be rotated: {of_topic[0].id}: {of_topic[0].reason}.",
-                "See its replicas: kipctl inspect leaders --topic " + topic,
+                "See its replicas: " + Command("inspect leaders", topic=topic),
             )
     if not plan.moves:
         why = f"{plan.skipped[0].id}: {plan.skipped[0].reason}" if plan.skipped else "no partitions"
-        raise RefusedError(f"There is nothing to rotate: {why}.", "See: kipctl inspect leaders")
+        raise RefusedError(
+            f"There is nothing to rotate: {why}.", "See: " + Command("inspect leaders")
+        )

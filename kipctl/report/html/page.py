@@ -76,8 +76,8 @@ def page(
         *_runs(document),
     ]
     source = (
-        f"Every number is one of <code>{Command('analyze')}</code> of the same runs; what each "
-        "picture shows is described in docs/report.md."
+        f"Every number is one of <code>{Command('analyze runs')}</code> of the same runs; what "
+        "each picture shows is described in docs/report.md."
     )
     html = framed(title, first, doubts(document), sections, version, source)
     return Page(html, {name: svg_file(picture) for name, picture in pictures.items()})

@@ -14,6 +14,7 @@ from kipctl.changes.plans.planners.placement import (
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 
 _FULL = 0.01
 """Of a fair share: who has as many replicas as the others and lacks fewer bytes needs no more."""
@@ -34,7 +35,7 @@ def add(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_IN
     givers = [broker for broker in placement.load if broker not in new]
     if not givers:
         raise UsageError(
-            "No other broker is alive to give replicas.", "See them: kipctl inspect brokers"
+            "No other broker is alive to give replicas.", "See them: " + Command("inspect brokers")
         )
     filling = _Filling(placement, new, inputs.changeable(snapshot))
     while filling.one_round(givers):

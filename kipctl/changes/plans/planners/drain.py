@@ -13,6 +13,7 @@ from kipctl.changes.plans.planners.placement import (
 )
 from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 
 
 def drain(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_INPUTS) -> Plan:
@@ -27,7 +28,8 @@ def drain(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_
     leaving = frozenset(brokers)
     if leaving >= set(snapshot.broker_ids):
         raise UsageError(
-            "No other broker is alive to take the replicas.", "See them: kipctl inspect brokers"
+            "No other broker is alive to take the replicas.",
+            "See them: " + Command("inspect brokers"),
         )
     placement = Placement(snapshot, inputs, excluded=leaving)
     steps: list[Move | SkippedPartition] = []

@@ -20,6 +20,7 @@ from kipctl.changes.plans.planners.replace_broker import replace as replace_brok
 from kipctl.changes.plans.planners.replication_factor import replication_factor, require_factor
 from kipctl.cluster.snapshot import PartitionId, Snapshot, parse_partition
 from kipctl.errors import UsageError, did_you_mean
+from kipctl.next_step import Command
 
 RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
 
@@ -198,7 +199,7 @@ def _broker(option: str, text: str) -> int:
     if not _is_number(text) or int(text) >= 2**31:
         raise UsageError(
             f"{option}: {text!r} is no broker's id.",
-            "Ids are whole numbers: kipctl inspect brokers lists them.",
+            "Ids are whole numbers. List them: " + Command("inspect brokers"),
         )
     return int(text)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kipctl.changes.plans.plan import Move
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 
 NO_SOURCE = "it has no leader to copy from"
 LAST_IN_SYNC = "every in-sync replica of it would leave; wait, or move fewer brokers at a time"
@@ -64,7 +65,7 @@ def require_known(snapshot: Snapshot, brokers: Iterable[int]) -> None:
         if broker not in known:
             raise UnknownBrokerError(
                 f"There is no broker {broker}; there are {', '.join(map(str, sorted(known)))}.",
-                "List them: kipctl inspect brokers",
+                "List them: " + Command("inspect brokers"),
             )
 
 

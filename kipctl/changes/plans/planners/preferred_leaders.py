@@ -19,6 +19,7 @@ from kipctl.changes.plans.planners.placement import (
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError, did_you_mean
+from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
 
 
@@ -77,7 +78,9 @@ def require_spare(snapshot: Snapshot, off: frozenset[int], inputs: PlanInputs) -
                 f"{one.id} has {left} replicas in sync without broker"
                 f" {', '.join(map(str, sorted(off)))}, and its min.insync.replicas {needs}: not"
                 f" {inputs.spare} to spare.",
-                "Wait until all is in sync (kipctl wait), add replicas, or leave --spare out.",
+                "Wait until all is in sync ("
+                + Command("wait")
+                + "), add replicas, or leave --spare out.",
             )
 
 
@@ -95,7 +98,7 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
             raise UsageError(
                 f"There is no partition {partition_id}."
                 f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
-                "List them: kipctl inspect leaders",
+                "List them: " + Command("inspect leaders"),
             )
         if broker not in partition.replicas:
             skipped.append(SkippedPartition(partition_id, f"broker {broker} has no replica of it"))
