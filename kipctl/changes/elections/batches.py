@@ -179,7 +179,7 @@ class _Batches:
         try:
             yield
         except KeyboardInterrupt as interrupted:
-            interrupted.add_note(f"{self}\n{SEE_LEADERS}")
+            interrupted.add_note(f"{self}\n" + SEE_LEADERS)
             raise
         except GivenUpError as given_up:
             if not self.asked:
