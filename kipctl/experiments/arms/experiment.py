@@ -23,7 +23,7 @@ class Experiment(Generic[AnyArm, AnyRun]):
 
     `record` says where the run of a name is recorded, None where it is not kept. `name` is that of
     an arm, `condition` what they are measured under, where there are several: both name the run, as
-    "stale-800ms.probe-kip951.1", and are told when it begins.
+    "stale-800ms.probe-kip951.1". When it begins `told` says the condition in words.
     """
 
     arms: Sequence[AnyArm]
@@ -33,16 +33,17 @@ class Experiment(Generic[AnyArm, AnyRun]):
     message: Callable[[str], None]
     name: Callable[[AnyArm], str] = str
     condition: str = ""
+    told: str = ""
 
     def carry_out(self) -> dict[AnyArm, list[AnyRun]]:
         """The runs of every arm. Raises KipctlError."""
         found: dict[AnyArm, list[AnyRun]] = {arm: [] for arm in self.arms}
         turns = in_turn(self.arms, self.runs)
         for done, (arm, number) in enumerate(turns):
-            named = list(filter(None, (self.condition, self.name(arm))))
-            what = f"{', '.join(named)}, run {number} of {self.runs}."
-            self.message(ProgressText(what, done, len(turns)))
-            with recorded_in(self.record(".".join((*named, str(number))))) as run:
+            words = filter(None, (self.told, self.name(arm), f"run {number} of {self.runs}."))
+            self.message(ProgressText(", ".join(words), done, len(turns)))
+            names = filter(None, (self.condition, self.name(arm), str(number)))
+            with recorded_in(self.record(".".join(names))) as run:
                 found[arm].append(self.run_one(arm, number, run))
         return found
 

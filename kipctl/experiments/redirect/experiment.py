@@ -110,6 +110,7 @@ def measure_arms(
             message=message,
             name=lambda arm: arm.name,
             condition=f"stale-{stale_ms}ms" if stale_ms else "",
+            told=f"Metadata stale for {stale_ms} ms" if stale_ms else "",
         ).carry_out()
     return tuple(ArmRuns(arm, tuple(runs)) for arm, runs in found.items())
 

@@ -270,6 +270,7 @@ def _cells(
             message=part_of(message, number / len(plan.cells), (number + 1) / len(plan.cells)),
             name=lambda arm: arm.name,
             condition=f"acks-{acks}-partitions-{partitions}",
+            told=f"acks={acks}, {partitions} partitions",
         ).carry_out()
         runs = {arm.name: found for arm, found in of_arms.items()}
         published = published_for(acks, partitions)
