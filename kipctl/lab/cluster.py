@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from kipctl import java_properties, process
+from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.lab import ports
 from kipctl.lab.exporter import fetched_exporter
@@ -107,8 +108,8 @@ class Lab:
             _remove_leftover(labs_folder() / spec.name, progress)
             lab = cls._create(spec, java, release, exporter)
         try:
-            size = f"{spec.brokers} broker(s) and {spec.controllers} controller(s)"
-            progress(f"Starting Kafka {jars.version}: {size}.")
+            size = counted(spec.brokers, "broker"), counted(spec.controllers, "controller")
+            progress(f"Starting Kafka {jars.version}: {' and '.join(size)}.")
             kerberos_host = name_of(spec.host) if spec.kerberos else ""
             access = AccessControl.new(spec.security, spec.acl, kerberos_host)
             nodes = tuple(node.spec for node in lab.nodes)

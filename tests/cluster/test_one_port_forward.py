@@ -1,6 +1,7 @@
 """Brokers that only this machine cannot reach, while the bootstrap server answers: one tunnel."""
 
 import socket
+from collections.abc import Callable
 
 import pytest
 from reassigning import Reassigning
@@ -86,12 +87,12 @@ def test_hints_that_nobody_could_be_asked_for_say_how_to_ask(tunnelled: Reassign
 def test_a_name_that_only_this_machine_does_not_know_is_its_own_matter_beside_others_that_answer(
     fake: Reassigning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = socket.getaddrinfo
+    known: Callable[..., object] = socket.getaddrinfo
 
     def resolved(host: str, *more: object, **others: object) -> object:
         if host.endswith(".svc"):
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return known(host, *more, **others)  # type: ignore[arg-type]
+        return known(host, *more, **others)
 
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
     monkeypatch.setattr(
