@@ -34,8 +34,8 @@ from kipctl.changes.throttle import (
     Change,
     Setting,
     Throttle,
-    put_back,
     read_settings,
+    restore_throttle,
     set_throttle,
 )
 from kipctl.cluster.snapshot import take_snapshot
@@ -237,7 +237,7 @@ def bench(lab: Lab, folder: Path, megabytes: int) -> Iterator[Bench]:
             while not wanted <= {*throttles_set(cluster).items()}:
                 time.sleep(0.05)
             yield Bench(lab, folder)
-            put_back(cluster, OWN)
+            restore_throttle(cluster, OWN)
     finally:
         admin.delete_topics([NAME])[NAME].result()
 

@@ -12,7 +12,7 @@ from kipctl.changes.execution.plan_result import require_all_done
 from kipctl.changes.guard_session import GuardSession
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.proposal import Undone
-from kipctl.changes.throttle import require_put_back
+from kipctl.changes.throttle import require_restored
 from kipctl.changes.way_back import Undo, undo_command
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.counts import counted
@@ -44,7 +44,7 @@ def carry_out(context: ChangeContext, change: Change[Seen, Done]) -> None:
     change.report(run, seen, again, done)
     require_all_done(done.failures, done.done, change.next_step(run), has_changed=done.has_changed)
     change.require_ended(run, again, done)
-    require_put_back(run.not_restored)
+    require_restored(run.not_restored)
 
 
 def _guarded(run: ChangeRun, change: Change[Seen, Done], seen: Seen) -> tuple[Seen, Done]:
@@ -103,7 +103,7 @@ def _undo_unasked(
         context.require_possible(seen.plan, seen.summary)
         _, done = _execute(back, change, seen)
         require_all_done(done.failures, done.done, again, has_changed=done.has_changed)
-        require_put_back(back.not_restored)
+        require_restored(back.not_restored)
         if left := done.proposal.left:
             raise PartlyDoneError(f"{left[0].id}: {left[0].reason}.")
     except KipctlError as failed:

@@ -68,7 +68,7 @@ def throttled_for(context: ChangeContext, journal: Journal, entry: Entry) -> Seq
     return found
 
 
-def put_throttles_back(
+def restore_throttles(
     context: ChangeContext, journal: Journal, entry: "Entry"
 ) -> Sequence[NotRestored]:
     """Put back what was set for this change, and for rollbacks of it."""

@@ -19,7 +19,7 @@ from kipctl.changes.execution.reassign import Failure
 from kipctl.changes.execution.throttled_change import (
     entries_with_throttles,
     kept_throttles,
-    put_back_of,
+    restore_throttle_of,
 )
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
@@ -27,7 +27,7 @@ from kipctl.changes.throttle import (
     Throttle,
     brokers_copying,
     format_rate,
-    require_put_back,
+    require_restored,
     set_throttle,
     throttle_changes,
 )
@@ -186,7 +186,7 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
         try:
             set_throttle(run.context.cluster, again.throttle)
         except BaseException:
-            put_back_of(run.context.cluster, entry, run.context.ui.say)
+            restore_throttle_of(run.context.cluster, entry, run.context.ui.say)
             raise
         yield entry
 
@@ -220,7 +220,7 @@ def record(run: ChangeRun, throttle: Throttle) -> Entry:
         {}, {}, run.context.origin, throttle=throttle, kind=ChangeKind.THROTTLE
     ).mark(EntryState.DONE)
     for one in older:
-        run.not_restored += put_back_of(run.context.cluster, one, run.context.ui.say)
+        run.not_restored += restore_throttle_of(run.context.cluster, one, run.context.ui.say)
     return entry
 
 
@@ -258,7 +258,7 @@ class AdaptThrottle(SetThrottle):
             set_throttle(run.context.cluster, again.throttle)
             yield entry
         finally:
-            left = put_back_of(run.context.cluster, entry, run.context.ui.say)
+            left = restore_throttle_of(run.context.cluster, entry, run.context.ui.say)
             run.not_restored += left
             if not left:
                 run.context.ui.say("The throttle is removed.")
@@ -385,6 +385,6 @@ def clear(context: ChangeContext, entry: Entry | None = None) -> None:
                 " fast as it can."
             )
         ui.confirm("Take the throttle off?")
-        not_restored = [left for one in found for left in put_back_of(cluster, one, ui.say)]
-    require_put_back(not_restored)
+        not_restored = [left for one in found for left in restore_throttle_of(cluster, one, ui.say)]
+    require_restored(not_restored)
     ui.say("The throttle is removed.")

@@ -8,7 +8,7 @@ from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.elect import resumed_election
-from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, put_throttles_back
+from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, restore_throttles
 from kipctl.changes.execution.cancellation import retire
 from kipctl.changes.execution.pacing import Pace
 from kipctl.changes.execution.plan_execution import ExecutionSettings
@@ -27,7 +27,7 @@ from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, Executio
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.plan_summary import skip_reasons
 from kipctl.changes.proposal import ResumeProposal
-from kipctl.changes.throttle import Throttle, require_put_back
+from kipctl.changes.throttle import Throttle, require_restored
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
@@ -89,11 +89,11 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
     def end_without(self, context: ChangeContext, seen: ResumeProposal) -> None:
         journal, entry = context.journal(), self.entry
         with context.locked(journal):
-            not_restored = put_throttles_back(context, journal, entry)
+            not_restored = restore_throttles(context, journal, entry)
             _end(context, journal, entry, is_whole=seen.is_whole)
         for reason in skip_reasons(seen.plan)[:3]:
             context.ui.say(str(reason))
-        require_put_back(not_restored)
+        require_restored(not_restored)
         if not seen.is_whole:
             raise RefusedError(
                 f"Nothing of entry {entry.id} can be gone on with now.",
@@ -150,7 +150,7 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
     def finish(
         self, run: ChangeRun, again: ResumeProposal, done: LeadersMoved | Reassigned
     ) -> None:
-        run.not_restored += put_throttles_back(run.context, run.journal, self.entry)
+        run.not_restored += restore_throttles(run.context, run.journal, self.entry)
         is_whole = again.is_whole and not done.failures
         _end(run.context, run.journal, self.entry, is_whole=is_whole)
 

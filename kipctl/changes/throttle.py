@@ -234,7 +234,7 @@ def set_throttle(cluster: Cluster, throttle: Throttle) -> None:
             for answer in write(cluster, {setting: during[setting] for setting in group}):
                 raise_for(answer)
     except BaseException as error:
-        require_put_back(put_back(cluster, throttle))
+        require_restored(restore_throttle(cluster, throttle))
         if isinstance(error, KipctlError):
             error.what += " All throttles are as they were."
         raise
@@ -301,7 +301,7 @@ def format_rate(value: str | None) -> str:
     return f"{format_bytes(int(value))}/s" if value.isdecimal() and value.isascii() else value
 
 
-def put_back(
+def restore_throttle(
     cluster: Cluster,
     throttle: Throttle,
     kept: Sequence[Throttle] = (),
@@ -386,7 +386,7 @@ def _await_settings(cluster: Cluster, wanted: Mapping[Setting, str | None]) -> N
             time.sleep(_SHOWN_POLL_S)
 
 
-def require_put_back(not_restored: Sequence[NotRestored], *, is_forgotten: bool = False) -> None:
+def require_restored(not_restored: Sequence[NotRestored], *, is_forgotten: bool = False) -> None:
     """Raise PartlyDoneError, which names the first of them, when throttles are still set.
 
     Of a broker that is away the throttle waits for it, unless the journal does not know it any more

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from kipctl.changes.change import ChangeRun, ReplicaChange
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.entries import described, put_throttles_back, throttled_for
+from kipctl.changes.entries import described, restore_throttles, throttled_for
 from kipctl.changes.execution.cancellation import Cancellation, cancel, started_by
 from kipctl.changes.execution.plan_execution import ExecutionSettings, roll_back
 from kipctl.changes.execution.reassign import retry_until, topic_ids
@@ -20,7 +20,7 @@ from kipctl.changes.journal.entry import Entry, EntryState
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import skip_reasons
 from kipctl.changes.proposal import Undone, UndoProposal
-from kipctl.changes.throttle import require_put_back
+from kipctl.changes.throttle import require_restored
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
@@ -86,10 +86,10 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
             )
         journal = context.journal()
         with context.locked(journal):
-            not_restored = put_throttles_back(context, journal, self.entry)
+            not_restored = restore_throttles(context, journal, self.entry)
             self.entry.mark_or_note(EntryState.UNDONE)
         self._say_undone(context)
-        require_put_back(not_restored)
+        require_restored(not_restored)
 
     def question(self, seen: UndoProposal) -> str:
         count = counted(len(seen.partitions), "partition")
@@ -113,7 +113,7 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
                 if cancelled.cancelled:
                     begun.append(f"Cancelled: {counted(len(cancelled.cancelled), 'reassignment')}.")
             if throttled_for(context, run.journal, self.entry):
-                not_restored = put_throttles_back(context, run.journal, self.entry)
+                not_restored = restore_throttles(context, run.journal, self.entry)
                 run.not_restored += not_restored
                 begun.append(f"The throttle is {'not all ' if not_restored else ''}put back.")
             if own or begun:

@@ -12,7 +12,13 @@ from kipctl.changes.execution.throttled_change import (
     still_set,
 )
 from kipctl.changes.journal.entry import Entry
-from kipctl.changes.throttle import Change, NotRestored, Throttle, put_back, require_put_back
+from kipctl.changes.throttle import (
+    Change,
+    NotRestored,
+    Throttle,
+    require_restored,
+    restore_throttle,
+)
 from kipctl.cli.change_ui import TerminalUi
 from kipctl.cluster.inspect.findings.finding import some
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
@@ -128,11 +134,11 @@ def clear(context: ChangeContext, ui: TerminalUi, *, everything: bool) -> None:
         if everything:
             now = ask_throttles(cluster, take_snapshot(cluster))
             left = Throttle(tuple(Change(one, None, value) for one, value in now.items()))
-            not_restored += put_back(cluster, left)
+            not_restored += restore_throttle(cluster, left)
     count = len(own) + len(others) * everything
     back = f"{count - len(not_restored)} of {counted(count, 'throttle')} put back."
     ui.report(replace(report, opening=paragraphs(back), closing=()))
-    require_put_back(not_restored, is_forgotten=context.force)
+    require_restored(not_restored, is_forgotten=context.force)
 
 
 def _require_not_needed(

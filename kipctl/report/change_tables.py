@@ -111,7 +111,7 @@ def entry_report(
         elif entry.kind.has_way_back:
             state = _placed(replicas, before, after)
         else:
-            state = _led(leader, led_before, replicas)
+            state = _leader_state(leader, led_before, replicas)
         rows.append((*partition_id, before, after, replicas, led_before, leader, state))
     table, partitions = listing(
         "Partitions",
@@ -160,7 +160,7 @@ def _placed(
     return "as before" if replicas == before else "otherwise"
 
 
-def _led(leader: int | None, before: int | None, replicas: tuple[int, ...] | None) -> str:
+def _leader_state(leader: int | None, before: int | None, replicas: tuple[int, ...] | None) -> str:
     """Who leads a partition now, of which an election was held."""
     if leader is None or replicas is None:
         return "gone"

@@ -95,13 +95,13 @@ class SimulatedCluster:
 @pytest.mark.parametrize("bears_mb", [3, 12, 50, 90, 500])
 def test_it_finds_what_a_cluster_bears_and_stays_near(bears_mb: int) -> None:
     cluster = SimulatedCluster(bears_mb * MB, 400 * bears_mb * MB)
-    rule, harmed, seconds = AdaptiveRate(20 * MB, MB, 1000 * MB, 0.0), 0, 0
-    while cluster.left > 0 and seconds < 3000:
-        seconds += 1
+    rule, harmed, simulated_s = AdaptiveRate(20 * MB, MB, 1000 * MB, 0.0), 0, 0
+    while cluster.left > 0 and simulated_s < 3000:
+        simulated_s += 1
         harmed += rule.rate > cluster.bears
-        rule = rule.after(is_good=cluster.second(rule.rate), now_s=float(seconds))
-    assert seconds < 400 * 1.7, "it copies at most 1.7 times as long as what the cluster bears"
-    assert harmed < 0.3 * seconds, "and is beyond that for less than a third of the time"
+        rule = rule.after(is_good=cluster.second(rule.rate), now_s=float(simulated_s))
+    assert simulated_s < 400 * 1.7, "it copies at most 1.7 times as long as what the cluster bears"
+    assert harmed < 0.3 * simulated_s, "and is beyond that for less than a third of the time"
 
 
 def test_a_rate_is_set_shown_and_cleared(fake: Reassigning) -> None:

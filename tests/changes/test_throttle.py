@@ -16,7 +16,7 @@ from kipctl.changes.throttle import (
     Throttle,
     WayBack,
     read_throttle,
-    require_put_back,
+    require_restored,
     throttle_changes,
     wanted_settings,
     way_back,
@@ -93,25 +93,25 @@ def test_a_throttle_is_put_back_when_the_broker_shows_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(throttle, "read_group", read)
     monkeypatch.setattr(throttle, "write", write)
     changed = Throttle((Change(rate, None, "5"),))
-    assert throttle.put_back(cast(Cluster, "cluster"), changed) == ()
+    assert throttle.restore_throttle(cast(Cluster, "cluster"), changed) == ()
     assert written == [{rate: None}]
     assert shown == [None]
 
 
 def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> None:
-    require_put_back(())
+    require_restored(())
     with pytest.raises(PartlyDoneError, match=r"STILL SET.*broker 3: it is down") as error:
-        require_put_back([NotRestored(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
+        require_restored([NotRestored(Setting(BROKER, "3", LEADER_RATE), "it is down.")])
     assert error.value.next_step == "Put it back: kipctl changes clear-throttles"
     away = NotRestored(Setting(BROKER, "4", LEADER_RATE), "it is not in Metadata.", True)
     with pytest.raises(PartlyDoneError) as error:
-        require_put_back([away])
+        require_restored([away])
     assert error.value.next_step == (
         "When broker 4 is back: kipctl changes clear-throttles. If it is gone for good, forget"
         " its throttle: kipctl changes clear-throttles --force"
     )
     with pytest.raises(PartlyDoneError) as error:
-        require_put_back([away], is_forgotten=True)
+        require_restored([away], is_forgotten=True)
     assert error.value.next_step == ("When broker 4 is back: kipctl changes clear-throttles --all")
     assert read_throttle(Throttle(()).document()) == Throttle(())
 
@@ -119,7 +119,7 @@ def test_a_throttle_that_stays_is_named_with_the_command_that_removes_it() -> No
 def test_what_others_have_set_and_nobody_needs_is_taken_off_by_name() -> None:
     setting = Setting(BROKER, "3", LEADER_RATE)
     with pytest.raises(PartlyDoneError) as foreign:
-        require_put_back(
+        require_restored(
             [NotRestored(setting, "somebody else has set it to 9", is_set_by_other=True)]
         )
     assert foreign.value.next_step == "Remove it: kipctl changes clear-throttles --all"

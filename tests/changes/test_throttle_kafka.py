@@ -18,9 +18,9 @@ from kipctl.changes.throttle import (
     Setting,
     Throttle,
     prepare_throttle,
-    put_back,
     read_settings,
     read_throttle,
+    restore_throttle,
     set_throttle,
 )
 from kipctl.cluster.log_dirs import reported_sizes
@@ -54,7 +54,7 @@ def none_afterwards(cluster: Cluster) -> Iterator[None]:
     yield
     brokers = [Setting(BROKER, str(broker), config) for broker in (1, 2, 3) for config in RATES]
     now = read_settings(cluster, brokers)
-    put_back(cluster, Throttle(tuple(Change(one, None, now[one]) for one in brokers)))
+    restore_throttle(cluster, Throttle(tuple(Change(one, None, now[one]) for one in brokers)))
 
 
 def fill(lab: Lab, topic: str, megabytes: int) -> None:
@@ -113,7 +113,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     assert copied[-1] < held / 2
     assert [one.id for one in list_reassignments(cluster)] == [PartitionId(topic, 0)]
 
-    assert put_back(cluster, throttle) == ()
+    assert restore_throttle(cluster, throttle) == ()
     wait_for(cluster, before)
     assert read_settings(cluster, settings) == before
     await_finished(cluster, plan.target, time.monotonic() + 120, lambda text: None)
@@ -123,7 +123,7 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     assert now.disks.keys() == {1, 2, 3}
 
     left = tuple(Change(one, None, before[one]) for one in own)
-    assert put_back(cluster, Throttle(left)) == ()
+    assert restore_throttle(cluster, Throttle(left)) == ()
     wait_for(cluster, dict.fromkeys(own))
 
 

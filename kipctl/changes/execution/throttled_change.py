@@ -18,7 +18,7 @@ from kipctl.changes.throttle import (
     Throttle,
     format_rate,
     prepare_throttle,
-    put_back,
+    restore_throttle,
     set_throttle,
     wanted_settings,
 )
@@ -56,7 +56,7 @@ def journaled(
     """Yield a new entry of this change, throttled as `how` says while inside.
 
     Afterwards every setting is what it was; what could not be put back is in `not_restored`, for
-    `require_put_back` once what was done is reported. While something is still being copied, as
+    `require_restored` once what was done is reported. While something is still being copied, as
     after Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes
     it.
     Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
@@ -133,7 +133,7 @@ def throttled(
     try:
         set_throttle(cluster, throttle if to_set is None else to_set)
     except BaseException:
-        if not put_back(cluster, throttle, kept_beside(entry), message):
+        if not restore_throttle(cluster, throttle, kept_beside(entry), message):
             forget(entry)
         raise
     ended = False
@@ -142,19 +142,21 @@ def throttled(
         ended = True
     finally:
         if ended or not _is_copying(cluster, moves):
-            not_restored += put_back_of(cluster, entry, message)
+            not_restored += restore_throttle_of(cluster, entry, message)
         else:
             message(
                 "Data is still copied, so the throttle stays until the change is resumed or undone."
             )
 
 
-def put_back_of(cluster: Cluster, entry: Entry, message: Message) -> tuple[NotRestored, ...]:
+def restore_throttle_of(
+    cluster: Cluster, entry: Entry, message: Message
+) -> tuple[NotRestored, ...]:
     """Put the throttle of an entry back; it stays in it as far as kipctl could not."""
     throttle = entry.reload().throttle if entry.path.exists() else entry.throttle
     if throttle is None:
         return ()
-    left = put_back(cluster, throttle, kept_beside(entry), message)
+    left = restore_throttle(cluster, throttle, kept_beside(entry), message)
     if any(not one.is_set_by_other for one in left):
         message("The throttle is not all put back. Try again: " + CLEAR)
     else:
@@ -296,7 +298,7 @@ def clear_throttles(
     not_restored: list[NotRestored] = []
     for one in found:
         if one.throttle is not None:
-            these = put_back(cluster, one.throttle, kept_beside(one), message)
+            these = restore_throttle(cluster, one.throttle, kept_beside(one), message)
             if drop or all(left.is_set_by_other for left in these):
                 forget(one)
             not_restored += these
