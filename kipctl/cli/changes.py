@@ -168,7 +168,7 @@ def resume(
 ) -> None:
     """Carry out what is left of a change, or a roll, that was stopped: paused, interrupted, killed.
 
-    It goes on as it was begun: batches, pauses and throttle are those of its entry.
+    It goes on as it was begun: batches, pauses, throttle and guard are those of its entry.
     """
     from kipctl.changes.resume import resume as resume_change
     from kipctl.cli.changes_shown import resume_roll

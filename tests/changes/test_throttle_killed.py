@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from copy import deepcopy
 
 import pytest
@@ -14,6 +13,7 @@ from reassigning import Reassigning
 from kipctl.changes.execution.throttled_change import entries_with_throttles
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import LEADER_RATE
+from kipctl.process import wait_until
 from kipctl.protocol.describe_configs import ResourceType
 
 BIG = PartitionId("big", 0)
@@ -26,6 +26,10 @@ ADAPT = ("throttle", "adapt", "--guard", "offline > 0", "--begin-at", "4MB/s", "
 @pytest.fixture
 def clock() -> None:
     """The process that is killed lives in real time."""
+
+
+def set_now(fake: Reassigning) -> dict[tuple[int, str], dict[str, str]]:
+    return {resource: dict(configs) for resource, configs in fake.configs.items() if configs}
 
 
 @pytest.mark.parametrize("moment", range(MOMENTS))
@@ -41,19 +45,17 @@ def test_nothing_is_left_silently(fake: Reassigning, moment: int) -> None:
         [sys.executable, "-m", "kipctl", *ADAPT], env=variables, stderr=subprocess.DEVNULL
     )
     try:
-        # From before anything is set until some raises of the rate later.
-        until = time.monotonic() + random.Random(moment).uniform(0.3, 4.0)
-        while time.monotonic() < until:
-            time.sleep(0.01)
+        assert wait_until(lambda: set_now(fake) != BEFORE, 60), "no throttle was set"
+        # From right after that until some raises of the rate later.
+        ended = wait_until(lambda: running.poll() is not None, random.Random(moment).uniform(0, 3))
+        assert not ended
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait(10)
-    set_now = {resource: configs for resource, configs in fake.configs.items() if configs}
-    if set_now != BEFORE:
-        assert len(entries_with_throttles(fake.kept)) == 1
-        assert "throttle still set" in fake.kipctl("changes list").out
-        assert "A throttle is still set" in fake.kipctl("").out
+    assert len(entries_with_throttles(fake.kept)) == 1
+    assert "throttle still set" in fake.kipctl("changes list").out
+    assert "A throttle is still set" in fake.kipctl("").out
     fake.partitions[BIG].isr = None
     fake.kipctl("changes clear-throttles --yes")
-    assert {r: configs for r, configs in fake.configs.items() if configs} == BEFORE
+    assert set_now(fake) == BEFORE
     assert entries_with_throttles(fake.kept) == []

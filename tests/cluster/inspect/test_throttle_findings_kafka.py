@@ -8,6 +8,7 @@ from on_lab import kafka_configs
 
 from kipctl.cluster.throttle_configs import FOLLOWER_RATE, LEADER_RATE, LEADER_REPLICAS
 from kipctl.lab.cluster import Lab
+from kipctl.process import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -29,8 +30,8 @@ def test_the_commands_that_are_printed_remove_what_was_left(
             found = kipctl("inspect brokers -o json").document["findings"]
             return [one for one in found if one["id"] == "throttle-left-behind"]
 
-        while "topic" not in str(left()):  # brokers hear of it a moment later
-            pass
+        # Brokers hear of it a moment later.
+        assert wait_until(lambda: "topic" in str(left()), 60), left()
         (finding,) = left()
         assert "a rate on all brokers, set as their default (1,000,000 B/s)" in str(finding["what"])
         assert finding["severity"] == "warning"
