@@ -141,7 +141,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
             if entry:
                 entry.mark_or_note(EntryState.REFUSED)
             raise
-        after = refresh_snapshot(cluster, before.topics)
+        after = run.context.final_snapshot(before.topics)
         held_up = transactions_after(cluster, after.only(before.by_id).partitions)
         return UncleanResult(LeadersMoved(None, held), again.skipped, after, held_up)
 

@@ -44,7 +44,14 @@ from kipctl.cluster.throttle_configs import (
     Setting,
 )
 from kipctl.counts import counted
-from kipctl.errors import KipctlError, PartlyDoneError, RefusedError, UnreachableError, UsageError
+from kipctl.errors import (
+    KipctlError,
+    PartlyDoneError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UsageError,
+)
 from kipctl.next_step import Command
 
 LOOK_S = 1.0
@@ -322,7 +329,7 @@ def _look(run: ChangeRun) -> tuple[Snapshot | None, tuple[Reassignment, ...]]:
     try:
         busy = list_reassignments(run.context.cluster)
         return take_snapshot(run.context.cluster), busy
-    except UnreachableError:
+    except (TimedOutError, UnreachableError):
         return None, ()
 
 
@@ -355,7 +362,7 @@ def change_rate(run: ChangeRun, entry: Entry, rate: int) -> Entry:
     entry = entry.with_throttle(Throttle(changes))
     for one in changes:
         if one.setting.config in RATES:
-            with suppress(UnreachableError):
+            with suppress(TimedOutError, UnreachableError):
                 for answer in write(run.context.cluster, {one.setting: one.during}):
                     raise_for(answer)
     return entry

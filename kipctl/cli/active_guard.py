@@ -14,7 +14,7 @@ from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.guard.canary import canary
 from kipctl.guard.canary_moves import MOST_PARTITIONS, add_canary_moves
-from kipctl.guard.conditions import Guard, Kind, parse_guard
+from kipctl.guard.conditions import Guard, Kind, parse_guard, require_metrics
 from kipctl.guard.exporters import Exporters
 from kipctl.guard.monitor import GuardMonitor
 from kipctl.report.guard_tables import guard_table
@@ -129,13 +129,9 @@ def monitor_of(environment: Environment, cluster: Cluster, settings: GuardSettin
     """What looks for the guard. Raises UsageError for metrics of which nobody says where they
     are."""
     urls = settings.urls
-    if metrics := [one for one in settings.conditions if one.kind is Kind.METRIC]:
+    if any(one.kind is Kind.METRIC for one in settings.conditions):
         urls = urls or _known_urls(environment, cluster)
-        if not urls:
-            raise UsageError(
-                f"--guard {metrics[0].text!r} would see nothing: where metrics are is not known.",
-                "Give --metrics-url for each broker.",
-            )
+    require_metrics(settings.conditions, urls)
     guard = Guard.of(settings.conditions, settings.patience_s, settings.quiet_s)
     return GuardMonitor(cluster, guard, Exporters(urls), environment.message)
 

@@ -54,7 +54,6 @@ class EntryOptions:
 
     def read(self) -> tuple[str | None, Path | None]:
         """The beginning of its id, and its file. Raises UsageError."""
-        _require_named(self.entry)
         if self.entry and self.journal:
             raise UsageError("ENTRY and --journal exclude one another.")
         return self.entry, self.journal
@@ -228,7 +227,6 @@ def cancel(
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Stop reassignments that are under way, and put the old order of replicas back."""
-    _require_named(entry)
     if sum((bool(topic), everything, bool(entry), plan is not None)) > 1:
         raise UsageError(
             "Choose in one way: ENTRY, --topic, --plan or --all.",
@@ -277,8 +275,3 @@ def clear_throttles(
         context, bootstrap_server, dry_run=dry_run, yes=yes, force=force, output=output
     ) as (change, ui):
         clear(change, ui, everything=everything)
-
-
-def _require_named(entry: str | None) -> None:
-    if entry == "":  # a shell's variable that is not set; the last change may not be meant
-        raise UsageError("ENTRY is empty.", "List the entries: " + Command("changes list"))

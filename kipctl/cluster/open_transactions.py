@@ -261,7 +261,8 @@ def ask_coordinators(
             incomplete = incomplete or answer.what
         else:
             found |= {one.producer_id: _coordinated(one) for one in answer}
-    if not incomplete and not found.keys() >= set(producers):
+    # Asked for all in some states nobody knows how many there are.
+    if not incomplete and (states or not found.keys() >= set(producers)):
         incomplete = _why_some_may_be_missing(cluster)
     return Coordinators(found, incomplete)
 
@@ -285,7 +286,10 @@ def _why_some_may_be_missing(cluster: Cluster) -> str:
     A coordinator is the leader of a partition of `__transaction_state`; and ids that the user may
     not Describe are left out without a word.
     """
-    states = from_metadata(cluster.metadata([_STATES]))
+    try:
+        states = from_metadata(cluster.metadata([_STATES]))
+    except KipctlError as failed:
+        return failed.what
     if states.leaderless:
         return f"{states.leaderless[0].id} has no leader, and coordinates no transaction."
     if may_be_shown_less(cluster):

@@ -105,6 +105,16 @@ class Condition:
         return value is None or _COMPARE[self.sign](value, self.limit)
 
 
+def require_metrics(conditions: Iterable[Condition], urls: Collection[str]) -> None:
+    """Raise UsageError for metrics of which nobody says where they are."""
+    metrics = [one for one in conditions if one.kind is Kind.METRIC]
+    if metrics and not urls:
+        raise UsageError(
+            f"--guard {metrics[0].text!r} would see nothing: where metrics are is not known.",
+            "Give --metrics-url for each broker.",
+        )
+
+
 def parse_guard(text: str) -> Condition:
     """A condition such as `urp > 10` or `p99 > 50ms for 10s`. Raises UsageError."""
     words = " ".join(text.split())

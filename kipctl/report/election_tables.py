@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from kipctl.transport.access import Access
 
 
-def topics_of(snapshot: "Snapshot") -> str:
-    topics = snapshot.topics
-    return f"topic {topics[0]}" if len(topics) == 1 else counted(len(topics), "topic")
-
-
 def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
     table, partitions = listing(
         "Led by another than the preferred replica",

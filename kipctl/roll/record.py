@@ -219,8 +219,9 @@ class RollRecord(Recorded):
 
 
 def _plain(value: Any) -> str | float:
-    """What msgspec does not know: a path, or a float of a class of its own, such as a duration."""
-    return str(value) if isinstance(value, Path) else float(value)
+    """What msgspec does not know: a path, a text with commands, or a float of a class of its own,
+    such as a duration."""
+    return str(value) if isinstance(value, Path | str) else float(value)
 
 
 def begin_roll(

@@ -17,7 +17,7 @@ from kipctl.changes.way_back import Undo
 from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
 from kipctl.guard.canary import canary
-from kipctl.guard.conditions import Guard, parse_guard
+from kipctl.guard.conditions import Guard, parse_guard, require_metrics
 from kipctl.guard.exporters import Exporters
 from kipctl.guard.monitor import GuardMonitor
 from kipctl.next_step import Command
@@ -215,12 +215,16 @@ def _guard(context: RollContext, how: RollOptions, report: Progress) -> GuardMon
 
 
 def _with_lab(context: RollContext, how: RollOptions) -> RollOptions:
-    """The name of the lab, and where its brokers serve metrics. Raises UsageError for no lab."""
-    if how.restarter is not Restarter.LAB:
-        return how
-    lab = lab_of(context.cluster)
-    guard = replace(how.guard, urls=how.guard.urls or lab.metrics_urls)
-    return replace(how, lab=lab.name, guard=guard)
+    """The name of the lab, and where its brokers serve metrics.
+
+    Raises UsageError for no lab, and for a guard of metrics of which nobody says where they are.
+    """
+    if how.restarter is Restarter.LAB:
+        lab = lab_of(context.cluster)
+        guard = replace(how.guard, urls=how.guard.urls or lab.metrics_urls)
+        how = replace(how, lab=lab.name, guard=guard)
+    require_metrics(map(parse_guard, how.guard.conditions), how.guard.urls)
+    return how
 
 
 def _require_commands(nodes: Iterable[Node], how: RollOptions) -> None:

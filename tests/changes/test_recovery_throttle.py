@@ -12,6 +12,7 @@ from scripted_broker import Asked
 
 from kipctl.changes.execution.adaptive_rate import CUT_S, FIRST_RAISE_S, RAISE_S, AdaptiveRate
 from kipctl.changes.execution.throttled_change import entries_with_throttles
+from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import (
     FOLLOWER_RATE,
@@ -20,9 +21,11 @@ from kipctl.cluster.throttle_configs import (
     LEADER_REPLICAS,
     RATES,
 )
+from kipctl.errors import TimedOutError
 from kipctl.protocol.describe_configs import ResourceType
 from kipctl.protocol.message import Response
 from kipctl.protocol.metadata import MetadataRequest
+from kipctl.transport.request import Cluster
 
 MB = 10**6
 TOPIC, BROKER = int(ResourceType.TOPIC), int(ResourceType.BROKER)
@@ -190,6 +193,22 @@ class TestAdapt:
         assert "The throttle is removed." in ran.err
         assert own(fake) == before
         assert entries_with_throttles(fake.kept) == []
+
+    def test_one_slow_answer_does_not_end_it(
+        self, fake: Reassigning, looks: list[set[str]], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slow = iter([TimedOutError("Broker 1 did not answer in 30 s.")])
+
+        def listed(cluster: Cluster) -> tuple[Reassignment, ...]:
+            if len(looks) > 5 and (late := next(slow, None)):
+                raise late
+            return list_reassignments(cluster)
+
+        monkeypatch.setattr("kipctl.changes.recovery_throttle.list_reassignments", listed)
+        self.steps[30] = lambda: setattr(fake.partitions[BIG], "isr", None)
+        ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
+        assert "All replicas are in sync after" in ran.out
+        assert next(slow, None) is None
 
     def test_it_is_lowered_while_the_guard_is_crossed(
         self, fake: Reassigning, looks: list[set[str]]

@@ -107,6 +107,8 @@ def test_what_is_left_out_has_defaults(read: Callable[[str], OwnPlan]) -> None:
         ('measures = ["p98"]\n' + TWO, "'p98' is no measure"),
         ('[load]\nacks = "0"\n' + TWO, "all or 1"),
         ("[load]\nseconds = 2\n" + TWO, "longer than during.every"),
+        ("[load]\nseconds = nan\n" + TWO, "nan is no number of seconds"),
+        ("warmup = inf\n" + TWO, "inf is no number of seconds"),
         ("[during]\nevery = 0\n" + TWO, "above 0"),
         ('[during]\naction = "dance"\n' + TWO, "is no action"),
         ("runs = 0\n" + TWO, "runs is 0"),

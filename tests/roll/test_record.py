@@ -15,6 +15,7 @@ from kipctl.changes.journal.entry import EntryState, Origin
 from kipctl.changes.journal.journal import Journal, journal
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.errors import UsageError
+from kipctl.next_step import Command
 from kipctl.process import Process
 from kipctl.roll import record
 from kipctl.roll.next_step import Phase
@@ -58,7 +59,8 @@ def test_it_is_read_as_it_was_written(kept: Journal) -> None:
         output="a.log",
         leaders_moved_off=7,
     )
-    record = record.changed(step).mark(RollState.STOPPED, "broker 3 is away")
+    # Why it stopped may be a text with a command.
+    record = record.changed(step).mark(RollState.STOPPED, "broker 3 is away: " + Command("wait"))
     assert unfinished_roll(kept) == record
     assert record.step(3) == step
     assert [one.broker for one in record.left] == [1, 3, 2, 4]

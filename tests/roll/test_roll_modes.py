@@ -127,6 +127,12 @@ def test_a_roll_is_resumed_with_what_is_given_now_and_all_else_as_it_was(world: 
     )
 
 
+def test_a_guard_that_would_see_nothing_is_refused_before_the_question(world: World) -> None:
+    ran = world.kipctl("roll --exec false --guard 'metric x > 5' --yes", status=2)
+    assert "where metrics are is not known" in ran.err
+    assert list(rolls(world.kept)) == []
+
+
 def test_every_option_of_a_roll_may_be_given_anew() -> None:
     restarting = {"restarter", "command", "folder", "lab", "guard"}
     known = {field.name for of in (RollOptions, RecordedGuard) for field in fields(of)}

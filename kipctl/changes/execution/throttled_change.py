@@ -305,12 +305,6 @@ def clear_throttles(
     return not_restored
 
 
-def is_needed(cluster: Cluster, found: Sequence[Entry]) -> bool:
-    """Whether something that is being reassigned now is throttled by one of them."""
-    busy = list_reassignments(cluster)
-    return any(applies_to(entry, busy) for entry in found)
-
-
 def applies_to(entry: Entry, busy: Collection[Reassignment]) -> bool:
     """Whether the entry's throttle holds for something of this. A pure function.
 

@@ -1,5 +1,6 @@
 """`experiment run FILE`: what a TOML file says is to be measured."""
 
+import math
 import os
 import tomllib
 from dataclasses import dataclass, replace
@@ -191,20 +192,30 @@ def _check(file: ExperimentFile) -> None:
             )
     if file.load.acks not in ("all", "1"):
         raise UsageError(f"acks is {file.load.acks!r}; it is all or 1.")
+    during = file.during
+    for seconds in (
+        file.warmup,
+        file.load.seconds,
+        during.every,
+        during.metadata_delay,
+        during.stale_metadata,
+    ):
+        if not math.isfinite(seconds):
+            raise UsageError(f"{seconds} is no number of seconds.")
     check_least(
         ("runs", file.runs, 1),
         ("load.throughput", file.load.throughput, 1),
         ("load.record_size", file.load.record_size, 1),
         ("load.partitions", file.load.partitions, 1),
         ("warmup", file.warmup, 0),
-        ("during.metadata_delay", file.during.metadata_delay, 0),
-        ("during.stale_metadata", file.during.stale_metadata, 0),
+        ("during.metadata_delay", during.metadata_delay, 0),
+        ("during.stale_metadata", during.stale_metadata, 0),
     )
-    if file.during.every <= 0:
+    if during.every <= 0:
         raise UsageError("during.every must be above 0.")
-    if file.load.seconds <= file.during.every:
+    if file.load.seconds <= during.every:
         raise UsageError(
-            f"Records are sent for {file.load.seconds:g} s: no action is due before their end.",
+            f"Records are sent for {file.load.seconds:g} s: all of them are warm-up.",
             "Make load.seconds longer than during.every.",
         )
 
