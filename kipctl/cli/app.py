@@ -309,7 +309,9 @@ def _wrong_usage(wrong: typer.TyperException, environment: Environment) -> int:
         environment.stdout.write(re.sub(r"\x1b\[\d*m", "", wrong.format_message()) + "\n")
     elif message := " ".join(wrong.format_message().split()):
         page = context.command_path.partition(" ")[2] if context else ""
-        if option := getattr(wrong, "option_name", ""):
+        # Of an option without its value, which is known, nothing is possible.
+        is_unknown = hasattr(wrong, "possibilities")
+        if is_unknown and (option := getattr(wrong, "option_name", "")):
             word = option.removeprefix("--")
             other = f"--{_OTHER_WORDS.get(word, '')}"
             known = [name for one in context.command.params for name in one.opts] if context else []

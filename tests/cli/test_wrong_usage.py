@@ -16,6 +16,7 @@ REFUSED = {
         ("", "Nothing to do was given"),
         ("--topic t", "Nothing to do was given"),
         ("--rotate --plan f", "--rotate and --plan exclude one another"),
+        ("--drain", "Option '--drain' requires an argument"),
         ("--list --verify f --drain 1", "--drain and --list and --verify exclude"),
         ("--rotate --cancel", "Did you mean 'kipctl changes cancel'?"),
         ("--rollback", "Did you mean 'kipctl undo'?"),
