@@ -23,6 +23,7 @@ from kipctl.changes.execution.throttled_change import (
 )
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
+from kipctl.changes.throttle import Change as SettingChange
 from kipctl.changes.throttle import (
     Throttle,
     brokers_copying,
@@ -242,6 +243,20 @@ class AdaptThrottle(SetThrottle):
 
     floor: int = MB
     ceiling: int = 10**9
+
+    def _throttle(
+        self,
+        context: ChangeContext,
+        topics: Sequence[str],
+        brokers: Sequence[int],
+        busy: Sequence[Reassignment],
+    ) -> Throttle:
+        """With rates that are as wanted already, too: they are changed later."""
+        throttle = super()._throttle(context, topics, brokers, busy)
+        known = {one.setting for one in throttle.changes}
+        rates = wanted_for((), brokers, self.rate)
+        alike = [SettingChange(s, value, value) for s, value in rates.items() if s not in known]
+        return Throttle((*throttle.changes, *alike))
 
     def refuse(self, context: ChangeContext, seen: ThrottleProposal) -> None:
         if not (seen.behind or seen.busy):

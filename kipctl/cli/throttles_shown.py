@@ -196,4 +196,5 @@ def _kafkas_lines(
 ) -> Iterator[str]:
     gone = [*others, *(one.setting for one in own if one.before is None)]
     yield "The same by Kafka's own tool:"
-    yield from removals(gone, str(context.cluster.access))
+    access = context.cluster.access
+    yield from removals(gone, str(access), is_secured=access.is_secured)

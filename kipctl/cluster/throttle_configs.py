@@ -54,9 +54,13 @@ def lists_replica(listed: str | None, partition: int, replica: int) -> bool:
     return ALL_REPLICAS in entries or f"{partition}:{replica}" in entries
 
 
-def removals(settings: Iterable[Setting], bootstrap_server: str) -> Iterator[str]:
+def removals(
+    settings: Iterable[Setting], bootstrap_server: str, *, is_secured: bool
+) -> Iterator[str]:
     """Kafka's own commands that take these off: a line for each broker and topic."""
     tool = f"kafka-configs --bootstrap-server {shlex.quote(bootstrap_server)}"
+    if is_secured:
+        tool += " --command-config ADMIN.properties"
     configs: dict[tuple[str, str], list[str]] = {}
     for one in settings:
         configs.setdefault((one.kind, one.name), []).append(one.config)

@@ -26,7 +26,7 @@ from kipctl.protocol.describe_configs import (
     ResourceType,
     configs_request,
 )
-from kipctl.protocol.error_codes import error_text
+from kipctl.protocol.error_codes import ErrorCode, error_text
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import BrokerConnection, Cluster
 
@@ -58,6 +58,7 @@ def ask_throttles(cluster: Cluster, snapshot: Snapshot) -> dict[Setting, str]:
     for broker, answer in ask_each(cluster, snapshot.broker_ids, ask, _DEADLINE_S).items():
         if isinstance(answer, KipctlError):
             raise answer
+        _require_shown(answer)
         for config, source, rate in _set(answer):
             name = ALL_BROKERS if source == ConfigSource.ALL_BROKERS else str(broker)
             found[Setting(BROKER, name, config)] = rate
@@ -66,22 +67,31 @@ def ask_throttles(cluster: Cluster, snapshot: Snapshot) -> dict[Setting, str]:
         asked = configs_request(
             ResourceType.TOPIC, topics[first : first + _TOPICS_AT_ONCE], REPLICAS
         )
-        for result in cluster.any_broker().request(asked).results:
+        shown = cluster.any_broker().request(asked)
+        _require_shown(shown)
+        for result in shown.results:
             for config in REPLICAS:
                 if value := result.values.get(config):
                     found[Setting(TOPIC, result.resource_name, config)] = value
     return found
 
 
-def _set(answer: DescribeConfigsResponse) -> Iterator[tuple[str, int, str]]:
-    """Each rate wherever it is set while brokers run. Raises RefusedError."""
+def _require_shown(answer: DescribeConfigsResponse) -> None:
+    """Raise RefusedError where configs may not be described; a topic that is gone has none."""
     for result in answer.results:
-        if result.error_code:
+        if result.error_code and result.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            is_broker = result.resource_type == ResourceType.BROKER
+            what, whose = ("broker", "cluster") if is_broker else ("topic", "topic")
             raise RefusedError(
-                f"Throttles of broker {result.resource_name} are not shown:"
+                f"Throttles of {what} {result.resource_name} are not shown:"
                 f" {error_text(result.error_code)}.",
-                "It takes the right to describe configs of the cluster.",
+                f"It takes the right to describe configs of the {whose}.",
             )
+
+
+def _set(answer: DescribeConfigsResponse) -> Iterator[tuple[str, int, str]]:
+    """Each rate wherever it is set while brokers run."""
+    for result in answer.results:
         for config in result.configs:
             for one in config.synonyms:
                 if one.source in (ConfigSource.BROKER, ConfigSource.ALL_BROKERS) and one.value:

@@ -194,6 +194,17 @@ class TestAdapt:
         assert own(fake) == before
         assert entries_with_throttles(fake.kept) == []
 
+    def test_a_rate_that_somebody_has_set_to_the_first_one_is_adapted_too(
+        self, fake: Reassigning, looks: list[set[str]]
+    ) -> None:
+        for broker in fake.brokers:
+            fake.configs[BROKER, str(broker)] = dict.fromkeys(RATES, "8000000")
+        fake.configs[TOPIC, "big"] = dict(LISTED)
+        self.steps[30] = lambda: setattr(fake.partitions[BIG], "isr", None)
+        fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
+        assert max(int(rate) for seen in looks for rate in seen if rate) > 30 * MB
+        assert rates(fake) == {"8000000"}
+
     def test_one_slow_answer_does_not_end_it(
         self, fake: Reassigning, looks: list[set[str]], monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -89,7 +89,7 @@ def _left(
     by_kipctl = {facts.known_throttles.left.get(one) for one in left.items()}
     names = sorted(who for who in by_kipctl if who)
     clear = Command("changes clear-throttles", all=None in by_kipctl)
-    commands = tuple(removals(left, facts.bootstrap_server))
+    commands = tuple(removals(left, facts.bootstrap_server, is_secured=facts.is_secured))
     is_short = len(commands) <= _SHOWN_REMOVALS
     return Finding(
         "throttle-left-behind",
