@@ -11,7 +11,6 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import described
 from kipctl.changes.execution.cancellation import Cancellation, Cancelled, choose, starting_entries
 from kipctl.changes.execution.cancellation import cancel as cancel_chosen
-from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.plan import SkippedPartition
@@ -78,13 +77,7 @@ class Cancel(Change[Cancellation, Cancelled]):
     def title(self, again: Cancellation) -> str:
         return f"Cancelling {counted(len(again.stop), 'reassignment')}"
 
-    def execute(
-        self,
-        run: ChangeRun,
-        again: Cancellation,
-        entry: Entry | None,
-        settings: ExecutionSettings,
-    ) -> Cancelled:
+    def execute(self, run: ChangeRun, again: Cancellation) -> Cancelled:
         cancelled = cancel_chosen(run.context.cluster, again, run.context.step_timeout_s)
         begun_late = tuple(
             SkippedPartition(one.id, BEGUN_LATE)

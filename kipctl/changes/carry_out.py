@@ -68,10 +68,12 @@ def _execute(run: ChangeRun, change: Change[Seen, Done], seen: Seen) -> tuple[Se
     context = run.context
     again = change.look_again(run, seen)
     title = change.title(again)
-    with change.recorded(run, again) as entry:
-        run.entry = entry
-        with context.ui.progress(title) if title else nullcontext(lambda _: None) as progress:
-            done = change.execute(run, again, entry, context.execution_settings(progress))
+    with (
+        change.recorded(run, again) as run.entry,
+        context.ui.progress(title) if title else nullcontext(lambda _: None) as progress,
+    ):
+        run.settings = context.execution_settings(progress)
+        done = change.execute(run, again)
     change.finish(run, again, done)
     return again, done
 

@@ -11,10 +11,10 @@ from typing import Generic, Protocol, TypeVar
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
-from kipctl.changes.execution.reassign import Failure
+from kipctl.changes.execution.reassign import Failure, topic_ids
 from kipctl.changes.execution.safety_checks import require_no_reassignments
-from kipctl.changes.execution.throttled_change import journaled
-from kipctl.changes.journal.entry import Entry, ExecutionOptions
+from kipctl.changes.execution.throttled_change import kept_throttles, throttle_for, throttled
+from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.log_sizes import ask_log_sizes
 from kipctl.changes.plans.plan import Plan
@@ -22,7 +22,7 @@ from kipctl.changes.proposal import Proposal, emptied_brokers
 from kipctl.changes.throttle import NotRestored
 from kipctl.changes.ui import PlanShown
 from kipctl.cluster.snapshot import Snapshot
-from kipctl.errors import KipctlError
+from kipctl.errors import InterruptedRunError, KipctlError
 from kipctl.next_step import Command
 
 
@@ -50,13 +50,14 @@ class Counted(Protocol):
 class ChangeRun:
     """A change that is being carried out, in the lock of the journal if it `is_locked`.
 
-    `entry` is its own, once there is one. `not_restored` is what of a throttle could not be put
-    back.
+    `entry` is its own, once there is one; `settings` say how it is carried out, and who follows
+    it. `not_restored` is what of a throttle could not be put back.
     """
 
     context: ChangeContext
     journal: Journal
     entry: Entry | None = None
+    settings: ExecutionSettings = field(default_factory=ExecutionSettings)
     is_locked: bool = True
     not_restored: list[NotRestored] = field(default_factory=list)
 
@@ -121,9 +122,7 @@ class Change(Generic[Seen, Done]):
         """What is going on, for whoever follows the progress."""
         raise NotImplementedError
 
-    def execute(
-        self, run: ChangeRun, again: Seen, entry: Entry | None, settings: ExecutionSettings
-    ) -> Done:
+    def execute(self, run: ChangeRun, again: Seen) -> Done:
         """Do it, and wait until it is done."""
         raise NotImplementedError
 
@@ -191,24 +190,44 @@ class ReplicaChange(Change[SeenReplicas, Done]):
         for sentence in self.beside_the_plan(seen):
             context.ui.say(sentence)
 
-    def journal_as(
-        self, run: ChangeRun, plan: Plan, undoes: str = ""
-    ) -> AbstractContextManager[Entry]:
-        """Inside, this plan is in the journal, with the throttle that it asks for."""
+    @contextmanager
+    def journal_as(self, run: ChangeRun, plan: Plan, undoes: str = "") -> Iterator[Entry]:
+        """Inside, this plan is in the journal, and throttled as its pace says.
+
+        Afterwards every setting is what it was; what could not be put back is in
+        `run.not_restored`, for `require_restored` once what was done is reported. While something
+        is still being copied, as after Ctrl-C or at the end of a time allowed, the throttle stays,
+        and it is said what removes it. Raises RefusedError, UnreachableError, TimedOutError,
+        UsageError when it cannot be written down, PartlyDoneError when a throttle could be neither
+        set nor put back, and InterruptedRunError.
+        """
         context, pace = run.context, run.context.pace
-        return journaled(
-            context.cluster,
-            run.journal,
-            plan,
-            context.origin,
-            ExecutionOptions(
-                pace.batch, pace.between_s, self.elects, pace.throttle, pace.concurrent
-            ),
-            context.ui.say,
-            run.not_restored,
-            undoes=undoes,
-            guard=context.guard.record,
+        how = ExecutionOptions(
+            pace.batch, pace.between_s, self.elects, pace.throttle, pace.concurrent
         )
+        try:
+            entry = run.journal.save(
+                {move.id: move.before for move in plan.moves},
+                plan.target,
+                context.origin,
+                topic_ids(context.cluster, plan.topics),
+                undoes,
+                how,
+                throttle_for(context.cluster, plan.moves, how, kept_throttles(run.journal)),
+                leaders={move.id: move.leader for move in plan.moves},
+                guard=context.guard.record,
+            )
+        except KeyboardInterrupt:
+            raise InterruptedRunError("Interrupted before anything was changed.") from None
+        has_begun = False
+        try:
+            with throttled(context.cluster, entry, plan.moves, context.ui.say, run.not_restored):
+                has_begun = True
+                yield entry
+        except BaseException:
+            if not has_begun:
+                entry.mark_or_note(EntryState.REFUSED)
+            raise
 
     @contextmanager
     def recorded(self, run: ChangeRun, again: SeenReplicas) -> Iterator[Entry | None]:

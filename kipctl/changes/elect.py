@@ -14,7 +14,6 @@ from kipctl.changes.execution.election_until_balanced import (
     UNTIL_TIMEOUT_S,
     elect_until_balanced,
 )
-from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.reassign import LAST_POLL_S, topic_ids
 from kipctl.changes.execution.safety_checks import BUSY, list_or_reason
@@ -178,18 +177,12 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
             return f"Electing until {partitions} have their preferred leaders"
         return f"Electing the preferred leaders of {counted(len(again.partitions), 'partition')}"
 
-    def execute(
-        self,
-        run: ChangeRun,
-        again: ElectionProposal,
-        entry: Entry | None,
-        settings: ExecutionSettings,
-    ) -> LeadersMoved:
+    def execute(self, run: ChangeRun, again: ElectionProposal) -> LeadersMoved:
         cluster, pace = run.context.cluster, run.context.pace
-        guard: ChangeGuard = settings["guard"]
+        guard: ChangeGuard = run.settings["guard"]
         if run.is_locked:
             guard = _Pausable(guard, run.journal.is_to_pause)
-        with _explained(run, entry):
+        with _explained(run):
             if self.until_balanced:
                 held = elect_until_balanced(
                     cluster,
@@ -197,7 +190,7 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
                     batch=pace.batch,
                     between_s=pace.between_s,
                     timeout_s=run.context.timeout_s or UNTIL_TIMEOUT_S,
-                    progress=settings["progress"],
+                    progress=run.settings["progress"],
                     guard=guard,
                     as_they_come=self.as_they_come,
                 )
@@ -264,9 +257,9 @@ class _Pausable(ChangeGuard):
 
 
 @contextmanager
-def _explained(run: ChangeRun, entry: Entry | None) -> Iterator[None]:
+def _explained(run: ChangeRun) -> Iterator[None]:
     """Whatever stops elections says what goes on with them; what has moved no leader is over."""
-    if entry is None:
+    if (entry := run.entry) is None:
         yield
         return
     go_on = "Go on: " + Command("changes resume", run.context.named(entry))

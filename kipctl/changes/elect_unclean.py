@@ -20,7 +20,7 @@ from kipctl.changes.elections.unclean import (
     why_riskier,
 )
 from kipctl.changes.execution.journaled_action import journaled_action
-from kipctl.changes.execution.plan_execution import ExecutionSettings, reassign
+from kipctl.changes.execution.plan_execution import reassign
 from kipctl.changes.execution.plan_result import LeadersMoved, require_all_done
 from kipctl.changes.execution.reassign import topic_ids
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
@@ -123,23 +123,17 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
     def title(self, again: UncleanProposal) -> str:
         return f"Electing leaders of {counted(len(again.found), 'partition')}"
 
-    def execute(
-        self,
-        run: ChangeRun,
-        again: UncleanProposal,
-        entry: Entry | None,
-        settings: ExecutionSettings,
-    ) -> UncleanResult:
+    def execute(self, run: ChangeRun, again: UncleanProposal) -> UncleanResult:
         cluster, before = run.context.cluster, again.chosen
-        if entry:
-            entry.mark(EntryState.SUBMITTED)
+        if run.entry:
+            run.entry.mark(EntryState.SUBMITTED)
         try:
             _put_in_order(run, again)
             timeout_s = run.context.timeout_s or DEFAULT_TIMEOUT_S
             held = elect_unclean(cluster, before.by_id, timeout_s)
         except RefusedError:
-            if entry:
-                entry.mark_or_note(EntryState.REFUSED)
+            if run.entry:
+                run.entry.mark_or_note(EntryState.REFUSED)
             raise
         after = run.context.final_snapshot(before.topics)
         held_up = transactions_after(cluster, after.only(before.by_id).partitions)

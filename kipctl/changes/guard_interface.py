@@ -2,9 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kipctl.errors import PartlyDoneError
 from kipctl.urls import without_login
@@ -12,11 +10,12 @@ from kipctl.urls import without_login
 
 @dataclass(frozen=True, slots=True)
 class RecordedGuard:
-    """A guard as the journal keeps it, for whoever goes on with the change or the roll.
+    """A guard as it is asked for; and as the journal keeps it, for whoever goes on with the change
+    or the roll.
 
     `conditions` are as the user wrote them; without any there is no guard. `action` is what giving
-    up does ("stop", "rollback"). `urls`, of metrics, are without logins, but for a roll that may be
-    gone on with.
+    up does ("stop", "rollback"). `urls`, of metrics, are kept without logins, but for a roll that
+    may be gone on with.
     """
 
     conditions: tuple[str, ...] = ()
@@ -29,17 +28,6 @@ class RecordedGuard:
     def redacted(self) -> "RecordedGuard":
         """Without the logins in its URLs."""
         return replace(self, urls=tuple(map(without_login, self.urls)))
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> "RecordedGuard":
-        """As an entry has it. Raises KeyError, TypeError and ValueError for what is none."""
-        return cls(
-            tuple(map(str, document["conditions"])),
-            float(document["patience_s"]),
-            float(document["quiet_s"]),
-            str(document["action"]),
-            tuple(map(str, document["urls"])),
-        )
 
 
 class GivenUpError(PartlyDoneError):

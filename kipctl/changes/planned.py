@@ -8,7 +8,7 @@ from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.disk_moves import require_no_disk_moves
-from kipctl.changes.execution.plan_execution import ExecutionSettings, reassign, rotate_leaders
+from kipctl.changes.execution.plan_execution import reassign, rotate_leaders
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.safety_checks import (
     Planner,
@@ -19,7 +19,6 @@ from kipctl.changes.execution.safety_checks import (
     require_same,
     survey,
 )
-from kipctl.changes.journal.entry import Entry
 from kipctl.changes.plans.kafka_json import check_against
 from kipctl.changes.plans.log_sizes import (
     BYTES_IN_S,
@@ -118,12 +117,10 @@ class PlannedChange(ReplicaChange[Proposal, LeadersMoved | Reassigned]):
     def title(self, again: Proposal) -> str:
         return self.title_words.replace("{}", counted(len(again.plan.moves), "partition"))
 
-    def execute(
-        self, run: ChangeRun, again: Proposal, entry: Entry | None, settings: ExecutionSettings
-    ) -> LeadersMoved | Reassigned:
-        settings["pace"] = replace(run.context.pace, batch=again.batch)
+    def execute(self, run: ChangeRun, again: Proposal) -> LeadersMoved | Reassigned:
+        run.settings["pace"] = replace(run.context.pace, batch=again.batch)
         carried_out = rotate_leaders if self.elects else reassign
-        return carried_out(run.context.cluster, again.plan, entry=entry, **settings)
+        return carried_out(run.context.cluster, again.plan, entry=run.entry, **run.settings)
 
     def report(
         self, run: ChangeRun, seen: Proposal, again: Proposal, done: LeadersMoved | Reassigned

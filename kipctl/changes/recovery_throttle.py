@@ -14,7 +14,6 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.adaptive_rate import AdaptiveRate
 from kipctl.changes.execution.catch_up import CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
-from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.reassign import Failure
 from kipctl.changes.execution.throttled_change import (
     entries_with_throttles,
@@ -201,13 +200,7 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
     def title(self, again: ThrottleProposal) -> str:
         return ""
 
-    def execute(
-        self,
-        run: ChangeRun,
-        again: ThrottleProposal,
-        entry: Entry | None,
-        settings: ExecutionSettings,
-    ) -> ThrottleDone:
+    def execute(self, run: ChangeRun, again: ThrottleProposal) -> ThrottleDone:
         return ThrottleDone(self.rate, self.rate, self.rate)
 
     def report(
@@ -288,13 +281,8 @@ class AdaptThrottle(SetThrottle):
     def title(self, again: ThrottleProposal) -> str:
         return f"Throttled to {format_rate(str(self.rate))}"
 
-    def execute(
-        self,
-        run: ChangeRun,
-        again: ThrottleProposal,
-        entry: Entry | None,
-        settings: ExecutionSettings,
-    ) -> ThrottleDone:
+    def execute(self, run: ChangeRun, again: ThrottleProposal) -> ThrottleDone:
+        entry, settings = run.entry, run.settings
         assert entry is not None
         began = time.monotonic()
         now = AdaptiveRate(self.rate, self.floor, self.ceiling, began)

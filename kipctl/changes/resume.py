@@ -11,7 +11,6 @@ from kipctl.changes.elect import resumed_election
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, restore_throttles
 from kipctl.changes.execution.cancellation import retire
 from kipctl.changes.execution.pacing import Pace
-from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.plan_execution import resume as carry_on
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.reassign import retry_until, topic_ids
@@ -129,21 +128,15 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
     def title(self, again: ResumeProposal) -> str:
         return f"Going on with {counted(len(again.partitions), 'partition')}"
 
-    def execute(
-        self,
-        run: ChangeRun,
-        again: ResumeProposal,
-        entry: Entry | None,
-        settings: ExecutionSettings,
-    ) -> LeadersMoved | Reassigned:
+    def execute(self, run: ChangeRun, again: ResumeProposal) -> LeadersMoved | Reassigned:
         moved = carry_on(
             run.context.cluster,
             again.left,
-            entry or self.entry,
+            run.entry or self.entry,
             elects=self.elects,
             is_to_pause=run.journal.is_to_pause,
             named=run.context.named(self.entry),
-            **settings,
+            **run.settings,
         )
         return moved if self.elects or moved.reassigned is None else moved.reassigned
 

@@ -8,7 +8,7 @@ from kipctl.changes.change import ChangeRun, ReplicaChange
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import described, restore_throttles, throttled_for
 from kipctl.changes.execution.cancellation import Cancellation, cancel, started_by
-from kipctl.changes.execution.plan_execution import ExecutionSettings, roll_back
+from kipctl.changes.execution.plan_execution import roll_back
 from kipctl.changes.execution.reassign import retry_until, topic_ids
 from kipctl.changes.execution.rollback import plan_rollback
 from kipctl.changes.execution.safety_checks import (
@@ -136,18 +136,16 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
         moves = len(again.plan.moves)
         return f"Undoing {counted(moves, 'partition')}" if moves or again.to_elect else ""
 
-    def execute(
-        self,
-        run: ChangeRun,
-        again: UndoProposal,
-        entry: Entry | None,
-        settings: ExecutionSettings,
-    ) -> Undone:
-        if entry is None:
+    def execute(self, run: ChangeRun, again: UndoProposal) -> Undone:
+        if run.entry is None:
             return Undone(again, None)
-        go_on = undo_command(run.context, self.entry)
         moved = roll_back(
-            run.context.cluster, again.plan, again.to_elect, entry=entry, go_on=go_on, **settings
+            run.context.cluster,
+            again.plan,
+            again.to_elect,
+            entry=run.entry,
+            go_on=undo_command(run.context, self.entry),
+            **run.settings,
         )
         return Undone(again, moved)
 

@@ -9,20 +9,18 @@ from kipctl.changes.guard_session import GuardSession
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import ROLLBACK, GuardSettings
+from kipctl.cli.guard import ROLLBACK
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.guard.canary import canary
 from kipctl.guard.canary_moves import MOST_PARTITIONS, add_canary_moves
-from kipctl.guard.conditions import Guard, Kind, parse_guard, require_metrics
-from kipctl.guard.exporters import Exporters
-from kipctl.guard.monitor import GuardMonitor
+from kipctl.guard.conditions import Kind, parse_guard
+from kipctl.guard.monitor import GuardMonitor, monitor_of
 from kipctl.report.guard_tables import guard_table
 from kipctl.report.tables import Report
 from kipctl.runs.actions import lab_of
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.transport.request import Cluster
-from kipctl.urls import without_login
 
 
 @dataclass(slots=True)
@@ -31,7 +29,7 @@ class ActiveGuard(GuardSession):
 
     environment: Environment
     cluster: Cluster
-    settings: GuardSettings
+    settings: RecordedGuard
     monitor: GuardMonitor
     has_canary: bool = False
 
@@ -47,25 +45,13 @@ class ActiveGuard(GuardSession):
 
     @property
     def record(self) -> RecordedGuard | None:
-        if not self.is_set:
-            return None
-        settings = self.settings
-        return RecordedGuard(
-            tuple(one.text for one in settings.conditions),
-            settings.patience_s,
-            settings.quiet_s,
-            settings.action,
-            tuple(map(without_login, settings.urls)),
-        )
+        return self.settings.redacted if self.is_set else None
 
     def restore(self, record: RecordedGuard) -> None:
         if self.is_set:
             return
-        conditions = tuple(map(parse_guard, record.conditions))
-        self.settings = GuardSettings(
-            conditions, record.patience_s, record.quiet_s, record.action, record.urls
-        )
-        self.monitor = monitor_of(self.environment, self.cluster, self.settings)
+        self.settings = record
+        self.monitor = _monitor(self.environment, self.cluster, record)
         self.environment.message(f"Guarded as it was begun: {', '.join(record.conditions)}.")
 
     def begin(self, progress: Callable[[str], None]) -> GuardMonitor:
@@ -75,7 +61,7 @@ class ActiveGuard(GuardSession):
     @contextmanager
     def canary(self, batches: int = 0) -> Iterator[None]:
         """Inside, a producer runs if a condition is measured by it. Raises KipctlError."""
-        by_canary = [one for one in self.settings.conditions if one.kind.is_measured_by_canary]
+        by_canary = self.monitor.guard.measured_by_canary
         if not by_canary:
             yield
             return
@@ -116,24 +102,20 @@ class ActiveGuard(GuardSession):
         )
 
 
-def guarded(environment: Environment, cluster: Cluster, settings: GuardSettings) -> ActiveGuard:
+def guarded(environment: Environment, cluster: Cluster, settings: RecordedGuard) -> ActiveGuard:
     """The guard that was asked for, of this cluster.
 
     Raises UsageError for metrics of which nobody says where they are.
     """
-    monitor = monitor_of(environment, cluster, settings)
-    return ActiveGuard(environment, cluster, settings, monitor)
+    return ActiveGuard(environment, cluster, settings, _monitor(environment, cluster, settings))
 
 
-def monitor_of(environment: Environment, cluster: Cluster, settings: GuardSettings) -> GuardMonitor:
-    """What looks for the guard. Raises UsageError for metrics of which nobody says where they
-    are."""
-    urls = settings.urls
-    if any(one.kind is Kind.METRIC for one in settings.conditions):
-        urls = urls or _known_urls(environment, cluster)
-    require_metrics(settings.conditions, urls)
-    guard = Guard.of(settings.conditions, settings.patience_s, settings.quiet_s)
-    return GuardMonitor(cluster, guard, Exporters(urls), environment.message)
+def _monitor(environment: Environment, cluster: Cluster, settings: RecordedGuard) -> GuardMonitor:
+    """What looks for the guard."""
+    if any(parse_guard(text).kind is Kind.METRIC for text in settings.conditions):
+        urls = settings.urls or _known_urls(environment, cluster)
+        settings = replace(settings, urls=urls)
+    return monitor_of(cluster, settings, environment.message)
 
 
 def _known_urls(environment: Environment, cluster: Cluster) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.cli.environment import Environment
-from kipctl.cli.guard import NO_GUARD, GuardSettings
 from kipctl.cli.options import BatchOption, BetweenOption, duration_option, parse_rate
 from kipctl.durations import Duration
 from kipctl.report.formats import OutputFormat
@@ -72,7 +72,7 @@ def changing(
     context: typer.Context,
     bootstrap_server: str | None,
     *,
-    guard: GuardSettings | None = None,
+    guard: RecordedGuard | None = None,
     pace: "Pace | None" = None,
     output: OutputFormat = OutputFormat.AUTO,
     yes: bool = False,
@@ -94,7 +94,7 @@ def changing(
     environment = context.ensure_object(Environment)
     command = context.command_path.partition(" ")[2]
     with Cluster(environment.access(bootstrap_server)) as cluster:
-        watched = guarded(environment, cluster, guard or NO_GUARD)
+        watched = guarded(environment, cluster, guard or RecordedGuard())
         ui = TerminalUi(
             environment,
             cluster,

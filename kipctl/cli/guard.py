@@ -1,17 +1,15 @@
 """`--guard` of the commands that move leaders in batches: its options, read and checked."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.cli.options import MetricsUrlOption, duration_option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
-
-if TYPE_CHECKING:
-    from kipctl.guard.conditions import Condition
 
 STOP, ROLLBACK = "stop", "rollback"
 
@@ -49,25 +47,13 @@ GuardActionOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class GuardSettings:
-    """What the options of a guard say, read and checked."""
-
-    conditions: "tuple[Condition, ...]"
-    patience_s: float
-    quiet_s: float
-    action: str
-    urls: tuple[str, ...]
-
-
-NO_GUARD = GuardSettings((), 0.0, 0.0, STOP, ())
-
-
-def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) -> GuardSettings:
+def read_guard(
+    options: GuardOptions, action: str = STOP, *, moves_along: bool, is_alone: bool = True
+) -> RecordedGuard:
     """The guard asked for. Raises UsageError, also for one that could see nothing.
 
     `moves_along` says that leaders of a canary's topic move with the change: else there is no wait
-    for them.
+    for them. Unless it `is_alone` there may be conditions, and a use of metrics, beside these.
     """
     from kipctl.cluster.metrics_url import require_url
     from kipctl.guard.conditions import Kind, parse_guard
@@ -76,7 +62,7 @@ def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) 
     urls = options.metrics_url or ()
     if action not in (STOP, ROLLBACK):
         raise UsageError(f"--guard-action {action!r} is none of {STOP}, {ROLLBACK}.")
-    if not conditions and (action != STOP or urls):
+    if is_alone and not conditions and (action != STOP or urls):
         option = "--metrics-url" if urls else "--guard-action"
         raise UsageError(f"{option} does nothing without --guard.")
     for one in conditions:
@@ -89,6 +75,10 @@ def read_guard(options: GuardOptions, action: str = STOP, *, moves_along: bool) 
             )
     for url in urls:
         require_url(url)
-    return GuardSettings(
-        conditions, options.guard_patience, options.guard_quiet, action, tuple(urls)
+    return RecordedGuard(
+        tuple(one.text for one in conditions),
+        options.guard_patience,
+        options.guard_quiet,
+        action,
+        tuple(urls),
     )

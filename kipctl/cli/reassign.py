@@ -187,10 +187,13 @@ def reassign(
     from kipctl.changes import planned
     from kipctl.changes.plans.planners.options import planner_for
     from kipctl.cli.reassign_looks import show_ongoing, show_rotations, verify_plan
+    from kipctl.guard.conditions import parse_guard
 
     planner = planner_for(mode, given[mode], force, spare)
     guard_settings = read_guard(guard, guard_action, moves_along=rotate or planner is not None)
-    if measure and any(one.kind.is_measured_by_canary for one in guard_settings.conditions):
+    if measure and any(
+        parse_guard(text).kind.is_measured_by_canary for text in guard_settings.conditions
+    ):
         raise UsageError(
             "--measure and a --guard of latencies or waits exclude one another.",
             "Both produce to a topic of kipctl's own: measure, or guard.",

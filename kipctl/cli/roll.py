@@ -1,7 +1,7 @@
 """`kipctl roll`: nodes restarted one after the other, with brokers' leaders off them meanwhile."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -9,7 +9,7 @@ import typer
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import grouped
-from kipctl.cli.guard import ROLLBACK, STOP, GuardOptions
+from kipctl.cli.guard import STOP, GuardOptions, read_guard
 from kipctl.cli.options import (
     BatchOption,
     BetweenOption,
@@ -158,16 +158,13 @@ def roll(
         raise UsageError("How are brokers restarted? Give --exec, --manual or --lab.", _HELP_PAGE)
     if was_restarted not in (None, "yes", "no"):
         raise UsageError("--was-restarted is yes or no.", _HELP_PAGE)
-    if guard_action not in (STOP, ROLLBACK):
-        raise UsageError(f"--guard-action {guard_action!r} is none of {STOP}, {ROLLBACK}.")
     if broker == [_NONE] and not controllers:
         raise UsageError("--broker none goes with --controllers.", _HELP_PAGE)
     if by.manual and not dry_run and not environment.stdin.isatty():
         raise UsageError("--manual asks, and there is no terminal to ask on.", "Use --exec.")
-    from kipctl.changes.guard_interface import RecordedGuard
+    asked = read_guard(guard, guard_action, moves_along=True, is_alone=False)
     from kipctl.changes.journal.entry import Origin
     from kipctl.cli.roll_ui import TerminalRollUi
-    from kipctl.guard.conditions import parse_guard
     from kipctl.roll import roll as rolls
     from kipctl.roll.context import RollContext
     from kipctl.roll.record import Restarter, RollOptions
@@ -178,13 +175,7 @@ def roll(
             Restarter(by.restarter) if by.restarter else None,
             parse_command(by.command) if by.command is not None else (),
             working_folder() if by.command is not None else "",
-            guard=RecordedGuard(
-                tuple(dict.fromkeys(parse_guard(text).text for text in guard.guard or ())),
-                guard.guard_patience,
-                guard.guard_quiet,
-                guard_action,
-                environment.metrics_urls(guard.metrics_url),
-            ),
+            guard=replace(asked, urls=environment.metrics_urls(guard.metrics_url)),
             timeout_s=timeout,
             exec_timeout_s=exec_timeout,
             between_s=between,

@@ -292,6 +292,12 @@ class Guard:
         return cls(tuple(map(Gauge, conditions)), patience_s, quiet_s)
 
     @property
+    def measured_by_canary(self) -> tuple[Condition, ...]:
+        """The conditions that a probe has to measure."""
+        conditions = (gauge.condition for gauge in self.gauges)
+        return tuple(one for one in conditions if one.kind.is_measured_by_canary)
+
+    @property
     def verdict(self) -> Verdict:
         if self.is_given_up:
             return Verdict.GIVE_UP

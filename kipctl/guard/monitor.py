@@ -8,11 +8,18 @@ from dataclasses import dataclass, field
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.reassign import Progress
 from kipctl.changes.execution.safety_checks import min_insync_replicas
-from kipctl.changes.guard_interface import ChangeGuard, GivenUpError
+from kipctl.changes.guard_interface import ChangeGuard, GivenUpError, RecordedGuard
 from kipctl.cluster.reassignments import adding_replicas
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import TimedOutError, UnreachableError
-from kipctl.guard.conditions import Guard, Kind, Verdict, count_partitions
+from kipctl.guard.conditions import (
+    Guard,
+    Kind,
+    Verdict,
+    count_partitions,
+    parse_guard,
+    require_metrics,
+)
 from kipctl.guard.exporters import Exporters
 from kipctl.transport.request import Cluster
 
@@ -22,6 +29,16 @@ _SHARE = 0.1
 _AT_LEAST_EVERY_S = 5.0
 _PATIENCE_S = 2.0
 """With an answer about topics that is cut off; what is not known then is asked at the next look."""
+
+
+def monitor_of(cluster: Cluster, asked: RecordedGuard, progress: Progress) -> "GuardMonitor":
+    """What looks for the guard that is asked for.
+
+    Raises UsageError for metrics of which nobody says where they are.
+    """
+    guard = Guard.of(map(parse_guard, asked.conditions), asked.patience_s, asked.quiet_s)
+    require_metrics((gauge.condition for gauge in guard.gauges), asked.urls)
+    return GuardMonitor(cluster, guard, Exporters(asked.urls), progress)
 
 
 @dataclass
@@ -98,7 +115,7 @@ class GuardMonitor(ChangeGuard):
         metrics = [one for one in conditions if one.kind is Kind.METRIC]
         counted = [one for one in conditions if one.kind.is_of_partitions]
         values = self.exporters.values(metrics, away)
-        if any(one.kind.is_measured_by_canary for one in conditions):
+        if self.guard.measured_by_canary:
             values |= self.canary_values()
         if not counted:
             return values

@@ -19,7 +19,6 @@ from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.journal.entry import (
     ENTRY_SUFFIX,
     NOT_BEGUN,
-    PAUSE,
     Entry,
     Origin,
     Recorded,
@@ -174,11 +173,6 @@ class RollRecord(Recorded):
     @property
     def may_be_resumed(self) -> bool:
         return self.state in (RollState.UNDER_WAY, RollState.STOPPED)
-
-    @property
-    def is_to_pause(self) -> bool:
-        """Whether somebody has asked for it (`Journal.ask_to_pause`) since it was begun."""
-        return self.path.with_name(PAUSE).exists()
 
     def step(self, broker: int) -> Step:
         """The step of this broker, which is one of the roll's."""

@@ -6,7 +6,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from kipctl.changes.execution.reassign import Progress
 from kipctl.changes.guard_interface import NO_GUARD, GivenUpError
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.log_sizes import NOT_ASKED
@@ -17,9 +16,8 @@ from kipctl.changes.way_back import Undo
 from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
 from kipctl.guard.canary import canary
-from kipctl.guard.conditions import Guard, parse_guard, require_metrics
-from kipctl.guard.exporters import Exporters
-from kipctl.guard.monitor import GuardMonitor
+from kipctl.guard.conditions import parse_guard, require_metrics
+from kipctl.guard.monitor import monitor_of
 from kipctl.next_step import Command
 from kipctl.redaction import words_without_secrets
 from kipctl.roll.context import RollContext
@@ -147,10 +145,10 @@ def undo(context: RollContext, record: RollRecord) -> None:
 
 
 def _preview(context: RollContext) -> None:
-    plan, guarding = _plan(context), _guard(context, context.how, context.ui.say)
-    if context.how.guard.conditions:
-        with suppress(GivenUpError):  # what it sees is shown
-            guarding.look()
+    plan, how = _plan(context), _with_lab(context, context.how)
+    guarding = monitor_of(context.cluster, how.guard, context.ui.say)
+    with suppress(GivenUpError):  # what it sees is shown
+        guarding.look()
     context.ui.roll_planned(plan, guarding.guard)
 
 
@@ -183,9 +181,8 @@ def _carry_out(context: RollContext, record: RollRecord) -> None:
         with ExitStack() as meanwhile:
             title = f"Restarting {len(record.left)} {record.node_kind}"
             progress = meanwhile.enter_context(ui.progress(title))
-            guarding, new_waits = _guard(context, how, progress), None
-            conditions = [gauge.condition for gauge in guarding.guard.gauges]
-            if by_canary := [one for one in conditions if one.kind.is_measured_by_canary]:
+            guarding, new_waits = monitor_of(context.cluster, how.guard, progress), None
+            if by_canary := guarding.guard.measured_by_canary:
                 probe = meanwhile.enter_context(canary(context.cluster, by_canary, ui.say))
                 guarding.canary_values, new_waits = probe, probe.new_waits
             rolling = Roll(
@@ -206,12 +203,6 @@ def _carry_out(context: RollContext, record: RollRecord) -> None:
                 ui.rolled(rolling.record, rolling.guarding.guard)
         raise
     ui.rolled(rolling.record, rolling.guarding.guard)
-
-
-def _guard(context: RollContext, how: RollOptions, report: Progress) -> GuardMonitor:
-    policy = how.guard
-    guard = Guard.of(map(parse_guard, policy.conditions), policy.patience_s, policy.quiet_s)
-    return GuardMonitor(context.cluster, guard, Exporters(policy.urls), report)
 
 
 def _with_lab(context: RollContext, how: RollOptions) -> RollOptions:

@@ -7,11 +7,9 @@ later kipctl can put it back, however this one ended, and on whatever machine th
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from kipctl.changes.execution.reassign import topic_ids
-from kipctl.changes.guard_interface import RecordedGuard
-from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions, Origin
+from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
-from kipctl.changes.plans.plan import Move, Plan
+from kipctl.changes.plans.plan import Move
 from kipctl.changes.throttle import (
     CLEAR,
     NotRestored,
@@ -34,59 +32,10 @@ from kipctl.cluster.throttle_configs import (
     Setting,
 )
 from kipctl.counts import counted
-from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, UsageError
+from kipctl.errors import KipctlError, PartlyDoneError, UsageError
 from kipctl.transport.request import Cluster
 
 Message = Callable[[str], None]
-
-
-@contextmanager
-def journaled(
-    cluster: Cluster,
-    journal: Journal,
-    plan: Plan,
-    origin: Origin,
-    how: ExecutionOptions,
-    message: Message,
-    not_restored: list[NotRestored],
-    *,
-    undoes: str = "",
-    guard: RecordedGuard | None = None,
-) -> Iterator[Entry]:
-    """Yield a new entry of this change, throttled as `how` says while inside.
-
-    Afterwards every setting is what it was; what could not be put back is in `not_restored`, for
-    `require_restored` once what was done is reported. While something is still being copied, as
-    after Ctrl-C or at the end of a time allowed, the throttle stays, and it is said what removes
-    it.
-    Raises RefusedError, UnreachableError, TimedOutError, UsageError when it cannot be written down,
-    PartlyDoneError when a throttle could be neither set nor put back, and InterruptedRunError.
-    """
-    try:
-        kept = kept_throttles(journal)
-        throttle = throttle_for(cluster, plan.moves, how, kept)
-        entry = journal.save(
-            {move.id: move.before for move in plan.moves},
-            plan.target,
-            origin,
-            topic_ids(cluster, plan.topics),
-            undoes,
-            how,
-            throttle,
-            leaders={move.id: move.leader for move in plan.moves},
-            guard=guard,
-        )
-    except KeyboardInterrupt:
-        raise InterruptedRunError("Interrupted before anything was changed.") from None
-    has_begun = False
-    try:
-        with throttled(cluster, entry, plan.moves, message, not_restored):
-            has_begun = True
-            yield entry
-    except BaseException:
-        if not has_begun:
-            entry.mark_or_note(EntryState.REFUSED)
-        raise
 
 
 def throttle_for(
@@ -124,7 +73,8 @@ def throttled(
     """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
     What could not be put back is in `not_restored` then, and stays in the entry. `to_set` is the
-    part of it that is not set yet; by default all. Raises as `journaled`.
+    part of it that is not set yet; by default all. Raises
+    PartlyDoneError when it could be neither set nor put back.
     """
     throttle = entry.throttle
     if throttle is None:

@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.changes.plans.kafka_json import ReassignmentFile
@@ -34,6 +36,7 @@ ENTRY_SUFFIX, KAFKA_SUFFIX, UNFINISHED_SUFFIX = ".entry.json", ".json", ".unfini
 PAUSE = "pause"
 """A file beside the entries: whoever carries one out is to stop before the next batch."""
 ID = "%Y%m%dT%H%M%S.%fZ"
+_Replicas = Annotated[tuple[int, ...], msgspec.Meta(min_length=1)]
 NOTHING_CHANGED = "Nothing was changed."
 NOT_BEGUN = f"{NOTHING_CHANGED} Set XDG_STATE_HOME to a folder that can be written."
 
@@ -108,8 +111,8 @@ class ExecutionOptions:
     or as their brokers are whole.
     """
 
-    batch: int
-    between_s: float
+    batch: Annotated[int, msgspec.Meta(ge=1)]
+    between_s: Annotated[float, msgspec.Meta(ge=0)]
     elects: bool
     throttle: int | None = None
     concurrent: int | None = None
@@ -121,6 +124,7 @@ class Recorded:
     """What the journal keeps of one thing that kipctl did: a change, or a roll."""
 
     __slots__ = ()
+    path: Path
     id: str
     origin: Origin
     state: StrEnum
@@ -133,6 +137,11 @@ class Recorded:
     @property
     def may_be_resumed(self) -> bool:
         raise NotImplementedError
+
+    @property
+    def is_to_pause(self) -> bool:
+        """Whether somebody has asked for it (`Journal.ask_to_pause`) since it was begun."""
+        return self.path.with_name(PAUSE).exists()
 
     def age(self, now: datetime, *, brief: bool = False) -> str:
         """How long ago it was made, in its largest unit; `brief` for a table: "2 d ago"."""
@@ -281,11 +290,6 @@ class Entry(Recorded):
         entry._write(NOT_BEGUN if throttle else "")
         return entry
 
-    @property
-    def is_to_pause(self) -> bool:
-        """True when somebody has asked for it (`Journal.ask_to_pause`) since it was begun."""
-        return self.path.with_name(PAUSE).exists()
-
     def mark_or_note(self, state: EntryState) -> "Entry":
         """`mark` what its file has now; where that cannot be written it is said after the result
         (`CleanupFailures`).
@@ -345,6 +349,17 @@ class Entry(Recorded):
                     self.path.with_name(self.id + UNFINISHED_SUFFIX).unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """As an entry's file has it."""
+
+    topic: str
+    partition: int
+    before: _Replicas
+    after: _Replicas | None
+    leader: int | None
+
+
 def read_entry(path: Path) -> Entry:
     """An entry in a file of any name, as one that was copied from another machine.
 
@@ -355,27 +370,25 @@ def read_entry(path: Path) -> Entry:
         schema = document["schema"]
         if schema != SCHEMA:
             raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads {SCHEMA}.")
-        partitions = {
-            PartitionId(str(one["topic"]), int(one["partition"])): one
-            for one in document["partitions"]
-        }
-        throttle, guard = document["throttle"], document["guard"]
+        found = msgspec.convert(document["partitions"], tuple[_Partition, ...])
+        partitions = {PartitionId(one.topic, one.partition): one for one in found}
+        throttle = document["throttle"]
         return Entry(
             path,
-            str(document["id"]),
-            str(document["cluster_id"]),
-            {p: _replicas(one["before"]) for p, one in partitions.items()},
-            {p: one["after"] and _replicas(one["after"]) for p, one in partitions.items()},
+            msgspec.convert(document["id"], str),
+            msgspec.convert(document["cluster_id"], str),
+            {p: one.before for p, one in partitions.items()},
+            {p: one.after for p, one in partitions.items()},
             EntryState(document["state"]),
             Origin.read(document),
-            {str(topic): str(uuid) for topic, uuid in document["topic_ids"].items()},
-            str(document["undoes"]),
-            tuple((str(state), str(at)) for state, at in document["changed_at"]),
-            _how(document["how"]),
+            msgspec.convert(document["topic_ids"], dict[str, str]),
+            msgspec.convert(document["undoes"], str),
+            msgspec.convert(document["changed_at"], tuple[tuple[str, str], ...]),
+            msgspec.convert(document["how"], ExecutionOptions | None),
             None if throttle is None else read_throttle(throttle),
             ChangeKind(document["kind"]),
-            {p: int(one["leader"]) for p, one in partitions.items() if one["leader"] is not None},
-            None if guard is None else RecordedGuard.read(guard),
+            {p: one.leader for p, one in partitions.items() if one.leader is not None},
+            msgspec.convert(document["guard"], RecordedGuard | None),
         )
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
@@ -396,30 +409,6 @@ def read_target(path: Path) -> ReassignmentFile:
         return read_assignment(path)
     after = read_entry(path).after
     return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids})
-
-
-def _how(value: Any) -> ExecutionOptions | None:
-    if value is None:
-        return None
-    batch, between_s, rate = int(value["batch"]), float(value["between_s"]), value["throttle"]
-    if batch < 1 or not 0 <= between_s < float("inf"):
-        raise ValueError(f"{value!r} is no way to carry a change out")
-    most = value["concurrent"]
-    return ExecutionOptions(
-        batch,
-        between_s,
-        bool(value["elects"]),
-        None if rate is None else int(rate),
-        None if most is None else int(most),
-        bool(value["until_balanced"]),
-        bool(value["as_they_come"]),
-    )
-
-
-def _replicas(value: Any) -> tuple[int, ...]:
-    if not value or not all(isinstance(one, int) for one in value):
-        raise ValueError(f"{value!r} are no replicas")
-    return tuple(value)
 
 
 def id_of(path: Path) -> str:
