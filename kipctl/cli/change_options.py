@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import BatchOption, BetweenOption, duration_option, parse_rate
 from kipctl.durations import Duration
@@ -16,6 +15,7 @@ from kipctl.report.formats import OutputFormat
 if TYPE_CHECKING:
     from kipctl.changes.context import ChangeContext
     from kipctl.changes.execution.pacing import Pace
+    from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.cli.change_ui import TerminalUi
 
 AdditionalOption = Annotated[
@@ -72,7 +72,7 @@ def changing(
     context: typer.Context,
     bootstrap_server: str | None,
     *,
-    guard: RecordedGuard | None = None,
+    guard: "RecordedGuard | None" = None,
     pace: "Pace | None" = None,
     output: OutputFormat = OutputFormat.AUTO,
     yes: bool = False,
@@ -85,6 +85,7 @@ def changing(
     """
     from kipctl.changes.context import ChangeContext
     from kipctl.changes.execution.pacing import Pace
+    from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.changes.journal.entry import Origin
     from kipctl.cli.active_guard import guarded
     from kipctl.cli.change_ui import TerminalUi

@@ -1,15 +1,17 @@
 """`--guard` of the commands that move leaders in batches: its options, read and checked."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kipctl.changes.guard_interface import RecordedGuard
 from kipctl.cli.options import MetricsUrlOption, duration_option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
+
+if TYPE_CHECKING:
+    from kipctl.changes.guard_interface import RecordedGuard
 
 STOP, ROLLBACK = "stop", "rollback"
 
@@ -49,12 +51,13 @@ GuardActionOption = Annotated[
 
 def read_guard(
     options: GuardOptions, action: str = STOP, *, moves_along: bool, is_alone: bool = True
-) -> RecordedGuard:
+) -> "RecordedGuard":
     """The guard asked for. Raises UsageError, also for one that could see nothing.
 
     `moves_along` says that leaders of a canary's topic move with the change: else there is no wait
     for them. Unless it `is_alone` there may be conditions, and a use of metrics, beside these.
     """
+    from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.cluster.metrics_url import require_url
     from kipctl.guard.conditions import Kind, parse_guard
 
