@@ -214,9 +214,9 @@ def _chosen_partitions(
 
     Raises UsageError too, unless they were named in exactly one way that can be read.
     """
-    from kipctl.changes.elections.request import require_known
     from kipctl.changes.execution.election_until_balanced import preferred_on
     from kipctl.changes.plans.kafka_json import read_election
+    from kipctl.changes.plans.plan import require_partitions
     from kipctl.cluster.snapshot import parse_partition, select
 
     if sum((bool(topics), bool(partitions), every, json_file is not None, bool(brokers))) != 1:
@@ -238,7 +238,7 @@ def _chosen_partitions(
     )
 
     def known(snapshot: "Snapshot") -> "Snapshot":
-        require_known(named, snapshot)
+        require_partitions(snapshot, named)
         return snapshot.only(named)
 
     return known

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from in_process import kipctl
 
-from kipctl.changes.elections.request import require_known
 from kipctl.changes.execution.election_until_balanced import preferred_on
+from kipctl.changes.plans.plan import require_partitions
 from kipctl.changes.plans.planners.options import brokers_of
 from kipctl.cluster.snapshot import (
     Broker,
@@ -133,8 +133,11 @@ def test_h_is_help(line: str) -> None:
     [
         (lambda: select(SNAPSHOT, ["ordes"]), "Did you mean 'orders'?"),
         (lambda: select(SNAPSHOT, ["paymnts*"]), "Did you mean 'payments'?"),
-        (lambda: require_known([PartitionId("payment", 0)], SNAPSHOT), "Did you mean 'payments'?"),
-        (lambda: require_known([PartitionId("payments", 7)], SNAPSHOT), "payments"),
+        (
+            lambda: require_partitions(SNAPSHOT, [PartitionId("payment", 0)]),
+            "Did you mean 'payments'?",
+        ),
+        (lambda: require_partitions(SNAPSHOT, [PartitionId("payments", 7)]), "payments"),
         (lambda: brokers_of(SNAPSHOT, "rack2"), "Did you mean 'rack-2'?"),
         (lambda: preferred_on(SNAPSHOT, [9]), "There is no broker 9; there are 1, 2"),
     ],

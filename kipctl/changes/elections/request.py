@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kipctl.cluster.snapshot import PartitionId, Snapshot, by_topic
-from kipctl.errors import TimedOutError, UnreachableError, UsageError, did_you_mean
+from kipctl.cluster.snapshot import PartitionId, by_topic
+from kipctl.errors import TimedOutError, UnreachableError
 from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.elect_leaders import (
@@ -150,16 +150,3 @@ def _is_not_controller(response: ElectLeadersResponse) -> bool:
 
 def _outcome_unknown(why: str) -> TimedOutError:
     return TimedOutError(f"Whether leaders were elected is not known: {why}", SEE_LEADERS)
-
-
-def require_known(partitions: Iterable[PartitionId], snapshot: Snapshot) -> None:
-    """Raise UsageError for a partition that the cluster does not have."""
-    known = snapshot.by_id
-    for partition_id in partitions:
-        if partition_id not in known:
-            what = "partition" if partition_id.topic in snapshot.topics else "topic of partition"
-            raise UsageError(
-                f"There is no {what} {partition_id}."
-                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
-                "List them: " + Command("inspect leaders"),
-            )

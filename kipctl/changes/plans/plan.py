@@ -3,11 +3,11 @@
 The planners make one; so do a given assignment and the way back (`plan_to`). Pure rules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kipctl.cluster.snapshot import Assignment, PartitionId, Snapshot, is_glob
-from kipctl.errors import RefusedError
+from kipctl.cluster.snapshot import Assignment, Partition, PartitionId, Snapshot, is_glob
+from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.next_step import Command
 
 
@@ -108,6 +108,24 @@ def sorted_plan(steps: Iterable[Move | SkippedPartition]) -> Plan:
     )
 
 
+def move_of(partition: Partition, after: Sequence[int]) -> Move:
+    """The move of this partition to these replicas."""
+    return Move(partition.id, partition.replicas, tuple(after), partition.leader)
+
+
+def plan_each(
+    partitions: Iterable[Partition], replicas: Callable[[Partition], Sequence[int] | str | None]
+) -> Plan:
+    """The plan by the replicas that each of these is to have, asked for one after the other; a text
+    says why it is skipped, None that it is none of the plan."""
+    chosen = [(partition, replicas(partition)) for partition in partitions]
+    return sorted_plan(
+        SkippedPartition(one.id, after) if isinstance(after, str) else move_of(one, after)
+        for one, after in chosen
+        if after is not None
+    )
+
+
 def plan_to(snapshot: Snapshot, target: Assignment) -> Plan:
     """The moves that bring these partitions to the assignment given.
 
@@ -124,6 +142,19 @@ def plan_to(snapshot: Snapshot, target: Assignment) -> Plan:
         else:
             steps.append(Move(partition_id, partition.replicas, replicas, partition.leader))
     return sorted_plan(steps)
+
+
+def require_partitions(snapshot: Snapshot, partitions: Iterable[PartitionId]) -> None:
+    """Raise UsageError for a partition that the cluster does not have."""
+    known = snapshot.by_id
+    for partition_id in partitions:
+        if partition_id not in known:
+            what = "partition" if partition_id.topic in snapshot.topics else "topic of partition"
+            raise UsageError(
+                f"There is no {what} {partition_id}."
+                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
+                "List them: " + Command("inspect leaders"),
+            )
 
 
 def require_moves(plan: Plan, patterns: Sequence[str]) -> None:

@@ -4,12 +4,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan import Plan, move_of
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     Placement,
     PlanInputs,
-    move_of,
     require_alive,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot

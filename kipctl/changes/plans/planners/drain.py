@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
+from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     TOO_FEW_BROKERS,
@@ -32,16 +32,13 @@ def drain(snapshot: Snapshot, brokers: Collection[int], inputs: PlanInputs = NO_
             "See them: " + Command("inspect brokers"),
         )
     placement = Placement(snapshot, inputs, excluded=leaving)
-    steps: list[Move | SkippedPartition] = []
     affected = [p for p in inputs.changeable(snapshot) if not leaving.isdisjoint(p.replicas)]
-    for partition in placement.largest_first(affected):
+
+    def replicas(partition: Partition) -> tuple[int, ...] | str:
         after = _replicas_without(placement, partition, leaving)
-        why = TOO_FEW_BROKERS if after is None else placement.objection(partition, after)
-        if after is None or why is not None:
-            steps.append(SkippedPartition(partition.id, why or TOO_FEW_BROKERS))
-            continue
-        steps.append(placement.move(partition, after))
-    return sorted_plan(steps)
+        return TOO_FEW_BROKERS if after is None else placement.objection(partition, after) or after
+
+    return placement.plan(affected, replicas)
 
 
 def _replicas_without(

@@ -1,10 +1,10 @@
 """What planners share: where replicas are, how loaded brokers are, and what a move must keep."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kipctl.changes.plans.plan import Move
+from kipctl.changes.plans.plan import Plan, plan_each
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
@@ -80,11 +80,6 @@ def require_alive(snapshot: Snapshot, brokers: Iterable[int]) -> None:
             )
 
 
-def move_of(partition: Partition, after: Sequence[int]) -> Move:
-    """The move of this partition to these replicas."""
-    return Move(partition.id, partition.replicas, tuple(after), partition.leader)
-
-
 class Placement:
     """Load and racks of the live brokers, as the moves planned so far leave them.
 
@@ -153,10 +148,22 @@ class Placement:
         self.preferred[before[0]] -= 1
         self.preferred[after[0]] += 1
 
-    def move(self, partition: Partition, after: Sequence[int]) -> Move:
-        """The move of this partition to these replicas, counted as done."""
-        self.place(partition.id, partition.replicas, after)
-        return move_of(partition, after)
+    def plan(
+        self,
+        partitions: Iterable[Partition],
+        replicas: Callable[[Partition], Sequence[int] | str],
+    ) -> Plan:
+        """As `plan_each`, the largest first, each move counted before the next; what stays as it is
+        is left out."""
+
+        def placed(partition: Partition) -> Sequence[int] | str | None:
+            after = replicas(partition)
+            if isinstance(after, str):
+                return after
+            self.place(partition.id, partition.replicas, after)
+            return None if tuple(after) == partition.replicas else after
+
+        return plan_each(self.largest_first(partitions), placed)
 
     def objection(self, partition: Partition, after: Sequence[int]) -> str | None:
         """Why a move that copies data must not be made; None when it may.

@@ -6,19 +6,26 @@ The preferred leaders then have to be elected. Only replicas that are in sync co
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
+from kipctl.changes.plans.plan import (
+    Move,
+    Plan,
+    SkippedPartition,
+    move_of,
+    plan_each,
+    require_partitions,
+    sorted_plan,
+)
 from kipctl.changes.plans.planners.leader_balance import Candidates, balance
 from kipctl.changes.plans.planners.leader_bytes import balance_bytes
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     PlanInputs,
     in_sync,
-    move_of,
     require_alive,
     require_known,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
-from kipctl.errors import RefusedError, UsageError, did_you_mean
+from kipctl.errors import RefusedError
 from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
 
@@ -90,27 +97,19 @@ def set_preferred(snapshot: Snapshot, wanted: Mapping[PartitionId, int]) -> Plan
     Raises UsageError for a partition that does not exist, and a broker that is not alive.
     """
     require_alive(snapshot, wanted.values())
-    partitions = snapshot.by_id
-    moves, skipped = [], []
-    for partition_id, broker in sorted(wanted.items()):
-        partition = partitions.get(partition_id)
-        if partition is None:
-            raise UsageError(
-                f"There is no partition {partition_id}."
-                f"{did_you_mean(partition_id.topic, set(snapshot.topics) - {partition_id.topic})}",
-                "List them: " + Command("inspect leaders"),
-            )
+    require_partitions(snapshot, sorted(wanted))
+
+    def replicas(partition: Partition) -> tuple[int, ...] | str:
+        broker = wanted[partition.id]
         if broker not in partition.replicas:
-            skipped.append(SkippedPartition(partition_id, f"broker {broker} has no replica of it"))
-        elif broker not in in_sync(partition, snapshot.broker_ids):
-            skipped.append(SkippedPartition(partition_id, f"broker {broker} is not in sync"))
-        elif broker == partition.replicas[0]:
-            skipped.append(
-                SkippedPartition(partition_id, f"broker {broker} is its preferred leader already")
-            )
-        else:
-            moves.append(_first(partition, broker))
-    return Plan(tuple(moves), tuple(skipped))
+            return f"broker {broker} has no replica of it"
+        if broker not in in_sync(partition, snapshot.broker_ids):
+            return f"broker {broker} is not in sync"
+        if broker == partition.replicas[0]:
+            return f"broker {broker} is its preferred leader already"
+        return _first(partition, broker)
+
+    return plan_each((one for one in snapshot.partitions if one.id in wanted), replicas)
 
 
 def balance_leaders(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
@@ -161,16 +160,15 @@ def _reordered(
             skipped.append(SkippedPartition(partition.id, "its preferred leader is not in sync"))
     leaders = even(concerned, choices)
     moves = [
-        _first(partition, broker)
+        move_of(partition, _first(partition, broker))
         for partition, broker in zip(concerned, leaders, strict=True)
         if broker != partition.replicas[0]
     ]
     return Plan(tuple(moves), tuple(skipped))
 
 
-def _first(partition: Partition, broker: int) -> Move:
-    others = (replica for replica in partition.replicas if replica != broker)
-    return move_of(partition, (broker, *others))
+def _first(partition: Partition, broker: int) -> tuple[int, ...]:
+    return (broker, *(replica for replica in partition.replicas if replica != broker))
 
 
 def _balanced(

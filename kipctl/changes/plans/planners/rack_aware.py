@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
+from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     Placement,
@@ -27,8 +27,8 @@ def rack_aware(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
             "The brokers that are alive stand in fewer than two racks.",
             "Set broker.rack on every broker, and restart it.",
         )
-    steps: list[Move | SkippedPartition] = []
-    for partition in placement.largest_first(inputs.changeable(snapshot)):
+
+    def replicas(partition: Partition) -> list[int] | str:
         after = list(partition.replicas)
         unused = placement.racks - placement.racks_of(after)
         while unused and (leaves := _shares_a_rack(placement, partition, after)) is not None:
@@ -37,13 +37,10 @@ def rack_aware(snapshot: Snapshot, inputs: PlanInputs = NO_INPUTS) -> Plan:
                 break
             unused -= {placement.rack[broker]}
             after[after.index(leaves)] = broker
-        if tuple(after) == partition.replicas:
-            continue
-        if why := placement.objection(partition, after):
-            steps.append(SkippedPartition(partition.id, why))
-            continue
-        steps.append(placement.move(partition, after))
-    return sorted_plan(steps)
+        is_same = tuple(after) == partition.replicas
+        return after if is_same else placement.objection(partition, after) or after
+
+    return placement.plan(inputs.changeable(snapshot), replicas)
 
 
 def _shares_a_rack(placement: Placement, partition: Partition, replicas: list[int]) -> int | None:

@@ -2,16 +2,15 @@
 
 from collections.abc import Mapping
 
-from kipctl.changes.plans.plan import Plan, SkippedPartition
+from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     Placement,
     PlanInputs,
-    move_of,
     require_alive,
     require_known,
 )
-from kipctl.cluster.snapshot import Snapshot
+from kipctl.cluster.snapshot import Partition, Snapshot
 from kipctl.errors import UsageError
 
 
@@ -32,19 +31,13 @@ def replace(
                 "Do one after the other.",
             )
     placement = Placement(snapshot, inputs)
-    moves, skipped = [], []
-    for partition in inputs.changeable(snapshot):
-        if successors.keys().isdisjoint(partition.replicas):
-            continue
+
+    def replicas(partition: Partition) -> tuple[int, ...] | str:
         after = tuple(successors.get(replica, replica) for replica in partition.replicas)
-        twice = next((broker for broker in after if after.count(broker) > 1), None)
-        why = (
-            f"broker {twice} has, or would get, another replica of it"
-            if twice is not None
-            else placement.objection(partition, after)
-        )
-        if why is None:
-            moves.append(move_of(partition, after))
-        else:
-            skipped.append(SkippedPartition(partition.id, why))
-    return Plan(tuple(moves), tuple(skipped))
+        if after == partition.replicas:
+            return after
+        if twice := [broker for broker in after if after.count(broker) > 1]:
+            return f"broker {twice[0]} has, or would get, another replica of it"
+        return placement.objection(partition, after) or after
+
+    return placement.plan(inputs.changeable(snapshot), replicas)

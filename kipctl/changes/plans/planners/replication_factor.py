@@ -1,8 +1,9 @@
 """More replicas of each partition, or fewer."""
 
 from collections import Counter
+from collections.abc import Sequence
 
-from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, sorted_plan
+from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.placement import (
     NO_INPUTS,
     NO_SOURCE,
@@ -28,23 +29,18 @@ def replication_factor(
     """
     require_factor(factor)
     placement = Placement(snapshot, inputs)
-    steps: list[Move | SkippedPartition] = []
-    for partition in placement.largest_first(inputs.changeable(snapshot)):
+
+    def replicas(partition: Partition) -> Sequence[int] | str:
         if len(partition.replicas) == factor:
-            continue
+            return partition.replicas
         if partition.leader not in partition.replicas:
-            after, why = None, NO_SOURCE
-        elif len(partition.replicas) < factor:
-            after, why = _raised(placement, partition, factor), TOO_FEW_BROKERS
-        elif not force and (refused := _too_few(partition, factor, inputs)):
-            after, why = None, refused
-        else:
-            after, why = _lowered(placement, partition, factor), ""
-        if after is None:
-            steps.append(SkippedPartition(partition.id, why))
-            continue
-        steps.append(placement.move(partition, after))
-    return sorted_plan(steps)
+            return NO_SOURCE
+        if len(partition.replicas) < factor:
+            return _raised(placement, partition, factor)
+        refused = "" if force else _too_few(partition, factor, inputs)
+        return refused or _lowered(placement, partition, factor)
+
+    return placement.plan(inputs.changeable(snapshot), replicas)
 
 
 def require_factor(factor: int) -> None:
@@ -53,23 +49,23 @@ def require_factor(factor: int) -> None:
         raise UsageError(f"A replication factor of {factor} is none.", "Give 1 or more.")
 
 
-def _raised(placement: Placement, partition: Partition, factor: int) -> tuple[int, ...] | None:
+def _raised(placement: Placement, partition: Partition, factor: int) -> list[int] | str:
     after = list(partition.replicas)
     while len(after) < factor:
         broker = placement.next_broker(after)
         if broker is None:
-            return None
+            return TOO_FEW_BROKERS
         after.append(broker)
-    return tuple(after)
+    return after
 
 
-def _too_few(partition: Partition, factor: int, inputs: PlanInputs) -> str | None:
+def _too_few(partition: Partition, factor: int, inputs: PlanInputs) -> str:
     least = inputs.min_insync.get(partition.id.topic)
     if least is None:
         return "its min.insync.replicas is not known"
     if factor < least:
         return f"its min.insync.replicas is {least}: acks=all writes would be refused"
-    return None
+    return ""
 
 
 def _lowered(placement: Placement, partition: Partition, factor: int) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Leaders moved on: to the next replica, or to a broker that has none yet."""
 
-from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
+from kipctl.changes.plans.plan import Plan, plan_each
 from kipctl.cluster.snapshot import NO_LEADER, Partition, Snapshot
 
 
@@ -11,16 +11,15 @@ def rotate(snapshot: Snapshot) -> Plan:
     at the *current* leader, so that the leader moves even where it is not the preferred one. A
     replica that is not in sync cannot be elected and is passed over.
     """
-    moves, skipped = [], []
-    for partition in snapshot.partitions:
+
+    def replicas(partition: Partition) -> tuple[int, ...] | str:
         first = _next_leader(partition)
         if isinstance(first, str):
-            skipped.append(SkippedPartition(partition.id, first))
-            continue
+            return first
         start = partition.replicas.index(first)
-        after = partition.replicas[start:] + partition.replicas[:start]
-        moves.append(Move(partition.id, partition.replicas, after, partition.leader))
-    return Plan(tuple(moves), tuple(skipped))
+        return partition.replicas[start:] + partition.replicas[:start]
+
+    return plan_each(snapshot.partitions, replicas)
 
 
 def _next_leader(partition: Partition) -> int | str:
@@ -45,19 +44,20 @@ def replace_leaders(snapshot: Snapshot) -> Plan:
     id, that has no replica.
     """
     brokers = sorted(broker.id for broker in snapshot.brokers)
-    moves, skipped = [], []
-    for partition in snapshot.partitions:
+
+    def replicas(partition: Partition) -> tuple[int, ...] | str:
         later = [broker for broker in brokers if broker > partition.leader]
         free = [b for b in (*later, *brokers) if b not in partition.replicas]
-        first = _next_leader(partition) if len(partition.replicas) > 1 else None
         if not free:
-            skipped.append(SkippedPartition(partition.id, "every broker has a replica of it"))
-        elif partition.leader == NO_LEADER:
-            skipped.append(SkippedPartition(partition.id, "it has no leader"))
-        elif isinstance(first, str):
-            skipped.append(SkippedPartition(partition.id, first))
-        else:
-            others = [r for r in partition.replicas if r not in (partition.leader, first)]
-            after = (*(() if first is None else (first,)), *others, free[0])
-            moves.append(Move(partition.id, partition.replicas, after, partition.leader))
-    return Plan(tuple(moves), tuple(skipped))
+            return "every broker has a replica of it"
+        if partition.leader == NO_LEADER:
+            return "it has no leader"
+        if len(partition.replicas) == 1:
+            return (free[0],)
+        first = _next_leader(partition)
+        if isinstance(first, str):
+            return first
+        others = [r for r in partition.replicas if r not in (partition.leader, first)]
+        return (first, *others, free[0])
+
+    return plan_each(snapshot.partitions, replicas)
