@@ -3,7 +3,9 @@
 import os
 import resource
 from array import array
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, libversion
@@ -32,6 +34,9 @@ ShouldStop = Callable[[], bool]
 def version() -> str:
     """librdkafka's own."""
     return str(libversion()[0])
+
+
+_PRODUCER = f"librdkafka's producer {version()}"
 
 
 class _Errors:
@@ -68,9 +73,15 @@ class _Deliveries:
 
     def __init__(self) -> None:
         self.latencies_us: array[int] = array("q")
-        self.failed = 0
+        self.errors = Counter[str]()
+        """How many records failed, by Kafka's names."""
         self.error = ""
+        """Of the first."""
         self.last_us = 0
+
+    @property
+    def failed(self) -> int:
+        return self.errors.total()
 
     def callback(self, late_us: int) -> Callable[[KafkaError | None, Message], None]:
         """For a record that was handed over so long after its time.
@@ -83,39 +94,136 @@ class _Deliveries:
                 self.latencies_us.append(late_us + round((message.latency() or 0) * 1e6))
                 self.last_us = now_us()
             else:
-                self.failed += 1
+                self.errors[error.name()] += 1
                 self.error = self.error or f"{error.name()}: {error.str()}"
 
         return delivered
+
+
+class PacedProducer:
+    """librdkafka's producer, which is handed each record when it is due.
+
+    `properties` are librdkafka's own. Raises UsageError for those that it refuses.
+    """
+
+    def __init__(self, properties: Mapping[str, Any], record_size: int) -> None:
+        self.errors, self.deliveries = _Errors(), _Deliveries()
+        self._values, self._size = os.urandom(record_size + _CHUNK), record_size
+        self._is_transactional = "transactional.id" in properties
+        try:
+            self._producer = Producer(
+                {**properties, "error_cb": self.errors.note}, logger=self.errors
+            )
+        except (KafkaException, ValueError) as error:
+            raise UsageError(
+                f"{_PRODUCER} did not start: {_reported(error)}", "Correct that property."
+            ) from None
+
+    def begin_transactions(self) -> None:
+        """Once, before anything is sent. Raises KafkaException."""
+        if self._is_transactional:
+            self._producer.init_transactions(_INIT_TIMEOUT_S)
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Nothing was ever acknowledged, and no broker has been there for a while."""
+        return not self.deliveries.latencies_us and self.errors.is_unreachable()
+
+    def send(
+        self,
+        topics: Sequence[str],
+        records: int,
+        rate: float,
+        start_us: int,
+        should_stop: ShouldStop = lambda: False,
+        transaction_us: int = 0,
+    ) -> bool:
+        """Hand so many records over, to the topics in turn, `rate` of them a second (0 or less: at
+        full speed), and wait until all are settled; True if it was stopped.
+
+        A transaction is committed when it is `transaction_us` old. Raises KafkaException.
+        """
+        producer, transaction_us = self._producer, transaction_us * self._is_transactional
+        began_us = checked_us = 0
+        stopped = False
+        for number in range(records):
+            due_us = start_us if rate <= 0 else start_us + int(number * 10**6 / rate)
+            while True:
+                now = now_us()
+                if now - checked_us > _CHECK_EVERY_US:
+                    checked_us = now
+                    if should_stop() or self.is_unreachable:
+                        stopped = True
+                        break
+                if now >= due_us:
+                    break
+                producer.poll(_POLL_S)
+            if stopped:
+                break
+            if transaction_us and not began_us:
+                producer.begin_transaction()
+                began_us = now
+            at = number % _CHUNK
+            value = self._values[at : at + self._size]
+            self._hand_over(topics[number % len(topics)], value, due_us if rate > 0 else None)
+            producer.poll(0)
+            if transaction_us and now - began_us >= transaction_us:
+                producer.commit_transaction()
+                began_us = 0
+        if began_us:
+            producer.commit_transaction()
+        return self._settle(should_stop, stopped)
+
+    def _hand_over(self, topic: str, value: bytes, due_us: int | None) -> None:
+        while True:
+            delivered = self.deliveries.callback(0 if due_us is None else now_us() - due_us)
+            try:
+                return self._producer.produce(topic, value, on_delivery=delivered)
+            except BufferError:
+                self._producer.poll(_POLL_S)
+
+    def _settle(self, should_stop: ShouldStop, stopped: bool) -> bool:
+        """Wait for the records under way; for a while only when it is stopped."""
+        producer = self._producer
+        deadline_us = now_us() + round(_STOP_TIMEOUT_S * 1e6) if stopped else None
+        while len(producer):
+            if self.is_unreachable:
+                producer.purge()
+                return False
+            if deadline_us is None and should_stop():
+                deadline_us = now_us() + round(_STOP_TIMEOUT_S * 1e6)
+            if deadline_us is not None and now_us() > deadline_us:
+                producer.purge()
+            producer.flush(0.05)
+        return deadline_us is not None
 
 
 def produce(
     load: ProducerLoad, access: Access, started: Started, should_stop: ShouldStop
 ) -> Produced:
     """Send the load's records on their schedule. Raises KipctlError."""
-    errors, deliveries = _Errors(), _Deliveries()
-    who = f"librdkafka's producer {version()}"
-    properties = producer_properties(load.properties, access)
+    producer = PacedProducer(producer_properties(load.properties, access), load.record_size)
+    errors, deliveries = producer.errors, producer.deliveries
     try:
-        producer = Producer({**properties, "error_cb": errors.note}, logger=errors)
-    except (KafkaException, ValueError) as error:
-        raise UsageError(
-            f"{who} did not start: {_reported(error)}", "Correct that property."
-        ) from None
-    try:
-        if "transactional.id" in properties:
-            producer.init_transactions(_INIT_TIMEOUT_S)
+        producer.begin_transactions()
         start_us = now_us()
         started(start_us)
-        stopped = _send(producer, load, start_us, deliveries, errors, should_stop)
+        stopped = producer.send(
+            (load.topic,),
+            load.num_records,
+            load.throughput,
+            start_us,
+            should_stop,
+            1000 * load.transaction_ms,
+        )
     except KafkaException as error:
-        raise RefusedError(f"{who} failed: {_reported(error)}") from None
+        raise RefusedError(f"{_PRODUCER} failed: {_reported(error)}") from None
     records = len(deliveries.latencies_us)
     if not records and errors.lines and not deliveries.failed and not stopped:
-        raise errors.unreachable(who)
+        raise errors.unreachable(_PRODUCER)
     failed = load.num_records - records if not stopped else deliveries.failed
     if not records and failed:
-        raise RefusedError(f"{who}: all {failed:,} records failed: {deliveries.error}")
+        raise RefusedError(f"{_PRODUCER}: all {failed:,} records failed: {deliveries.error}")
     return Produced(
         software=SOFTWARE,
         version=version(),
@@ -128,77 +236,6 @@ def produce(
         error=deliveries.error,
         stopped=stopped,
     )
-
-
-def _send(
-    producer: Producer,
-    load: ProducerLoad,
-    start_us: int,
-    deliveries: _Deliveries,
-    errors: _Errors,
-    should_stop: ShouldStop,
-) -> bool:
-    """Hand the records over, each when it is due, and wait for all; True if it was stopped."""
-    values = os.urandom(load.record_size + _CHUNK)
-    transaction_us = load.transaction_ms * 1000 if "transactional.id" in load.properties else 0
-    began_us = checked_us = 0
-    stopped = False
-    for number in range(load.num_records):
-        due_us = start_us if load.throughput <= 0 else start_us + number * 10**6 // load.throughput
-        while True:
-            now = now_us()
-            if now - checked_us > _CHECK_EVERY_US:
-                checked_us = now
-                if should_stop() or (not deliveries.latencies_us and errors.is_unreachable()):
-                    stopped = True
-                    break
-            if now >= due_us:
-                break
-            producer.poll(_POLL_S)
-        if stopped:
-            break
-        if transaction_us and not began_us:
-            producer.begin_transaction()
-            began_us = now
-        at = number % _CHUNK
-        value = values[at : at + load.record_size]
-        late_us = now - due_us if load.throughput > 0 else 0
-        while True:
-            try:
-                producer.produce(load.topic, value, on_delivery=deliveries.callback(late_us))
-            except BufferError:
-                producer.poll(_POLL_S)
-                late_us = now_us() - due_us if load.throughput > 0 else 0
-            else:
-                break
-        producer.poll(0)
-        if transaction_us and now - began_us >= transaction_us:
-            producer.commit_transaction()
-            began_us = 0
-    if began_us:
-        producer.commit_transaction()
-    return _await_all(producer, deliveries, errors, should_stop, stopped)
-
-
-def _await_all(
-    producer: Producer,
-    deliveries: _Deliveries,
-    errors: _Errors,
-    should_stop: ShouldStop,
-    stopped: bool,
-) -> bool:
-    """Wait for the records under way; for a while only when it is stopped."""
-    deadline_us = now_us() + round(_STOP_TIMEOUT_S * 1e6) if stopped else None
-    while len(producer):
-        if not deliveries.latencies_us and errors.is_unreachable():
-            producer.purge()
-            return False
-        if deadline_us is None and should_stop():
-            deadline_us = now_us() + round(_STOP_TIMEOUT_S * 1e6)
-        if deadline_us is not None and now_us() > deadline_us:
-            producer.purge()
-        producer.flush(0.05)
-    return deadline_us is not None
 
 
 def consume(

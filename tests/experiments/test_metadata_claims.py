@@ -8,17 +8,17 @@ from trace_rows import record, table
 
 from kipctl.errors import UsageError
 from kipctl.experiments.metadata.experiment import (
+    CLIENT_ID,
     CLIENTS,
     claims,
     least_asked,
     parse_clients,
-    phase_result,
 )
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.protocol.api import ApiKey
 from kipctl.runs.metadata.phases import PhaseLoad, Rpc
 from kipctl.runs.metadata.plan import Phase
-from kipctl.runs.metadata.senders import CLIENT_ID
+from kipctl.runs.metadata.tapped import phase_result
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.store import Run
 
@@ -47,9 +47,9 @@ def test_a_clients_own_requests_of_a_span_count(tmp_path: Path) -> None:
     batch = {"records": 2, "intended_us": 150, "sent_us": 210, "acked_us": 1150}
     batches = table("batches", batch, batch | {"error": 3}, batch | {"sent_us": 5000})
     record(run, "batches", batches, CLIENT_ID)
-    result = phase_result(run, 100, 2000, failed=2)
+    result = phase_result(run, CLIENT_ID, 100, 2000, {"UNKNOWN": 2})
     assert result.rpcs == [Rpc("new_topic", 1, 30, 90, 700), Rpc("new_topic", 1, 30, None, None)]
-    assert result.records == 2
+    assert result.records == 2 + 2
     assert result.latencies_us == [1000, 1000]
     assert result.failed == 2
     assert result.seconds == 0.0019

@@ -43,11 +43,11 @@ def test_new_topics_alone_and_idle_ones_forgotten(
         "idle-return",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "metadata-java-4.3.1-idle-return",
-        "metadata-java-4.3.1-startup",
-        "metadata-probe-legacy-startup",
-        "metadata-probe-preload-idle-return",
-        "metadata-probe-preload-startup",
+        "metadata-java-4.3.1-idle-return.1",
+        "metadata-java-4.3.1-startup.1",
+        "metadata-probe-legacy-startup.1",
+        "metadata-probe-preload-idle-return.1",
+        "metadata-probe-preload-startup.1",
     ]
     assert all(read_stored_run(path).flaw == "" for path in tmp_path.iterdir())
     assert [table.name for table in claims_tables(document)] == ["claims", "requests", "latency"]

@@ -14,7 +14,6 @@ from kipctl.experiments.arms.end_to_end_load import (
     finish,
     recorded_in,
 )
-from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Place, standing
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.lab.cluster import Lab
@@ -22,6 +21,7 @@ from kipctl.measure.delivery import follow_batches
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC
 from kipctl.trace.columns import COLUMNS
+from kipctl.trace.run_rows import dataset, rows
 
 pytestmark = pytest.mark.kafka
 BATCH = {name: i for i, name in enumerate(COLUMNS["batches"])}

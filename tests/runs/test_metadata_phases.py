@@ -8,7 +8,6 @@ import pytest
 from kipctl.errors import UsageError
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.report.metadata_tables import perf_metadata_tables
-from kipctl.runs.metadata.librdkafka import RequestLines
 from kipctl.runs.metadata.phases import PhaseResult, Rpc, growth, phase_document, phase_loads
 from kipctl.runs.metadata.plan import OWN_TOPICS, ClientKind, MetadataPlan, Phase
 from kipctl.transport.access import Access
@@ -143,66 +142,3 @@ def test_growth_is_shown_at_each_tenth_of_the_new_topics() -> None:
     }
     assert [step["number"] for step in growth(result(rpcs[:3]))] == [1, 2]
     assert growth(result([])) == []
-
-
-LINES = """\
-[thrd:main]: Hinted cache of 1/1 topic(s) being queried
-[thrd:127.0.0.1:1/bootstrap]: 127.0.0.1:1/bootstrap: Request metadata for brokers only: connected
-[thrd:127.0.0.1:1/bootstrap]: 127.0.0.1:1/bootstrap: Sent MetadataRequest (v13, 26 bytes @ 0, CorrId 2)
-[thrd:127.0.0.1:1/bootstrap]: 127.0.0.1:1/bootstrap: Received MetadataResponse (v13, 95 bytes, CorrId 2, rtt 2.21ms)
-[thrd:main]: 127.0.0.1:1/bootstrap: ===== Received metadata: connected =====
-[thrd:main]: 127.0.0.1:1/1: Request metadata for 1 topic(s): partition leader query
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Sent MetadataRequest (v13, 62 bytes @ 0, CorrId 3)
-[thrd:main]: 127.0.0.1:2/2: Request metadata for 1 topic(s): partition leader query
-[thrd:127.0.0.1:2/2]: 127.0.0.1:2/2: Sent MetadataRequest (v13, 62 bytes @ 0, CorrId 3)
-[thrd:127.0.0.1:2/2]: 127.0.0.1:2/2: Sent ProduceRequest (v10, 900 bytes @ 0, CorrId 4)
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Received MetadataResponse (v13, 261 bytes, CorrId 3, rtt 0.50ms)
-[thrd:main]: 127.0.0.1:1/1: ===== Received metadata (for 1 requested topics): partition leader query =====
-[thrd:main]: 127.0.0.1:1/1:   Topic a with 3 partitions
-[thrd:127.0.0.1:2/2]: 127.0.0.1:2/2: Received MetadataResponse (v13, 261 bytes, CorrId 3, rtt 0.50ms)
-[thrd:main]: 127.0.0.1:2/2: ===== Received metadata (for 1 requested topics): partition leader query =====
-[thrd:main]: 127.0.0.1:2/2:   Topic a with 3 partitions
-[thrd:main]: 127.0.0.1:2/2: Request metadata for 1 topic(s): partition leader query
-[thrd:127.0.0.1:2/2]: 127.0.0.1:2/2: Sent MetadataRequest (v13, 62 bytes @ 0, CorrId 5)
-[thrd:127.0.0.1:2/2]: 127.0.0.1:2/2: Received MetadataResponse (v13, 261 bytes, CorrId 5, rtt 0.50ms)
-[thrd:main]: 127.0.0.1:2/2: ===== Received metadata (for 1 requested topics): partition leader query =====
-[thrd:main]: 127.0.0.1:2/2:   Topic a with 3 partitions
-[thrd:main]: 127.0.0.1:2/2: Request metadata for 4 topic(s): periodic topic and broker list refresh
-[thrd:127.0.0.1:2/2]: 127.0.0.1:2/2: Sent MetadataRequest (v13, 180 bytes @ 0, CorrId 6)
-"""  # noqa: E501
-
-
-def test_librdkafka_says_itself_what_it_asks_for_and_why() -> None:
-    lines = RequestLines()
-    for line in LINES.splitlines():
-        lines.read(line)
-    assert lines.new_rpcs() == [
-        Rpc("start", 0, 26, 103, 2210),
-        Rpc("new_topic", 1, 62, 269, 500),
-        # It was asked for again before the first answer had come: still as a new one.
-        Rpc("new_topic", 1, 62, 269, 500),
-        Rpc("leader_change", 1, 62, 269, 500),
-        Rpc("max_age", 4, 180, None, None),
-    ]
-    assert lines.is_waiting
-    assert lines.new_rpcs() == []
-
-
-ODD_LINES = """\
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Request metadata for brokers only: connected
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Sent MetadataRequest (v13, 26 bytes @ 0, CorrId 2)
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Request metadata for brokers only: connected
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Skipping metadata request: connected: full request already in-transit
-[thrd:main]: 127.0.0.1:1/1: Request metadata for brokers only: periodic broker list refresh
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Sent MetadataRequest (v13, 26 bytes @ 0, CorrId 3)
-[thrd:127.0.0.1:1/1]: 127.0.0.1:1/1: Sent MetadataRequest (v13, 26 bytes @ 0, CorrId 4)
-"""  # noqa: E501
-
-
-def test_a_request_that_is_skipped_gives_no_other_its_reason_and_one_sent_again_has_its_own() -> (
-    None
-):
-    lines = RequestLines()
-    for line in ODD_LINES.splitlines():
-        lines.read(line)
-    assert [rpc.cause for rpc in lines.new_rpcs()] == ["start", "max_age", "error_retry"]

@@ -283,7 +283,7 @@ def librdkafka(access: Access, place: Place) -> None:
 def java(access: Access, place: Place) -> None:
     require_reachable(access)
     sender = JavaSender(place.java, JAVA, access, [place.topic], 10, {"max.block.ms": "30000"})
-    assert sender.send(PhaseLoad(Phase.STARTUP, (Segment(range(1), RECORDS, 1000),))) == 0
+    assert sender.send(PhaseLoad(Phase.STARTUP, (Segment(range(1), RECORDS, 1000),))) == {}
     sender.close()
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.moves import moves, wait_ms
 from kipctl.measure.redirects import metadata_rpcs, redirects
@@ -15,6 +14,7 @@ from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.trace.codes import PHASES
 from kipctl.trace.columns import BATCH, REDIRECT, RPC
 from kipctl.trace.rows import IntRows
+from kipctl.trace.run_rows import dataset, rows
 from kipctl.trace.store import Run
 
 

@@ -29,7 +29,6 @@ from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.halves import Half, records
 from kipctl.experiments.arms.restarts import leaders_put_back
-from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of
 from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traffic, within
@@ -44,6 +43,7 @@ from kipctl.runs.record import describe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
+from kipctl.trace.run_rows import dataset, rows
 from kipctl.trace.store import Run
 from kipctl.verdict import LEAST_RUNS
 

@@ -1,26 +1,20 @@
 """`experiment metadata`: what KIP-526 claims, for kipctl's producer and for others behind a tap."""
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
-
-import numpy as np
 
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, parse_arm
 from kipctl.experiments.arms.arm import JavaClient as JavaArm
-from kipctl.experiments.arms.end_to_end_load import recorded_in
-from kipctl.experiments.arms.run_rows import dataset, rows
+from kipctl.experiments.arms.experiment import Experiment
 from kipctl.experiments.arms.stand import Stand
 from kipctl.extras import require
 from kipctl.probe.idle_eviction import TopicPolicy
-from kipctl.progress import ProgressText, part_of
-from kipctl.protocol.api import ApiKey
-from kipctl.protocol.produce_frames import Topic
 from kipctl.runs.metadata.phases import (
     PhaseLoad,
     PhaseResult,
@@ -30,24 +24,13 @@ from kipctl.runs.metadata.phases import (
     phase_loads,
 )
 from kipctl.runs.metadata.plan import MetadataPlan, Phase
-from kipctl.runs.metadata.run import leaders_moving, topics_of
-from kipctl.runs.metadata.senders import (
-    CLIENT_ID,
-    LibrdkafkaSender,
-    ProbeSender,
-    Sender,
-)
+from kipctl.runs.metadata.run import phase_going_on, probe_client, topics_of
+from kipctl.runs.metadata.tapped import Sender, tapped_client
 from kipctl.runs.record import describe
-from kipctl.tap import export
-from kipctl.tap.process import running_tap
-from kipctl.tap.spec import Lend, TapSpec
-from kipctl.trace.clock import now_us
-from kipctl.trace.codes import MetadataCause
-from kipctl.trace.columns import BATCH, RPC
-from kipctl.trace.rows import IntRows
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
+CLIENT_ID = "kipctl-experiment"
 CLIENTS = (
     "probe-legacy", "probe-kip526", "probe-preload", "java-3.6.0", "java-4.3.1", "librdkafka"
 )  # fmt: skip
@@ -101,12 +84,26 @@ def run_claims(
     """
     if len(stand.cluster.nodes) < 2 and Phase.LEADER_CHANGES in plan.phases:
         raise UsageError("No leader can move on a cluster of one broker.")
-    documents = []
-    with topics_of(plan, stand.cluster, message) as ids:
-        for number, client in enumerate(clients):
-            part = part_of(message, number / len(clients), (number + 1) / len(clients))
-            with _maker(client, plan, stand, ids) as make:
-                documents.append(_client_document(client, plan, make, stand, record, part))
+    loads = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
+    with topics_of(plan, stand.cluster, message) as ids, ExitStack() as machines:
+        makers = {one: _maker(one, plan, stand, ids, machines) for one in clients}
+
+        def run_one(arm: _Arm, _: int, run: Run) -> _Measured:
+            client, load = arm
+            return _watch(client, plan, makers[client], stand, loads, load, run, message)
+
+        found = Experiment(
+            arms=[(client, load) for client in clients for load in loads],
+            runs=1,
+            run_one=run_one,
+            record=record,
+            message=message,
+            name=lambda arm: f"{arm[0].name}-{arm[1].phase}",
+        ).carry_out()
+    documents = [
+        _client_document(client.name, {load: found[client, load][0] for load in loads})
+        for client in clients
+    ]
     return {
         "topics": plan.topics,
         "partitions": plan.partitions,
@@ -117,75 +114,67 @@ def run_claims(
     }
 
 
+_Arm = tuple[Watched, PhaseLoad]
 Make = Callable[[Access, PhaseLoad], Sender]
 """A producer at that bootstrap server, with the settings that the phase asks for."""
 
 
-@contextmanager
 def _maker(
-    client: Watched, plan: MetadataPlan, stand: Stand, ids: Mapping[str, UUID]
-) -> Iterator[Make]:
-    """How the client's producers are made; what they share is gone after the block."""
+    client: Watched,
+    plan: MetadataPlan,
+    stand: Stand,
+    ids: Mapping[str, UUID],
+    machines: ExitStack,
+) -> Make:
+    """How the client's producers are made; a JVM that they share is gone with `machines`."""
+    config = replace(plan.config, client_id=CLIENT_ID)
     if client.policy is not None:
-        policy, topics = client.policy, [Topic(name, ids[name]) for name in plan.names]
-
-        def probe(server: Access, load: PhaseLoad) -> Sender:
-            config = replace(plan.config, client_id=CLIENT_ID)
-            return ProbeSender(server, config, policy, topics, plan.partitions, plan.record_size)
-
-        yield probe
-    elif client.arm is not None and isinstance(client.arm.client, JavaArm):
+        of_policy = partial(probe_client, replace(plan, config=config), client.policy, ids)
+        return lambda server, _: of_policy(server)
+    if client.arm is not None and isinstance(client.arm.client, JavaArm):
         from kipctl.runs.metadata.java import JavaSender, java_machine
 
         version = client.arm.client.version
-        with java_machine(stand.java[version]) as gateway:
+        gateway = machines.enter_context(java_machine(stand.java[version]))
 
-            def java(server: Access, load: PhaseLoad) -> Sender:
-                settings = {
-                    "metadata.max.age.ms": load.max_age_ms,
-                    "metadata.max.idle.ms": load.max_idle_ms,
-                }
-                given = {name: str(ms) for name, ms in settings.items() if ms is not None}
-                return JavaSender(gateway, version, server, plan.names, plan.record_size, given)
+        def java(server: Access, load: PhaseLoad) -> Sender:
+            settings = {
+                "client.id": CLIENT_ID,
+                "metadata.max.age.ms": load.max_age_ms,
+                "metadata.max.idle.ms": load.max_idle_ms,
+            }
+            given = {name: str(value) for name, value in settings.items() if value is not None}
+            return JavaSender(gateway, version, server, plan.names, plan.record_size, given)
 
-            yield java
-    else:
+        return java
+    from kipctl.runs.metadata.librdkafka import LibrdkafkaSender
 
-        def librdkafka(server: Access, load: PhaseLoad) -> Sender:
-            return LibrdkafkaSender(server, plan.names, plan.record_size, load.max_age_ms)
+    return lambda server, load: LibrdkafkaSender(
+        server, config, plan.names, plan.record_size, load.max_age_ms
+    )
 
-        yield librdkafka
+
+class _Measured(NamedTuple):
+    """A phase: the client's software, what the tap saw it do, and how often leaders moved."""
+
+    software: str
+    result: PhaseResult
+    moves: int
 
 
-def _client_document(
-    client: Watched,
-    plan: MetadataPlan,
-    make: Make,
-    stand: Stand,
-    record: Callable[[str], Path | None],
-    message: Callable[[str], None],
-) -> dict[str, Any]:
+def _client_document(name: str, of_phases: Mapping[PhaseLoad, _Measured]) -> dict[str, Any]:
     """One client through all phases, in the shape of `perf metadata`."""
-    phases: list[dict[str, Any]] = []
-    grown: list[dict[str, Any]] = []
-    software = ""
-    loads = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
-    startup = loads[0]
-    for done, load in enumerate(loads):
-        message(ProgressText(f"{client.name}: {load.phase}", done, len(loads)))
-        before = () if load is startup else (startup,)
-        with recorded_in(record(f"{client.name}-{load.phase}")) as run:
-            software, result, moves = _watch(client, plan, make, stand, before, load, run, message)
-        if load is startup:
-            grown = growth(result)
-        document = phase_document(load.phase, result, None)
-        phases.append(document | {"moves": moves, "least_asked": least_asked(result.rpcs, load)})
+    startup = next(iter(of_phases.values()))
     return {
-        "client": client.name,
+        "client": name,
         "policy": None,
-        "version": software,
-        "phases": phases,
-        "growth": grown,
+        "version": startup.software,
+        "phases": [
+            phase_document(load.phase, one.result, None)
+            | {"moves": one.moves, "least_asked": least_asked(one.result.rpcs, load)}
+            for load, one in of_phases.items()
+        ],
+        "growth": growth(startup.result),
     }
 
 
@@ -194,38 +183,22 @@ def _watch(
     plan: MetadataPlan,
     make: Make,
     stand: Stand,
-    before: Sequence[PhaseLoad],
+    loads: Sequence[PhaseLoad],
     load: PhaseLoad,
     run: Run,
     message: Callable[[str], None],
-) -> tuple[str, PhaseResult, int]:
-    """One phase: the client's software, what it did as the tap saw it, and how often leaders moved.
-
-    What it does `before` is not part of it.
-    """
-    moving = load.phase is Phase.LEADER_CHANGES
-    with (
-        tempfile.TemporaryDirectory(prefix="kipctl-tap-") as scratch,
-        running_tap(TapSpec(access=stand.access, lends=Lend.THIS_USER), Path(scratch)) as tap,
-    ):
-        with closing(make(stand.access.behind(tap.bootstrap_server), load)) as sender:
-            for earlier in before:
-                sender.send(replace(earlier, max_age_ms=load.max_age_ms))
-            begin_us = now_us() if before else tap.start_us
-            moves: list[int] = []
-            with ExitStack() as meanwhile:
-                if moving:
-                    moves = meanwhile.enter_context(leaders_moving(plan, message))
-                failed = sender.send(load)
-            end_us = now_us()
-            software = sender.software
-        tapped = tap.stop()
-        export.write(run, tapped, Path(scratch))
-    result = phase_result(run, begin_us - tapped.start_us, end_us - tapped.start_us, failed)
+) -> _Measured:
+    """One phase. What the client does before it is not part of it."""
+    with tapped_client(lambda server: make(server, load), stand.access) as tapped:
+        if load is not loads[0]:
+            tapped.send(replace(loads[0], max_age_ms=load.max_age_ms))
+        with phase_going_on(load, plan, message) as moves:
+            tapped.send(load)
+        outcome, results = tapped.finish(run, CLIENT_ID)
     describe(
         run,
         "experiment metadata",
-        tapped.wall_start_us,
+        outcome.wall_start_us,
         {
             "source": "tap",
             "bootstrap_server": str(stand.access),
@@ -238,54 +211,11 @@ def _watch(
             "warmup_records": 0,
             "summary": {
                 "kafka_version": stand.kafka_version,
-                **phase_document(load.phase, result, None),
+                **phase_document(load.phase, results[-1], None),
             },
         },
     )
-    return software, result, len(moves)
-
-
-def phase_result(run: Run, begin_us: int, end_us: int, failed: int) -> PhaseResult:
-    """What the recorded client did in [begin, end), microseconds since the run's start."""
-    calls = rows(dataset(run, "rpcs", CLIENT_ID), "rpcs")
-    batches = rows(dataset(run, "batches", CLIENT_ID), "batches")
-    calls = _sent_in(calls, RPC["sent_us"], begin_us, end_us)
-    calls = calls[calls[:, RPC["api_key"]] == ApiKey.METADATA]
-    batches = _sent_in(batches, BATCH["sent_us"], begin_us, end_us)
-    done = batches[batches[:, BATCH["error"]] == 0]
-    latencies = np.repeat(
-        done[:, BATCH["acked_us"]] - done[:, BATCH["intended_us"]], done[:, BATCH["records"]]
-    )
-    return PhaseResult(
-        records=int(done[:, BATCH["records"]].sum()),
-        failed=failed,
-        seconds=(end_us - begin_us) / 1e6,
-        latencies_us=latencies.tolist(),
-        waits_us=None,
-        rpcs=[_rpc(call) for call in calls.tolist()],
-    )
-
-
-def _sent_in(found: IntRows, column: int, begin_us: int, end_us: int) -> IntRows:
-    at = found[:, column]
-    return found[(at >= begin_us) & (at < end_us)]
-
-
-def _rpc(call: Sequence[int]) -> Rpc:
-    cause, topics, size, answer, sent_us, received_us = (
-        call[RPC[name]]
-        for name in (
-            "cause", "topics", "request_bytes", "response_bytes", "sent_us", "received_us"
-        )
-    )  # fmt: skip
-    answered = received_us > 0
-    return Rpc(
-        MetadataCause(cause).name.lower() if cause >= 0 else None,
-        topics if topics >= 0 else None,
-        size,
-        answer if answered else None,
-        received_us - sent_us if answered else None,
-    )
+    return _Measured(tapped.software, results[-1], len(moves))
 
 
 def least_asked(rpcs: Sequence[Rpc], load: PhaseLoad) -> int | None:

@@ -21,7 +21,6 @@ from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
 from kipctl.experiments.arms.restarts import Restart, leaders_put_back, roll
-from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.experiments.roll.plan import RollPlan
@@ -39,6 +38,7 @@ from kipctl.runs.record import describe
 from kipctl.runs.start import Starter, starter
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
+from kipctl.trace.run_rows import dataset, rows
 from kipctl.trace.store import Run
 
 P99 = 0.99

@@ -16,7 +16,6 @@ from kipctl.clients.java import JavaClient
 from kipctl.clients.java_command import joined, system_properties
 from kipctl.errors import RefusedError
 from kipctl.runs.metadata.phases import PhaseLoad
-from kipctl.runs.metadata.senders import CLIENT_ID
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 
@@ -75,7 +74,6 @@ class JavaSender:
         properties = self._jvm.java.util.Properties()
         for name, value in {
             **access.java(),
-            "client.id": CLIENT_ID,
             "acks": "1",
             "enable.idempotence": "false",
             "key.serializer": _SERIALIZER,
@@ -89,8 +87,11 @@ class JavaSender:
         except Py4JJavaError as error:
             raise RefusedError(f"Java's producer did not start: {error.java_exception}.") from None
 
-    def send(self, load: PhaseLoad) -> int:
-        """See Sender. Raises RefusedError when a record could not be handed over."""
+    def send(self, load: PhaseLoad) -> Mapping[str, int]:
+        """See Sender; why records failed it does not say.
+
+        Raises RefusedError when a record could not be handed over.
+        """
         before = self._errors()
         record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
         try:
@@ -104,7 +105,8 @@ class JavaSender:
                 self._producer.flush()
         except Py4JJavaError as error:
             raise RefusedError(f"Java's producer failed: {error.java_exception}.") from None
-        return self._errors() - before
+        failed = self._errors() - before
+        return {"not known": failed} if failed else {}
 
     def close(self) -> None:
         self._producer.close()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -87,19 +87,6 @@ class PhaseResult:
     rpcs: Sequence[Rpc]
     errors: Mapping[str, int] = field(default_factory=dict)
     """How many of the records failed for what, by Kafka's names, where the client reports it."""
-
-
-class Client(Protocol):
-    """A client under test."""
-
-    version: str
-    """Of its software."""
-
-    def run(self, load: PhaseLoad) -> PhaseResult:
-        """Carry out the load. The first also tells of what went before it."""
-
-    def close(self) -> None:
-        """Give up its connections."""
 
 
 def phase_document(

@@ -1,7 +1,7 @@
-"""kipctl's own producer as a client of `perf metadata`."""
+"""kipctl's own producer of many topics."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
@@ -20,32 +20,39 @@ from kipctl.protocol.compression import Compression
 from kipctl.protocol.produce_frames import Topic
 from kipctl.runs.metadata.phases import PhaseLoad, PhaseResult, Rpc
 from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 from kipctl.transport.sockets import SystemSockets
 
+_ADMIN_TIMEOUT_S = 30.0
+
 
 class ProbeClient:
-    """One producer for all phases. The cluster tells it where to start, and a producer id."""
+    """One producer for all phases. The server says where it starts, so that it stays behind a tap,
+    and gives it a producer id."""
 
     version = __version__
+    software = f"kipctl {version}"
 
     def __init__(
         self,
+        access: Access,
         config: ProducerConfig,
         policy: TopicPolicy,
         topics: Sequence[Topic],
         partitions: int,
         record_size: int,
-        cluster: Cluster,
     ) -> None:
         self._config = config
         choose = Random(0)
         compression = Compression[config.compression_type.upper()]
         values = random_values(record_size, choose, config.batch_size)
         producer = (-1, -1)
-        if config.enable_idempotence:
-            producer = new_producer_id(cluster, topics[0].name)
-        node = next(iter(cluster.nodes.values()))
+        with Cluster(access, "kipctl", _ADMIN_TIMEOUT_S) as cluster:
+            if config.enable_idempotence:
+                producer = new_producer_id(cluster, topics[0].name)
+            node = next(iter(cluster.nodes.values()))
+            sockets = SystemSockets(now_us, cluster.access)
         self._server = Address(node.host, node.port)
         self._first = True
         with ExitStack() as opened:
@@ -60,7 +67,7 @@ class ProbeClient:
                         variants(values, config.batch_size, compression, choose),
                         opened.enter_context(closing(Tracing(scratch, ProduceOutcome.datasets))),
                         producer,
-                        SystemSockets(now_us, cluster.access),
+                        sockets,
                         [self._server],
                     )
                 )
@@ -90,6 +97,10 @@ class ProbeClient:
             [_rpc(call) for call in calls],
             sent.errors,
         )
+
+    def send(self, load: PhaseLoad) -> Mapping[str, int]:
+        """See Sender."""
+        return self.run(load).errors
 
     def close(self) -> None:
         self._opened.close()

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
@@ -12,11 +14,21 @@ from kipctl.errors import KipctlError, UsageError
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import producer_properties
 from kipctl.protocol.produce_frames import Topic
-from kipctl.runs.metadata.phases import Client, growth, phase_document, phase_loads
+from kipctl.runs.metadata import phases
+from kipctl.runs.metadata.phases import (
+    PhaseLoad,
+    PhaseResult,
+    growth,
+    phase_document,
+    phase_loads,
+)
 from kipctl.runs.metadata.plan import ClientKind, MetadataPlan, Phase
 from kipctl.runs.metadata.probe import ProbeClient
+from kipctl.runs.metadata.tapped import tapped_client
 from kipctl.runs.own_topic import own_topics
 from kipctl.runs.produce import kafka_version
+from kipctl.trace.store import Run
+from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
 REPLICAS = 2
@@ -40,7 +52,7 @@ def run(plan: MetadataPlan, message: Callable[[str], None]) -> dict[str, Any]:
         for url in plan.metrics_urls:
             scrape(url)
         with topics_of(plan, cluster, message) as ids:
-            arms = [_measure(plan, arm, cluster, ids, message) for arm in plan.arms]
+            arms = [_measure(plan, arm, ids, message) for arm in plan.arms]
             version = kafka_version(cluster)
     return {
         "topics": plan.topics,
@@ -63,51 +75,71 @@ def topics_of(
 def _measure(
     plan: MetadataPlan,
     arm: tuple[ClientKind, TopicPolicy | None],
-    cluster: Cluster,
     ids: Mapping[str, UUID],
     message: Callable[[str], None],
 ) -> dict[str, Any]:
-    """One client through all phases."""
+    """One client through all phases: kipctl's own by its own account, librdkafka behind a tap."""
     kind, policy = arm
     name = f"{kind} {policy}" if policy else str(kind)
-    phases: list[dict[str, Any]] = []
-    grown: list[dict[str, Any]] = []
-    with closing(_client(plan, policy, cluster, ids)) as client:
-        for load in phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds):
+    counts: list[int | None] = []
+    moves: list[int] = []
+    loads = phase_loads(plan.phases, plan.topics, plan.throughput, plan.seconds)
+
+    def carry_out(send: Callable[[PhaseLoad], object]) -> None:
+        for load in loads:
             message(f"{name}: {load.phase}")
-            if load.phase is Phase.LEADER_CHANGES:
-                with leaders_moving(plan, message) as moves:
-                    result = client.run(load)
-                counted = None  # moving them asks for Metadata too
-            else:
-                moves = []
-                before = _brokers_counted(plan.metrics_urls)
-                result = client.run(load)
-                after = _brokers_counted(plan.metrics_urls)
-                counted = after - before if before is not None and after is not None else None
-            if load.phase is Phase.STARTUP:
-                grown = growth(result)
-            phases.append(phase_document(load.phase, result, counted) | {"moves": len(moves)})
-        version = client.version
+            with phase_going_on(load, plan, message) as moved:
+                # Moving leaders asks for Metadata too.
+                urls = () if load.phase is Phase.LEADER_CHANGES else plan.metrics_urls
+                before = _brokers_counted(urls)
+                send(load)
+                after = _brokers_counted(urls)
+            counts.append(after - before if before is not None and after is not None else None)
+            moves.append(len(moved))
+
+    results: list[PhaseResult] = []
+    if policy:
+        with closing(probe_client(plan, policy, ids)) as probe:
+            carry_out(lambda load: results.append(probe.run(load)))
+            version = probe.version
+    else:
+        from kipctl.runs.metadata.librdkafka import LibrdkafkaSender
+
+        def make(access: Access) -> LibrdkafkaSender:
+            return LibrdkafkaSender(
+                access, plan.config, plan.names, plan.record_size, phases.RENEWED_MS
+            )
+
+        with (
+            TemporaryDirectory(prefix="kipctl-") as scratch,
+            tapped_client(make, plan.access) as tapped,
+        ):
+            carry_out(tapped.send)
+            _, results = tapped.finish(Run.create(Path(scratch, "run")), plan.config.client_id)
+            version = LibrdkafkaSender.version
     return {
         "client": str(kind),
         "policy": str(policy) if policy else None,
         "version": version,
-        "phases": phases,
-        "growth": grown,
+        "phases": [
+            phase_document(load.phase, result, counted) | {"moves": moved}
+            for load, result, counted, moved in zip(loads, results, counts, moves, strict=True)
+        ],
+        "growth": growth(results[0]),
     }
 
 
-def _client(
-    plan: MetadataPlan, policy: TopicPolicy | None, cluster: Cluster, ids: Mapping[str, UUID]
-) -> Client:
-    """The probe under a policy, or librdkafka."""
-    if policy is None:
-        from kipctl.runs.metadata.librdkafka import Librdkafka
-
-        return Librdkafka(plan.access, plan.config, plan.names, plan.record_size)
+def probe_client(
+    plan: MetadataPlan,
+    policy: TopicPolicy,
+    ids: Mapping[str, UUID],
+    access: Access | None = None,
+) -> ProbeClient:
+    """kipctl's own producer of the plan's topics, at the plan's servers or others."""
     topics = [Topic(name, ids[name]) for name in plan.names]
-    return ProbeClient(plan.config, policy, topics, plan.partitions, plan.record_size, cluster)
+    return ProbeClient(
+        access or plan.access, plan.config, policy, topics, plan.partitions, plan.record_size
+    )
 
 
 def _brokers_counted(urls: Sequence[str]) -> int | None:
@@ -127,9 +159,15 @@ def _brokers_counted(urls: Sequence[str]) -> int | None:
 
 
 @contextmanager
-def leaders_moving(plan: MetadataPlan, message: Callable[[str], None]) -> Iterator[list[int]]:
-    """Move leaders of some topics while the block runs; yields how many, move by move."""
+def phase_going_on(
+    load: PhaseLoad, plan: MetadataPlan, message: Callable[[str], None]
+) -> Iterator[list[int]]:
+    """While the block runs leaders of some topics are moved, where the phase is about that; yields
+    how many, move by move."""
     over, moves = threading.Event(), list[int]()
+    if load.phase is not Phase.LEADER_CHANGES:
+        yield moves
+        return
 
     def move() -> None:
         try:

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from trace_rows import record, table
 
-from kipctl.experiments.arms.run_rows import dataset, rows
 from kipctl.trace.codes import Decision, MetadataCause
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.redirect_phases import FailedAttempt, phases, redirect_columns
+from kipctl.trace.run_rows import dataset, rows
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 
