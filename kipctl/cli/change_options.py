@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import BatchOption, BetweenOption, duration_option, parse_rate
+from kipctl.cli.options import (
+    BatchOption,
+    BetweenOption,
+    ClusterOptions,
+    DryRunOption,
+    YesOption,
+    duration_option,
+    parse_rate,
+)
 from kipctl.durations import Duration
-from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
     from kipctl.changes.context import ChangeContext
@@ -33,6 +40,14 @@ ChangeTimeoutOption = Annotated[
         " arrives.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class ChangeOptions(ClusterOptions):
+    """Of a command that changes a cluster."""
+
+    dry_run: DryRunOption = False
+    yes: YesOption = False
 
 
 @dataclass(frozen=True)
@@ -69,13 +84,10 @@ class PaceOptions:
 
 @contextmanager
 def changing(
-    context: typer.Context,
-    bootstrap_server: str | None,
+    environment: Environment,
+    of: ClusterOptions,
     *,
     guard: "RecordedGuard | None" = None,
-    pace: "Pace | None" = None,
-    output: OutputFormat = OutputFormat.AUTO,
-    yes: bool = False,
     measures: bool = False,
     **given: Any,
 ) -> Iterator[tuple["ChangeContext", "TerminalUi"]]:
@@ -84,38 +96,29 @@ def changing(
     Raises KipctlError.
     """
     from kipctl.changes.context import ChangeContext
-    from kipctl.changes.execution.pacing import Pace
+    from kipctl.changes.execution.pacing import ONE_BATCH
     from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.changes.journal.entry import Origin
     from kipctl.cli.active_guard import guarded
     from kipctl.cli.change_ui import TerminalUi
     from kipctl.runs.plan import OWN_TOPIC
-    from kipctl.transport.request import Cluster
 
-    environment = context.ensure_object(Environment)
-    command = context.command_path.partition(" ")[2]
-    with Cluster(environment.access(bootstrap_server)) as cluster:
+    asked = of if isinstance(of, ChangeOptions) else ChangeOptions()
+    if environment.command == "undo":
+        environment.command = "changes undo"  # which it is for short
+    with of.connected(environment) as cluster:
         watched = guarded(environment, cluster, guard or RecordedGuard())
         ui = TerminalUi(
-            environment,
-            cluster,
-            watched,
-            f"changes {command}" if command == "undo" else command,
-            output,
-            yes,
-            given.get("dry_run", False),
-            measures,
+            environment, cluster, watched, of.output, asked.yes, asked.dry_run, measures
         )
-        yield (
-            ChangeContext(
-                cluster=cluster,
-                ui=ui,
-                guard=watched,
-                pace=pace or Pace(),
-                origin=Origin.here(environment.arguments),
-                variables=environment.variables,
-                measured_on=(OWN_TOPIC,) if measures else (),
-                **given,
-            ),
-            ui,
+        context = ChangeContext(
+            cluster=cluster,
+            ui=ui,
+            guard=watched,
+            origin=Origin.here(environment.arguments),
+            variables=environment.variables,
+            dry_run=asked.dry_run,
+            measured_on=(OWN_TOPIC,) if measures else (),
+            **{"pace": ONE_BATCH, **given},
         )
+        yield context, ui

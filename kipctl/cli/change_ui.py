@@ -41,12 +41,11 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class TerminalUi(ChangeUi):
-    """Of the command line `command`; `measures` what a change costs a producer."""
+    """It `measures` what a change costs a producer."""
 
     environment: Environment
     cluster: "Cluster"
     guard: ActiveGuard
-    command: str
     output: OutputFormat
     yes: bool = False
     dry_run: bool = False
@@ -58,7 +57,7 @@ class TerminalUi(ChangeUi):
         """Print it, with what the guard saw; in a dry run, what it sees now."""
         if self.dry_run:
             self.guard.look_only()
-        report = replace(report, command=self.command)
+        report = replace(report, command=self.environment.command)
         self.environment.report(limit_rows(self.guard.with_guard_table(report)), self.output)
 
     @property
@@ -126,7 +125,7 @@ class TerminalUi(ChangeUi):
             self.environment.show(limit_rows(report))
 
     def elected(self, done: UncleanResult, before: Snapshot) -> None:
-        report = moved_report(self.command, done.moved, before, done.after)
+        report = moved_report(self.environment.command, done.moved, before, done.after)
         self.report(elected_report(report, done.held_up, self.cluster.access))
 
     def moved(

@@ -8,29 +8,21 @@ import typer
 
 from kipctl.cli.change_options import (
     AdditionalOption,
+    ChangeOptions,
     ChangeTimeoutOption,
     PaceOptions,
     changing,
 )
-from kipctl.cli.grouped import grouped
+from kipctl.cli.combinations import combined
+from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
-from kipctl.cli.options import (
-    BootstrapOption,
-    DryRunOption,
-    OutputOption,
-    TopicOption,
-    YesOption,
-)
-from kipctl.errors import UsageError
-from kipctl.next_step import Command
-from kipctl.report.formats import OutputFormat
+from kipctl.cli.options import BootstrapOption, ClusterOptions, TopicOption
 
-app = typer.Typer(
-    help="What kipctl has changed: list it, undo it, go on with it, stop it.",
-    no_args_is_help=True,
-)
+app = Commands()
 
 
+@combined(exclusive=(("ENTRY", "--journal"),))
 @dataclass(frozen=True)
 class EntryOptions:
     """Which change is meant."""
@@ -52,59 +44,42 @@ class EntryOptions:
         ),
     ] = None
 
-    def read(self) -> tuple[str | None, Path | None]:
-        """The beginning of its id, and its file. Raises UsageError."""
-        if self.entry and self.journal:
-            raise UsageError("ENTRY and --journal exclude one another.")
-        return self.entry, self.journal
-
 
 @app.command("list")
-def list_changes(
-    context: typer.Context,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+def list_changes(environment: Environment, of: ClusterOptions) -> None:
     """List what was changed on this cluster from here, by whom, and what became of it."""
     from kipctl.cli.changes_shown import history
 
-    with changing(context, bootstrap_server, output=output) as (change, ui):
+    with changing(environment, of) as (change, ui):
         history(change, ui)
 
 
 @app.command()
-@grouped
-def show(
-    context: typer.Context,
-    which: EntryOptions,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+def show(environment: Environment, which: EntryOptions, of: ClusterOptions) -> None:
     """Show one change: its partitions before, as planned, and now, and what is left of it.
 
     Of a roll its nodes, and how far each has come.
     """
     from kipctl.cli.changes_shown import show_entry
 
-    entry, file = which.read()
-    with changing(context, bootstrap_server, output=output, entry=entry, file=file) as (change, ui):
+    with changing(environment, of, entry=which.entry, file=which.journal) as (change, ui):
         show_entry(change, ui)
 
 
-@grouped
+@app.command()
+@combined(exclusive=(("--throttle", "--no-throttle"),))
 def undo(
-    context: typer.Context,
+    environment: Environment,
     which: EntryOptions,
     pace: PaceOptions,
     guard: GuardOptions,
+    of: ChangeOptions,
     no_throttle: Annotated[
         bool,
         typer.Option(
             "--no-throttle", help="Copy as fast as brokers can, though the change was throttled."
         ),
     ] = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
     force: Annotated[
         bool,
         typer.Option(
@@ -115,8 +90,6 @@ def undo(
     ] = False,
     additional: AdditionalOption = False,
     timeout: ChangeTimeoutOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Bring partitions and leaders back to what they were before a change.
 
@@ -126,44 +99,31 @@ def undo(
     from kipctl.changes.undo import undo as undo_change
     from kipctl.cli.changes_shown import undo_roll
 
-    entry, file = which.read()
-    if no_throttle and pace.throttle:
-        raise UsageError("--throttle and --no-throttle exclude one another.")
     with changing(
-        context,
-        bootstrap_server,
+        environment,
+        of,
         guard=read_guard(guard, moves_along=False),
         pace=pace.read(),
-        entry=entry,
-        file=file,
-        dry_run=dry_run,
-        yes=yes,
+        entry=which.entry,
+        file=which.journal,
         force=force,
         no_throttle=no_throttle,
         additional=additional,
         timeout_s=timeout,
-        output=output,
     ) as (change, ui):
         if not undo_roll(change, ui):
             undo_change(change)
 
 
-app.command()(undo)
-
-
 @app.command()
-@grouped
 def resume(
-    context: typer.Context,
+    environment: Environment,
     which: EntryOptions,
     guard: GuardOptions,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
+    of: ChangeOptions,
     additional: AdditionalOption = False,
     guard_action: GuardActionOption = STOP,
     timeout: ChangeTimeoutOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Carry out what is left of a change, or a roll, that was stopped: paused, interrupted, killed.
 
@@ -172,38 +132,33 @@ def resume(
     from kipctl.changes.resume import resume as resume_change
     from kipctl.cli.changes_shown import resume_roll
 
-    entry, file = which.read()
     with changing(
-        context,
-        bootstrap_server,
+        environment,
+        of,
         guard=read_guard(guard, guard_action, moves_along=False),
-        entry=entry,
-        file=file,
-        dry_run=dry_run,
-        yes=yes,
+        entry=which.entry,
+        file=which.journal,
         additional=additional,
         timeout_s=timeout,
-        output=output,
     ) as (change, ui):
         if not resume_roll(change, ui):
             resume_change(change)
 
 
 @app.command()
-def pause(
-    context: typer.Context,
-    bootstrap_server: BootstrapOption = None,
-) -> None:
+def pause(environment: Environment, bootstrap_server: BootstrapOption = None) -> None:
     """Let the kipctl that changes the cluster, on this machine, stop after its batch."""
     from kipctl.cli.changes_shown import pause as pause_change
 
-    with changing(context, bootstrap_server) as (change, _):
+    with changing(environment, ClusterOptions(bootstrap_server)) as (change, _):
         pause_change(change)
 
 
 @app.command()
+@combined(exclusive=(("ENTRY", "--topic", "--plan", "--all"),))
 def cancel(
-    context: typer.Context,
+    environment: Environment,
+    of: ChangeOptions,
     entry: Annotated[
         str | None,
         typer.Argument(
@@ -220,41 +175,25 @@ def cancel(
     everything: Annotated[
         bool, typer.Option("--all", help="Every reassignment, also those of other tools.")
     ] = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
     timeout: ChangeTimeoutOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Stop reassignments that are under way, and put the old order of replicas back."""
-    if sum((bool(topic), everything, bool(entry), plan is not None)) > 1:
-        raise UsageError(
-            "Choose in one way: ENTRY, --topic, --plan or --all.",
-            "See `" + Command("changes cancel --help") + "`.",
-        )
     from kipctl.changes.cancel import cancel as cancel_change
 
-    with changing(
-        context,
-        bootstrap_server,
-        topics=topic or [],
-        entry=entry,
-        dry_run=dry_run,
-        yes=yes,
-        timeout_s=timeout,
-        output=output,
-    ) as (change, _):
+    with changing(environment, of, topics=topic or [], entry=entry, timeout_s=timeout) as (
+        change,
+        _,
+    ):
         cancel_change(change, plan, everything)
 
 
 @app.command("clear-throttles")
 def clear_throttles(
-    context: typer.Context,
+    environment: Environment,
+    of: ChangeOptions,
     everything: Annotated[
         bool, typer.Option("--all", help="Take off those of others, too: of any broker and topic.")
     ] = False,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
     force: Annotated[
         bool,
         typer.Option(
@@ -262,8 +201,6 @@ def clear_throttles(
             help="Insist: also while they are needed, and where a broker is away for good.",
         ),
     ] = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Put back the throttles that changes which were cut off have left.
 
@@ -271,7 +208,5 @@ def clear_throttles(
     """
     from kipctl.cli.throttles_shown import clear
 
-    with changing(
-        context, bootstrap_server, dry_run=dry_run, yes=yes, force=force, output=output
-    ) as (change, ui):
+    with changing(environment, of, force=force) as (change, ui):
         clear(change, ui, everything=everything)

@@ -30,7 +30,7 @@ class Combinations:
         for names in (*self.exclusive, *self.one_of):
             if len(both := [name for name in names if name in given]) > 1:
                 raise UsageError(
-                    f"{both[0]} and {both[1]} exclude one another.",
+                    f"{' and '.join(both)} exclude one another.",
                     f"Give one of {', '.join(names)}.",
                 )
         for names in self.one_of:

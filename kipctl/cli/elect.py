@@ -6,28 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kipctl.cli.change_options import changing
-from kipctl.cli.grouped import grouped
+from kipctl.cli.change_options import ChangeOptions, changing
+from kipctl.cli.combinations import combined
+from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import GuardOptions, read_guard
-from kipctl.cli.options import (
-    BatchOption,
-    BetweenOption,
-    BootstrapOption,
-    DryRunOption,
-    OutputOption,
-    TopicOption,
-    YesOption,
-    duration_option,
-)
+from kipctl.cli.options import BatchOption, BetweenOption, TopicOption, duration_option
 from kipctl.durations import Duration
-from kipctl.errors import UsageError
-from kipctl.next_step import Command
-from kipctl.report.formats import OutputFormat
 
 if TYPE_CHECKING:
     from kipctl.cluster.snapshot import PartitionId, Snapshot
 
-app = typer.Typer(help="Hold a leader election.", no_args_is_help=True)
+app = Commands()
+_ONE_OF = ("--topic", "--partition", "--json-file", "--all")
+"""How partitions are chosen."""
 
 PartitionOption = Annotated[
     list[str] | None,
@@ -97,24 +89,21 @@ TimeoutOption = Annotated[Duration, duration_option("--timeout", "How long to wa
 
 
 @app.command()
-@grouped
+@combined(one_of=((*_ONE_OF, "--broker"),), needs={"--as-they-come": "--until"})
 def preferred(
-    context: typer.Context,
+    environment: Environment,
     guard: GuardOptions,
+    of: ChangeOptions,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     broker: BrokerOption = None,
     every: AllOption = False,
     json_file: FileOption = None,
-    dry_run: DryRunOption = False,
     batch: BatchOption = 1000,
     between: BetweenOption = Duration(0),
-    yes: YesOption = False,
     until: UntilOption = None,
     as_they_come: AsTheyComeOption = False,
     timeout: LongTimeoutOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Make each partition's preferred (first) replica its leader, and wait until brokers know.
 
@@ -129,19 +118,14 @@ def preferred(
 
     if until is not None:
         parse_until(until)
-    elif as_they_come:
-        raise UsageError("--as-they-come goes with --until balanced.", "Add it, or leave it out.")
     chosen = _chosen_partitions(topic or [], partition or [], every, json_file, broker or [])
     with changing(
-        context,
-        bootstrap_server,
+        environment,
+        of,
         guard=read_guard(guard, moves_along=False),
         pace=Pace(batch, between),
         topics=topic or [],
-        dry_run=dry_run,
-        yes=yes,
         timeout_s=timeout,
-        output=output,
     ) as (change, _):
         elect(
             change,
@@ -153,20 +137,18 @@ def preferred(
 
 
 @app.command()
+@combined(one_of=(_ONE_OF,), needs={"--internal": "--all"})
 def unclean(
-    context: typer.Context,
+    environment: Environment,
+    of: ChangeOptions,
     topic: TopicOption = None,
     partition: PartitionOption = None,
     every: AllButInternalOption = False,
     internal: InternalOption = False,
     json_file: FileOption = None,
-    dry_run: DryRunOption = False,
     longest: LongestOption = False,
     force: ForceOption = False,
-    yes: YesOption = False,
     timeout: TimeoutOption = Duration(60),
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Make a replica that is out of sync the leader of a partition that has none: DATA IS LOST.
 
@@ -179,21 +161,11 @@ def unclean(
     """
     from kipctl.changes.elect_unclean import elect_out_of_sync
 
-    if internal and not every:
-        raise UsageError(
-            "--internal goes with --all.", "An internal topic that is named is meant: --topic NAME."
-        )
     chosen = _chosen_partitions(topic or [], partition or [], every, json_file)
-    with changing(
-        context,
-        bootstrap_server,
-        topics=topic or [],
-        dry_run=dry_run,
-        force=force,
-        yes=yes,
-        timeout_s=timeout,
-        output=output,
-    ) as (change, _):
+    with changing(environment, of, topics=topic or [], force=force, timeout_s=timeout) as (
+        change,
+        _,
+    ):
         elect_out_of_sync(
             change,
             chosen,
@@ -212,19 +184,13 @@ def _chosen_partitions(
 ) -> "Callable[[Snapshot], Snapshot]":
     """What chooses the partitions meant from all that there are; it raises UsageError.
 
-    Raises UsageError too, unless they were named in exactly one way that can be read.
+    Raises UsageError too, for what cannot be read.
     """
     from kipctl.changes.execution.election_until_balanced import preferred_on
     from kipctl.changes.plans.kafka_json import read_election
     from kipctl.changes.plans.plan import require_partitions
     from kipctl.cluster.snapshot import parse_partition, select
 
-    if sum((bool(topics), bool(partitions), every, json_file is not None, bool(brokers))) != 1:
-        raise UsageError(
-            "Give the partitions in one way: --topic, --partition, --json-file, --all, or --broker"
-            " for preferred leaders.",
-            "See `" + Command("elect --help") + "`.",
-        )
     if every:
         return lambda snapshot: snapshot
     if topics:

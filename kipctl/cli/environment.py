@@ -28,6 +28,10 @@ class Environment(Streams):
     debug: bool = False
     arguments: tuple[str, ...] = ()
     """The command line, without `kipctl`."""
+    command: str = ""
+    """The words of it that name the command."""
+    given: frozenset[str] = frozenset()
+    """The options and arguments that stand in it, as `--dry-run` and `ENTRY`."""
     connecting: dict[str, Any] = field(default_factory=dict)
     """What the command's options say of how to connect (`kipctl.cli.connecting`)."""
     takes_cluster: Callable[[Command], bool] = lambda command: False

@@ -1,12 +1,14 @@
 """Commands as functions of what they need: `kipctl` as it runs here, options, groups of options."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from kipctl.cli.combinations import join
 from kipctl.cli.environment import Environment
@@ -43,7 +45,8 @@ class Commands(typer.Typer):
 
 def grouped(command: Command) -> Command:
     """The command as Typer is to see it: each field of such a dataclass is an option of its own, in
-    its place, and the Environment is that of Typer's context."""
+    its place, and the Environment is that of Typer's context. An option is spelled as its parameter
+    or field, `--dry-run` for `dry_run`, unless it says how."""
     kinds = get_type_hints(command, include_extras=True)
     groups = {
         name: kind
@@ -55,7 +58,9 @@ def grouped(command: Command) -> Command:
     @wraps(command)
     def called(**given: Any) -> None:
         if here:
-            given[here] = given.pop("context").ensure_object(Environment)
+            context = given.pop("context")
+            given[here] = context.ensure_object(Environment)
+            given[here].command = context.command_path.partition(" ")[2]
         for name, kind in groups.items():
             given[name] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
         command(**given)
@@ -64,15 +69,23 @@ def grouped(command: Command) -> Command:
         if name == here:
             return [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
         if name not in groups:
-            return [parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kinds[name])]
+            return [_option(parameter, kinds[name])]
         of_field = get_type_hints(groups[name], include_extras=True)
-        return [
-            one.replace(kind=Parameter.KEYWORD_ONLY, annotation=of_field[one.name])
-            for one in signature(groups[name]).parameters.values()
-        ]
+        held = signature(groups[name]).parameters.values()
+        return [_option(one, of_field[one.name]) for one in held]
 
     parameters = [one for of in signature(command).parameters.items() for one in shown(*of)]
     vars(called)["__signature__"] = Signature(parameters)
     called.__annotations__ = {one.name: one.annotation for one in parameters}
     join(called, groups.values())
     return called
+
+
+def _option(parameter: Parameter, kind: Any) -> Parameter:
+    """The parameter as Typer is to see it; by itself it spells a flag `--no-dry-run` too."""
+    for said in getattr(kind, "__metadata__", ()):
+        if isinstance(said, OptionInfo) and said.default is ...:  # there Typer has a spelling
+            spelled = copy(said)
+            spelled.default = "--" + parameter.name.replace("_", "-")
+            kind = Annotated[kind.__origin__, spelled]
+    return parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)

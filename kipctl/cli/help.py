@@ -22,8 +22,8 @@ PANELS: Mapping[str, Mapping[str, str]] = {
     "changes": {**_UNDO, "Which change": "entry journal topic plan everything"},
     "undo": _UNDO,
     "reassign": {
-        "What to do (one of these)": "rotate drain leaders_off leader balance add replaced factor"
-        " rack_aware plan show verify",
+        "What to do (one of these)": "rotate drain leaders_off leader balance add replace"
+        " replication_factor rack_aware plan show verify",
         "Which topics": "topic all_topics",
         "How fast": "batch between concurrent throttle timeout",
         "Asking first": "dry_run yes force additional change_factor",
@@ -199,20 +199,23 @@ def _help_option(command: TyperCommand | TyperGroup) -> Any:
 
 
 def _group(command: TyperCommand, first: str) -> None:
-    """Put its options under their purposes, in the order of PANELS; what has none comes first."""
-    panels = {**PANELS.get(first, {}), **PANELS[""]}
-    purposes = {
-        name: panel
-        for of in (PANELS[""], PANELS.get(first, {}))
-        for panel, names in of.items()
-        for name in names.split()
-    }
-
+    """Put its options under their purposes, both in the order of PANELS; what has none comes
+    first."""
+    purposes: dict[str, str] = {}
+    for panels in (PANELS.get(first, {}), PANELS[""]):
+        for panel, names in panels.items():
+            for name in names.split():
+                purposes.setdefault(name, panel)
     for parameter in (*command.params, _help_option(command)):
         if isinstance(parameter, TyperOption):
             parameter.rich_help_panel = purposes.get(parameter.name)
-    order = ["", *panels]
-    command.params.sort(key=lambda one: order.index(getattr(one, "rich_help_panel", None) or ""))
+    panel_order, order = [*dict.fromkeys(purposes.values())], [*purposes]
+
+    def place(parameter: Any) -> tuple[int, int]:
+        panel = getattr(parameter, "rich_help_panel", None)
+        return (panel_order.index(panel), order.index(parameter.name)) if panel else (-1, 0)
+
+    command.params.sort(key=place)
 
 
 def _word(command: TyperCommand | TyperGroup) -> None:

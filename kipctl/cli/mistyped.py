@@ -11,6 +11,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from kipctl.cli.combinations import combinations_of
+from kipctl.cli.environment import Environment
 from kipctl.cli.help import argument_name, commands
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
@@ -41,10 +42,18 @@ def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list
         given.append(option)
         value = values.get(option.name)
         if "" in (value if isinstance(value, list | tuple) else (value,)):
-            name = option.opts[0] if isinstance(option, TyperOption) else argument_name(option)
-            raise UsageError(f"{name} is empty.", "A variable of the shell may not be set.")
+            raise UsageError(
+                f"{_name(option)} is empty.", "A variable of the shell may not be set."
+            )
     parsed = parse(context, arguments)  # and help, if that is asked for, is shown
-    names = {option.opts[0] for option in given}
+    names = frozenset(_name(one) for one in given if values.get(one.name) is not None)
+    context.ensure_object(Environment).given = names
     for combinations in combinations_of(command.callback):
         combinations.check(names, page)
     return parsed
+
+
+def _name(parameter: Any) -> str:
+    """What it is called in messages: an option by its first spelling."""
+    is_option = isinstance(parameter, TyperOption)
+    return parameter.opts[0] if is_option else argument_name(parameter)

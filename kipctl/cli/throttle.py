@@ -5,24 +5,14 @@ from typing import Annotated
 
 import typer
 
-from kipctl.cli.change_options import ChangeTimeoutOption, changing
+from kipctl.cli.change_options import ChangeOptions, ChangeTimeoutOption, changing
+from kipctl.cli.environment import Environment
+from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import GuardOptions, read_guard
-from kipctl.cli.options import (
-    BootstrapOption,
-    DryRunOption,
-    MetricsUrlOption,
-    OutputOption,
-    TopicOption,
-    YesOption,
-    parse_rate,
-)
+from kipctl.cli.options import ClusterOptions, MetricsUrlOption, TopicOption, parse_rate
 from kipctl.errors import UsageError
-from kipctl.report.formats import OutputFormat
 
-app = typer.Typer(
-    help="Throttle what brokers copy when they come back: set, adapt, show, clear.",
-    no_args_is_help=True,
-)
+app = Commands()
 DEFAULT_GUARD = "p99 > 50ms"
 
 BrokerOption = Annotated[
@@ -35,14 +25,11 @@ BrokerOption = Annotated[
 
 @app.command("set")
 def set_rate(
-    context: typer.Context,
+    environment: Environment,
+    of: ChangeOptions,
     rate: Annotated[str, typer.Argument(metavar="RATE", help="In and out of a broker, as 50MB/s.")],
     broker: BrokerOption = None,
     topic: TopicOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Copy what is out of sync at most at this rate, until `kipctl throttle clear`.
 
@@ -53,15 +40,14 @@ def set_rate(
     from kipctl.changes.recovery_throttle import SetThrottle
 
     wanted = SetThrottle(parse_rate(rate), tuple(sorted({*(broker or ())})))
-    with changing(
-        context, bootstrap_server, topics=topic or [], dry_run=dry_run, yes=yes, output=output
-    ) as (change, _):
+    with changing(environment, of, topics=topic or []) as (change, _):
         carry_out(change, wanted)
 
 
 @app.command()
 def adapt(
-    context: typer.Context,
+    environment: Environment,
+    of: ChangeOptions,
     guard: Annotated[
         list[str] | None,
         typer.Option(
@@ -82,12 +68,8 @@ def adapt(
     ] = "1GB/s",
     broker: BrokerOption = None,
     topic: TopicOption = None,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
     timeout: ChangeTimeoutOption = None,
     metrics_url: MetricsUrlOption = None,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Let the rate follow what clients feel, until all replicas are in sync; then take it off.
 
@@ -105,48 +87,29 @@ def adapt(
     )
     options = GuardOptions(guard or [DEFAULT_GUARD], metrics_url=metrics_url)
     settings = replace(read_guard(options, moves_along=False), patience_s=float("inf"), quiet_s=0.0)
-    with changing(
-        context,
-        bootstrap_server,
-        guard=settings,
-        topics=topic or [],
-        dry_run=dry_run,
-        yes=yes,
-        timeout_s=timeout,
-        output=output,
-    ) as (change, _):
+    with changing(environment, of, guard=settings, topics=topic or [], timeout_s=timeout) as (
+        change,
+        _,
+    ):
         carry_out(change, wanted)
 
 
 @app.command()
-def show(
-    context: typer.Context,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+def show(environment: Environment, of: ClusterOptions) -> None:
     """Show every throttle that is set: where, who has set it, and what needs it now."""
     from kipctl.cli.throttles_shown import show as show_throttles
 
-    with changing(context, bootstrap_server, output=output) as (change, ui):
+    with changing(environment, of) as (change, ui):
         show_throttles(change, ui)
 
 
 @app.command()
-def clear(
-    context: typer.Context,
-    dry_run: DryRunOption = False,
-    yes: YesOption = False,
-    bootstrap_server: BootstrapOption = None,
-    output: OutputOption = OutputFormat.AUTO,
-) -> None:
+def clear(environment: Environment, of: ChangeOptions) -> None:
     """Take off what `kipctl throttle` has set from here, also while something is copied under it.
 
     What changes have left, and others: `kipctl changes clear-throttles`.
     """
     from kipctl.changes.recovery_throttle import clear as clear_throttle
 
-    with changing(context, bootstrap_server, dry_run=dry_run, yes=yes, output=output) as (
-        change,
-        _,
-    ):
+    with changing(environment, of) as (change, _):
         clear_throttle(change)

@@ -306,8 +306,8 @@ def test_what_is_copied_does_not_count_as_under_replicated(clock: PassingClock) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("reassign --list --guard urp>0", "--guard does not go with --list"),
-        ("reassign --verify F --guard urp>0", "--guard does not go with --verify"),
+        ("reassign --list --guard urp>0", "--guard goes with --rotate or"),
+        ("reassign --verify F --guard urp>0", "--guard goes with --rotate or"),
         (
             "reassign --rotate --topic t --guard-action rollback",
             "--guard-action does nothing without --guard",

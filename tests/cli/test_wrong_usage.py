@@ -13,8 +13,8 @@ from nothing_begun import outcome
 
 REFUSED = {
     "reassign": [
-        ("", "Nothing to do was given"),
-        ("--topic t", "Nothing to do was given"),
+        ("", "Give one of --rotate, --leaders-off,"),
+        ("--topic t", "Give one of --rotate, --leaders-off,"),
         ("--rotate --plan f", "--rotate and --plan exclude one another"),
         ("--drain", "Option '--drain' requires an argument"),
         ("--list --verify f --drain 1", "--drain and --list and --verify exclude"),
@@ -26,12 +26,12 @@ REFUSED = {
         ),
         ("--rotate --yes", "--rotate with --yes needs --topic or --all-topics"),
         ("--rotate --topic t --all-topics", "--all-topics exclude one another"),
-        ("--drain 1 --all-topics", "--all-topics does not go with --drain"),
-        ("--plan f --topic t", "--topic does not go with --plan"),
-        ("--list --dry-run", "--dry-run does not go with --list"),
-        ("--list --force", "--force does not go with --list"),
-        ("--list --additional", "--additional does not go with --list"),
-        ("--rotate --topic t --measure --dry-run", "--measure does not go with --dry-run"),
+        ("--drain 1 --all-topics", "--all-topics goes with --rotate alone"),
+        ("--plan f --topic t", "--topic goes with --rotate or --leaders-off or"),
+        ("--list --dry-run", "--dry-run goes with --rotate or"),
+        ("--list --force", "--force goes with --rotate or"),
+        ("--list --additional", "--additional goes with --rotate or"),
+        ("--rotate --topic t --measure --dry-run", "--measure and --dry-run exclude one another"),
         ("--rotate --topic t --batch 0", ": 0 is too small: 1 is the least."),
         ("--rotate --topic t --batch 10001", ": 10001 is too large: 10000 is the most."),
         ("--rotate --topic t --batch ten", ": 'ten' is not a whole number."),
@@ -41,7 +41,7 @@ REFUSED = {
         ("--plan {broken} --yes", "{broken}: line 1 column 17: this is not JSON"),
         ("--verify {broken} --yes", "{broken}: line 1 column 17: this is not JSON"),
     ],
-    "changes cancel": [("--plan f --all", "Choose in one way: ENTRY, --topic, --plan or --all.")],
+    "changes cancel": [("--plan f --all", "--plan and --all exclude one another")],
     "changes undo": [("2026 --journal f", "ENTRY and --journal exclude one another")],
     "elect preferred": [("--broker one", ": 'one' is not a whole number.")],
     "inspect replica-selection": [
