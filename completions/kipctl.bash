@@ -244,8 +244,8 @@ _kipctl() {
         'kipctl clusters add --bootstrap-server') return ;;
         'kipctl clusters add --client-rack') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete RACK "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl clusters add --expect-cluster') return ;;
-        'kipctl clusters add --map') return ;;
         'kipctl clusters add --command-config') return ;;
+        'kipctl clusters add --map') return ;;
         'kipctl clusters add --metrics-url') return ;;
         'kipctl clusters test --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl clusters test -o' | 'kipctl clusters test --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
@@ -631,7 +631,7 @@ _kipctl() {
         'kipctl clusters') words='list show add test' options=--help ;;
         'kipctl clusters list') words='' options='--output --help' ;;
         'kipctl clusters show') words='' options='--output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete CLUSTER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
-        'kipctl clusters add') words='' options='--bootstrap-server --client-rack --protected --expect-cluster --map --command-config --metrics-url --help' ;;
+        'kipctl clusters add') words='' options='--bootstrap-server --client-rack --protected --expect-cluster --command-config --map --metrics-url --help' ;;
         'kipctl clusters test') words='' options='--topic --output --bootstrap-server --cluster --command-config --expect-cluster --map --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[CLUSTER]' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;
         'kipctl elect') words='preferred unclean' options=--help ;;
         'kipctl elect preferred') words='' options='--batch --between --until --as-they-come --timeout --topic --partition --broker --all --json-file --guard --guard-patience --guard-quiet --dry-run --yes --output --bootstrap-server --cluster --command-config --expect-cluster --map --metrics-url --help' ;;

@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     SparkOptions,
     UntilOption,
     duration_option,
+    option,
     started_spark,
 )
 from kipctl.durations import Duration
@@ -37,10 +38,7 @@ app = Commands(
     subcommand_metavar="{RUN... | request-log PATH...}",
 )
 
-SaveOption = Annotated[
-    str | None,
-    typer.Option("--save", metavar="DIR", help="Write the tables there too, as Parquet."),
-]
+SaveOption = Annotated[str | None, option("Write the tables there too, as Parquet.", value="DIR")]
 
 
 @app.command()
@@ -52,19 +50,16 @@ def runs(
     on: SparkOptions,
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            "--by",
-            metavar="KEY,...",
-            help="Break down by run, arm, client, topic, partition, broker, window, action, "
+        option(
+            "Break down by run, arm, client, topic, partition, broker, window, action, "
             "brokers; each table by those it has. Default: run,arm.",
+            value="KEY,...",
         ),
     ] = None,
-    window: Annotated[
-        Duration, duration_option("--window", "Length of a window of --by window.")
-    ] = Duration(10),
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="ROWS", help="Show so many rows of a table at most.")
-    ] = 10_000,
+    window: Annotated[Duration, duration_option("Length of a window of --by window.")] = Duration(
+        10
+    ),
+    limit: Annotated[int, option("Show so many rows of a table at most.", value="ROWS")] = 10_000,
     since: SinceOption = None,
     until: UntilOption = None,
     save: SaveOption = None,
@@ -111,26 +106,23 @@ def request_log(
     on: SparkOptions,
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            "--by",
-            metavar="KEY,...",
-            help="Break requests by API down further by broker, client_id, software, origin.",
+        option(
+            "Break requests by API down further by broker, client_id, software, origin.",
+            value="KEY,...",
         ),
     ] = None,
     timezone: Annotated[
         list[str] | None,
-        typer.Option(
-            "--timezone",
-            metavar="[PATH=]ZONE",
-            help="Of the brokers' clocks, or of those whose logs are at PATH. Default: UTC.",
+        option(
+            "Of the brokers' clocks, or of those whose logs are at PATH. Default: UTC.",
+            value="[PATH=]ZONE",
         ),
     ] = None,
     broker_at: Annotated[
         list[str] | None,
-        typer.Option(
-            "--broker-at",
-            metavar="ADDRESS=ID",
-            help="The broker that lines name as HOST:PORT, or HOST, where it is not found.",
+        option(
+            "The broker that lines name as HOST:PORT, or HOST, where it is not found.",
+            value="ADDRESS=ID",
         ),
     ] = None,
     since: SinceOption = None,

@@ -4,13 +4,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     ClusterOptions,
     MetricsUrlOption,
     ShownBrokerOption,
+    option,
     pause_option,
 )
 from kipctl.durations import Duration
@@ -34,7 +33,7 @@ def brokers(
     ] = Duration(12),
     broker: ShownBrokerOption = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show everything: features, APIs and settings too.")
+        bool, option("--all", "Show everything: features, APIs and settings too.")
     ] = False,
 ) -> None:
     """Show what is wrong with brokers and what to change, and how they are.

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
     BatchOption,
@@ -15,6 +13,7 @@ from kipctl.cli.options import (
     DryRunOption,
     YesOption,
     duration_option,
+    option,
     parse_rate,
 )
 from kipctl.durations import Duration
@@ -25,19 +24,12 @@ if TYPE_CHECKING:
     from kipctl.changes.guard_interface import RecordedGuard
     from kipctl.cli.change_ui import TerminalUi
 
-AdditionalOption = Annotated[
-    bool,
-    typer.Option(
-        "--additional",
-        help="Go on beside the reassignments of others.",
-    ),
-]
+AdditionalOption = Annotated[bool, option("Go on beside the reassignments of others.")]
 ChangeTimeoutOption = Annotated[
     Duration | None,
     duration_option(
-        "--timeout",
         "How long all of it may take, pauses too. Default: 5m a batch, or 5m in which no data"
-        " arrives.",
+        " arrives."
     ),
 ]
 
@@ -58,20 +50,10 @@ class PaceOptions:
     between: BetweenOption = Duration(10)
     concurrent: Annotated[
         int | None,
-        typer.Option(
-            "--concurrent-moves",
-            metavar="N",
-            min=1,
-            help="Copy at most N replicas at a time.",
-        ),
+        option("--concurrent-moves", "Copy at most N replicas at a time.", value="N", min=1),
     ] = None
     throttle: Annotated[
-        str | None,
-        typer.Option(
-            "--throttle",
-            metavar="RATE",
-            help="Copy at most so much a broker, as 50MB/s.",
-        ),
+        str | None, option("Copy at most so much a broker, as 50MB/s.", value="RATE")
     ] = None
 
     def read(self) -> "Pace":

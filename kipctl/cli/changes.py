@@ -17,7 +17,7 @@ from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
-from kipctl.cli.options import BootstrapOption, ClusterOptions, TopicOption
+from kipctl.cli.options import BootstrapOption, ClusterOptions, TopicOption, option
 
 app = Commands()
 
@@ -36,12 +36,7 @@ class EntryOptions:
         ),
     ] = None
     journal: Annotated[
-        Path | None,
-        typer.Option(
-            "--journal",
-            metavar="FILE",
-            help="An entry's file, as of another machine's journal.",
-        ),
+        Path | None, option("An entry's file, as of another machine's journal.", value="FILE")
     ] = None
 
 
@@ -75,17 +70,12 @@ def undo(
     guard: GuardOptions,
     of: ChangeOptions,
     no_throttle: Annotated[
-        bool,
-        typer.Option(
-            "--no-throttle", help="Copy as fast as brokers can, though the change was throttled."
-        ),
+        bool, option("Copy as fast as brokers can, though the change was throttled.")
     ] = False,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force",
-            help="Insist: on what others have changed since, below min.insync.replicas, on a full"
-            " disk.",
+        option(
+            "Insist: on what others have changed since, below min.insync.replicas, on a full disk."
         ),
     ] = False,
     additional: AdditionalOption = False,
@@ -169,11 +159,10 @@ def cancel(
     ] = None,
     topic: TopicOption = None,
     plan: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="FILE", help="The partitions of a reassignment JSON."),
+        Path | None, option("The partitions of a reassignment JSON.", value="FILE")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every reassignment, also those of other tools.")
+        bool, option("--all", "Every reassignment, also those of other tools.")
     ] = False,
     timeout: ChangeTimeoutOption = None,
 ) -> None:
@@ -192,14 +181,10 @@ def clear_throttles(
     environment: Environment,
     of: ChangeOptions,
     everything: Annotated[
-        bool, typer.Option("--all", help="Take off those of others, too: of any broker and topic.")
+        bool, option("--all", "Take off those of others, too: of any broker and topic.")
     ] = False,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Insist: also while they are needed, and where a broker is away for good.",
-        ),
+        bool, option("Insist: also while they are needed, and where a broker is away for good.")
     ] = False,
 ) -> None:
     """Put back the throttles that changes which were cut off have left.

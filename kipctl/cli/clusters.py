@@ -7,7 +7,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import BootstrapOption, OutputOption
+from kipctl.cli.options import BootstrapOption, OutputOption, option
 from kipctl.cli.target import named_cluster
 from kipctl.errors import ExitStatus, RefusedError, UsageError
 from kipctl.next_step import Command
@@ -49,33 +49,22 @@ def add(
     environment: Environment,
     name: Annotated[str, typer.Argument(metavar="NAME")],
     servers: Annotated[
-        str,
-        typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers to ask first."),
+        str, option("--bootstrap-server", "Brokers to ask first.", value="HOST:PORT,...")
     ],
-    command_config: Annotated[
-        str,
-        typer.Option("--command-config", metavar="FILE", help="Properties of Java's clients."),
-    ] = "",
-    rack: Annotated[
-        str, typer.Option("--client-rack", metavar="RACK", help="Where this machine is.")
-    ] = "",
+    command_config: Annotated[str, option("Properties of Java's clients.", value="FILE")] = "",
+    rack: Annotated[str, option("--client-rack", "Where this machine is.", value="RACK")] = "",
     metrics_url: Annotated[
-        list[str] | None,
-        typer.Option("--metrics-url", metavar="URL", help="A broker's metrics; repeatable."),
+        list[str] | None, option("A broker's metrics; repeatable.", value="URL")
     ] = None,
-    protected: Annotated[
-        bool,
-        typer.Option("--protected", help="Changes need --expect-cluster beside --yes."),
-    ] = False,
+    protected: Annotated[bool, option("Changes need --expect-cluster beside --yes.")] = False,
     id_: Annotated[
-        str, typer.Option("--expect-cluster", metavar="ID", help="Refuse a cluster of another id.")
+        str, option("--expect-cluster", "Refuse a cluster of another id.", value="ID")
     ] = "",
-    map_: Annotated[
+    map: Annotated[
         list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="HOST:PORT=HOST:PORT",
-            help="Reach a broker at another address; repeatable. * is any text, or its port.",
+        option(
+            "Reach a broker at another address; repeatable. * is any text, or its port.",
+            value="HOST:PORT=HOST:PORT",
         ),
     ] = None,
 ) -> None:
@@ -98,7 +87,7 @@ def add(
         security_of(as_javas(read(Path(command_config))).properties, servers)
     for url in metrics_url or ():
         require_url(url)
-    mapped = tuple((str(at), str(to)) for at, to in parse_map(map_ or []).items())
+    mapped = tuple((str(at), str(to)) for at, to in parse_map(map or []).items())
     file = clusters_file(environment.variables)
     entry = NamedCluster(
         name, servers, command_config, rack, tuple(metrics_url or ()), protected, id_, mapped
@@ -120,8 +109,7 @@ def check(
     environment: Environment,
     name: Annotated[str | None, typer.Argument(metavar="[CLUSTER]")] = None,
     topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Look at rights on this too; repeatable."),
+        list[str] | None, option("Look at rights on this too; repeatable.", value="TOPIC")
     ] = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,

@@ -4,14 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kipctl.cli.change_options import ChangeOptions, changing
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import GuardOptions, read_guard
-from kipctl.cli.options import BatchOption, BetweenOption, TopicOption, duration_option
+from kipctl.cli.options import BatchOption, BetweenOption, TopicOption, duration_option, option
 from kipctl.durations import Duration
 
 if TYPE_CHECKING:
@@ -22,70 +20,47 @@ _ONE_OF = ("--topic", "--partition", "--json-file", "--all")
 """How partitions are chosen."""
 
 PartitionOption = Annotated[
-    list[str] | None,
-    typer.Option("--partition", metavar="TOPIC:PARTITION", help="One partition; repeatable."),
+    list[str] | None, option("One partition; repeatable.", value="TOPIC:PARTITION")
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="Every partition, internal topics too.")]
+AllOption = Annotated[bool, option("--all", "Every partition, internal topics too.")]
 AllButInternalOption = Annotated[
-    bool, typer.Option("--all", help="Every partition; those of internal topics with --internal.")
+    bool, option("--all", "Every partition; those of internal topics with --internal.")
 ]
 InternalOption = Annotated[
     bool,
-    typer.Option(
-        "--internal",
-        help="With --all: __consumer_offsets and __transaction_state too. What they lose is the "
-        "positions of groups, and the state of transactions.",
+    option(
+        "With --all: __consumer_offsets and __transaction_state too. What they lose is the "
+        "positions of groups, and the state of transactions."
     ),
 ]
 FileOption = Annotated[
-    Path | None,
-    typer.Option("--json-file", metavar="FILE", help="The partitions in Kafka's election JSON."),
+    Path | None, option("The partitions in Kafka's election JSON.", value="FILE")
 ]
 BrokerOption = Annotated[
     list[int] | None,
-    typer.Option(
-        "--broker",
-        metavar="BROKER",
-        min=0,
-        help="Partitions whose preferred replica this broker is; repeatable.",
-    ),
+    option("Partitions whose preferred replica this broker is; repeatable.", value="BROKER", min=0),
 ]
 UntilOption = Annotated[
     str | None,
-    typer.Option(
-        "--until",
-        metavar="balanced",
-        help="Wait for brokers to be whole, and elect again, until all are led so.",
+    option(
+        "Wait for brokers to be whole, and elect again, until all are led so.", value="balanced"
     ),
 ]
 AsTheyComeOption = Annotated[
     bool,
-    typer.Option(
-        "--as-they-come",
-        help="With --until: elect what is in sync while its broker still copies other replicas.",
-    ),
+    option("With --until: elect what is in sync while its broker still copies other replicas."),
 ]
 ForceOption = Annotated[
-    bool,
-    typer.Option(
-        "--force",
-        help="Elect though a broker that was in sync last may come back: its records are lost.",
-    ),
+    bool, option("Elect though a broker that was in sync last may come back: its records are lost.")
 ]
 LongTimeoutOption = Annotated[
     Duration | None,
-    duration_option(
-        "--timeout", "How long to wait for a batch (1m), or with --until for all of it (10m)."
-    ),
+    duration_option("How long to wait for a batch (1m), or with --until for all of it (10m)."),
 ]
 LongestOption = Annotated[
-    bool,
-    typer.Option(
-        "--longest",
-        help="Elect the live replica with the most records: it is put first, and stays so.",
-    ),
+    bool, option("Elect the live replica with the most records: it is put first, and stays so.")
 ]
-TimeoutOption = Annotated[Duration, duration_option("--timeout", "How long to wait for a batch.")]
+TimeoutOption = Annotated[Duration, duration_option("How long to wait for a batch.")]
 
 
 @app.command()

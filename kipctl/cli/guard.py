@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from kipctl.cli.options import MetricsUrlOption, duration_option, pause_option
+from kipctl.cli.options import MetricsUrlOption, duration_option, option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
@@ -22,31 +20,23 @@ class GuardOptions:
 
     guard: Annotated[
         list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="CONDITION",
-            help="What pauses it: 'urp > 10', 'under-min-isr > 0', 'at-min-isr > 0', "
+        option(
+            "What pauses it: 'urp > 10', 'under-min-isr > 0', 'at-min-isr > 0', "
             "'offline > 0', 'metric NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms';"
             " repeatable.",
+            value="CONDITION",
         ),
     ] = None
     guard_patience: Annotated[
-        Duration, duration_option("--guard-patience", "After so long in a pause it gives up.")
+        Duration, duration_option("After so long in a pause it gives up.")
     ] = Duration(600)
-    guard_quiet: Annotated[
-        Duration, pause_option("--guard-quiet", "So long it is quiet before it goes on.")
-    ] = Duration(30)
+    guard_quiet: Annotated[Duration, pause_option("So long it is quiet before it goes on.")] = (
+        Duration(30)
+    )
     metrics_url: MetricsUrlOption = None
 
 
-GuardActionOption = Annotated[
-    str,
-    typer.Option(
-        "--guard-action",
-        metavar="stop|rollback",
-        help="What giving up does.",
-    ),
-]
+GuardActionOption = Annotated[str, option("What giving up does.", value="stop|rollback")]
 
 
 def read_guard(

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kipctl.cli.brokers import brokers
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.inspect_metadata import metadata
-from kipctl.cli.options import ClusterOptions, ShownBrokerOption, TopicOption
+from kipctl.cli.options import ClusterOptions, ShownBrokerOption, TopicOption, option
 from kipctl.cli.replica_selection_options import SelectionOptions
 from kipctl.errors import KipctlError, ThresholdError
 from kipctl.report.hint_tables import hints_report
@@ -61,10 +59,9 @@ def hints(
     topic: TopicOption = None,
     require: Annotated[
         bool,
-        typer.Option(
-            "--require",
-            help="End with status 7 unless clients can follow the hints of every broker that could"
-            " be asked.",
+        option(
+            "End with status 7 unless clients can follow the hints of every broker that could"
+            " be asked."
         ),
     ] = False,
 ) -> None:

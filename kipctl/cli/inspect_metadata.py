@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import ClusterOptions, YesOption
+from kipctl.cli.options import ClusterOptions, YesOption, option
 from kipctl.errors import UsageError
 from kipctl.report.metadata_view_tables import MOST_BYTES, metadata_report
 
@@ -21,23 +19,18 @@ def metadata(
     of: ClusterOptions,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic",
-            metavar="TOPIC",
-            help="Compare brokers' views of this topic or glob; repeatable. Default: all.",
+        option(
+            "Compare brokers' views of this topic or glob; repeatable. Default: all.", value="TOPIC"
         ),
     ] = None,
     measure_convergence: Annotated[
         bool,
-        typer.Option(
-            "--measure-convergence",
-            help="Also move leaders, of a topic made and removed for it, and measure when each"
-            " broker knows.",
+        option(
+            "Also move leaders, of a topic made and removed for it, and measure when each"
+            " broker knows."
         ),
     ] = False,
-    moves: Annotated[
-        int, typer.Option("--moves", help="How often --measure-convergence moves them.")
-    ] = 5,
+    moves: Annotated[int, option("How often --measure-convergence moves them.")] = 5,
     yes: YesOption = False,
 ) -> None:
     """Show what a Metadata request costs, and whether every broker shows the same.

@@ -9,7 +9,7 @@ import typer
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import OutputOption
+from kipctl.cli.options import OutputOption, option
 from kipctl.errors import UsageError
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
@@ -30,11 +30,7 @@ _COLD = (
 )
 NameOption = Annotated[
     str | None,
-    typer.Option(
-        "--name",
-        metavar="LAB",
-        help=f"Which lab. Default: the only one there is, or {_DEFAULT.name}.",
-    ),
+    option(f"Which lab. Default: the only one there is, or {_DEFAULT.name}.", value="LAB"),
 ]
 
 
@@ -60,67 +56,46 @@ def lab_name(name: str | None) -> str:
 @app.command()
 def up(
     environment: Environment,
-    name: Annotated[str, typer.Option(metavar="NAME", help="What to call it.")] = _DEFAULT.name,
-    brokers: Annotated[int, typer.Option(help="How many brokers.")] = _DEFAULT.brokers,
-    controllers: Annotated[int, typer.Option(help="How many controllers.")] = _DEFAULT.controllers,
-    racks: Annotated[int, typer.Option(help="Over how many racks; 0: none.")] = _DEFAULT.racks,
+    name: Annotated[str, option("What to call it.", value="NAME")] = _DEFAULT.name,
+    brokers: Annotated[int, option("How many brokers.")] = _DEFAULT.brokers,
+    controllers: Annotated[int, option("How many controllers.")] = _DEFAULT.controllers,
+    racks: Annotated[int, option("Over how many racks; 0: none.")] = _DEFAULT.racks,
     kafka_version: Annotated[
-        str, typer.Option(metavar="VERSION", help="The Kafka to fetch, once.")
+        str, option("The Kafka to fetch, once.", value="VERSION")
     ] = _DEFAULT.kafka_version,
     kafka_home: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Use this unpacked Kafka instead.")
+        Path | None, option("Use this unpacked Kafka instead.", value="DIR")
     ] = None,
     config: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A server property for every node; repeatable."),
+        list[str] | None, option("A server property for every node; repeatable.", value="KEY=VALUE")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="The first of consecutive ports. Default: free ones.")
+        int | None, option("The first of consecutive ports. Default: free ones.")
     ] = None,
     request_log: Annotated[
         bool,
-        typer.Option(
-            "--request-log",
-            help="Let every node log each request, in request.log beside its log (up to 256 MB).",
-        ),
+        option("Let every node log each request, in request.log beside its log (up to 256 MB)."),
     ] = False,
     metrics: Annotated[
-        bool,
-        typer.Option(
-            "--metrics", help="Let every broker serve its metrics over HTTP, for Prometheus."
-        ),
+        bool, option("Let every broker serve its metrics over HTTP, for Prometheus.")
     ] = False,
     security: Annotated[
-        Security,
-        typer.Option(
-            case_sensitive=False, help="The security.protocol of the listener for clients."
-        ),
+        Security, option("The security.protocol of the listener for clients.", case_sensitive=False)
     ] = _DEFAULT.security,
     acl: Annotated[
-        bool,
-        typer.Option(
-            "--acl",
-            help="Let users do what they were granted: admin all, reader read, alice nothing.",
-        ),
+        bool, option("Let users do what they were granted: admin all, reader read, alice nothing.")
     ] = False,
     kerberos: Annotated[
-        bool,
-        typer.Option(
-            "--kerberos", help="Start a KDC (Debian: krb5-kdc, krb5-admin-server), for GSSAPI."
-        ),
+        bool, option("Start a KDC (Debian: krb5-kdc, krb5-admin-server), for GSSAPI.")
     ] = False,
     host: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST", help="Where clients find the brokers: 127.0.0.1, ::1 or localhost."
-        ),
+        str, option("Where clients find the brokers: 127.0.0.1, ::1 or localhost.", value="HOST")
     ] = _DEFAULT.host,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic",
-            metavar="NAME[:PARTITIONS[:REPLICAS]]",
-            help="Make this topic, with 100 records in each partition; repeatable.",
+        option(
+            "Make this topic, with 100 records in each partition; repeatable.",
+            value="NAME[:PARTITIONS[:REPLICAS]]",
         ),
     ] = None,
     output: OutputOption = OutputFormat.AUTO,
@@ -169,9 +144,7 @@ def up(
 @app.command()
 def status(
     environment: Environment,
-    name: Annotated[
-        str | None, typer.Option(metavar="LAB", help="Which lab. Default: every lab.")
-    ] = None,
+    name: Annotated[str | None, option("Which lab. Default: every lab.", value="LAB")] = None,
     output: OutputOption = OutputFormat.AUTO,
 ) -> None:
     """Show the labs, their nodes, and how many partitions each broker leads."""
@@ -206,7 +179,7 @@ def down(environment: Environment, name: NameOption = None) -> None:
 def stop(
     environment: Environment,
     chosen: NodesOptions,
-    kill: Annotated[bool, typer.Option("--kill", help="SIGKILL, as when a machine fails.")] = False,
+    kill: Annotated[bool, option("SIGKILL, as when a machine fails.")] = False,
 ) -> None:
     """Stop nodes with SIGTERM: a broker first hands its leaders over. Their data stays."""
     _each_node(
@@ -233,8 +206,7 @@ def restart(
     environment: Environment,
     chosen: NodesOptions,
     kafka_version: Annotated[
-        str | None,
-        typer.Option(metavar="VERSION", help="Start them with this release from now on."),
+        str | None, option("Start them with this release from now on.", value="VERSION")
     ] = None,
 ) -> None:
     """Stop and start nodes, one after the other, each time until the lab is ready again.
@@ -275,10 +247,8 @@ def logs(
         int | None, typer.Argument(metavar="[NODE]", help="A node id. Default: every node.")
     ] = None,
     name: NameOption = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")
-    ] = False,
-    lines: Annotated[int, typer.Option(min=0, help="How many of the last lines of each.")] = 20,
+    follow: Annotated[bool, option("--follow", "-f", "Go on with new lines until Ctrl-C.")] = False,
+    lines: Annotated[int, option("How many of the last lines of each.", min=0)] = 20,
 ) -> None:
     """Print the last lines of the nodes' logs."""
     stdout = environment.stdout

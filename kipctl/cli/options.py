@@ -33,22 +33,32 @@ def finite(value: float | None) -> float | None:
     return value
 
 
-def duration_option(name: str, help: str) -> Any:
-    """An option that is a time above 0; a bare number is seconds."""
-    return typer.Option(
-        name, metavar="DURATION", parser=lambda text: _over_zero(_parsed(text)), help=help
-    )
+def option(*names_and_help: str, value: str | None = None, **settings: Any) -> Any:
+    """An option of a command, or of a group of options: how it is spelled, if not as its parameter
+    or field, and last what help says of it.
+
+    `value` stands for its value there; the rest is Typer's.
+    """
+    *names, help = names_and_help
+    return typer.Option(*names, metavar=value, help=help, **settings)
 
 
-def pause_option(name: str, help: str) -> Any:
+def duration_option(*names_and_help: str) -> Any:
+    """One that is a time above 0; a bare number is seconds."""
+    return option(*names_and_help, value="DURATION", parser=lambda text: _over_zero(_parsed(text)))
+
+
+def pause_option(*names_and_help: str) -> Any:
     """The same where 0 means none."""
-    return typer.Option(name, metavar="DURATION", parser=_parsed, help=help)
+    return option(*names_and_help, value="DURATION", parser=_parsed)
 
 
-def milliseconds_option(name: str, help: str) -> Any:
+def milliseconds_option(*names_and_help: str) -> Any:
     """The same for options of Kafka's own tools, where a bare number is milliseconds."""
-    return typer.Option(
-        name, metavar="MS|DURATION", parser=lambda text: _over_zero(_parsed(text, "ms")), help=help
+    return option(
+        *names_and_help,
+        value="MS|DURATION",
+        parser=lambda text: _over_zero(_parsed(text, "ms")),
     )
 
 
@@ -69,19 +79,18 @@ def _over_zero(seconds: Duration) -> Duration:
 
 BootstrapOption = Annotated[
     str | None,
-    typer.Option(
-        "--bootstrap-server",
-        metavar="HOST:PORT,...",
-        help="Brokers to ask first. Default: KIPCTL_BOOTSTRAP_SERVER, else the running lab.",
+    option(
+        "Brokers to ask first. Default: KIPCTL_BOOTSTRAP_SERVER, else the running lab.",
+        value="HOST:PORT,...",
     ),
 ]
 OutputOption = Annotated[
     OutputFormat,
-    typer.Option(
+    option(
         "--output",
         "-o",
-        metavar="FORMAT",
-        help="table, wide (all of it), plain, markdown, json, csv.",
+        "table, wide (all of it), plain, markdown, json, csv.",
+        value="FORMAT",
         show_default=False,
     ),
 ]
@@ -104,64 +113,45 @@ class ClusterOptions:
         return Cluster(environment.access(self.bootstrap_server), timeout_s=timeout_s)
 
 
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")
-]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before changing things.")]
+DryRunOption = Annotated[bool, option("Show what would be done, and change nothing.")]
+YesOption = Annotated[bool, option("--yes", "-y", "Do not ask before changing things.")]
 SinceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--since", metavar="TIME", help="Leave out what is earlier: 10s after the start, or a time."
-    ),
+    str | None, option("Leave out what is earlier: 10s after the start, or a time.", value="TIME")
 ]
-UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Leave out what is later.")
-]
+UntilOption = Annotated[str | None, option("Leave out what is later.", value="TIME")]
 HtmlOption = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a page there, in place of an older one."),
+    Path | None, option("Write a page there, in place of an older one.", value="FILE")
 ]
 ConfOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--conf",
-        metavar="KEY=VALUE",
-        help="A setting of Spark's, before those of its own configuration; repeatable.",
+    option(
+        "A setting of Spark's, before those of its own configuration; repeatable.",
+        value="KEY=VALUE",
     ),
 ]
 StartTimeoutOption = Annotated[
-    Duration,
-    duration_option("--start-timeout", "How long to wait for the first executor of a cluster."),
+    Duration, duration_option("How long to wait for the first executor of a cluster.")
 ]
 LeaderDiscoveryOption = Annotated[
     LeaderDiscovery,
-    typer.Option(
-        "--leader-discovery",
-        help="How the new leader is found: by the broker's hint, by a Metadata refresh at "
-        "once, or as clients before KIP-951 did.",
+    option(
+        "How the new leader is found: by the broker's hint, by a Metadata refresh at "
+        "once, or as clients before KIP-951 did."
     ),
 ]
 RecordOption = Annotated[
     str | None,
-    typer.Option(
-        "--record",
-        metavar="NAME|DIR",
-        help="Keep the run's trace: a name is one in the run store (kipctl runs), anything "
+    option(
+        "Keep the run's trace: a name is one in the run store (kipctl runs), anything "
         "with a / is a folder.",
+        value="NAME|DIR",
     ),
 ]
-PartitionsOption = Annotated[
-    int, typer.Option("--partitions", help="Of the topic that is made for the run.")
-]
-RecordSizeOption = Annotated[int, typer.Option("--record-size", help="Bytes of a record's value.")]
-ThroughputOption = Annotated[
-    float, typer.Option("--throughput", callback=finite, help="Records per second.")
-]
+PartitionsOption = Annotated[int, option("Of the topic that is made for the run.")]
+RecordSizeOption = Annotated[int, option("Bytes of a record's value.")]
+ThroughputOption = Annotated[float, option("Records per second.", callback=finite)]
 InTurnThroughputOption = Annotated[
-    float,
-    typer.Option(
-        "--throughput", callback=finite, help="Records per second, to the topics in turn."
-    ),
+    float, option("Records per second, to the topics in turn.", callback=finite)
 ]
 PhaseSecondsOption = Annotated[
     Duration, duration_option("--for", "How long steady and leader-changes last.")
@@ -180,39 +170,19 @@ def record_folder(text: str | None, variables: Mapping[str, str]) -> Path | None
     return folder
 
 
-ReportingIntervalOption = Annotated[
-    Duration, milliseconds_option("--reporting-interval", "Between progress lines.")
-]
+ReportingIntervalOption = Annotated[Duration, milliseconds_option("Between progress lines.")]
 ClientRackOption = Annotated[
-    str | None,
-    typer.Option("--client-rack", metavar="RACK", help="Where the consumer is (client.rack)."),
+    str | None, option("Where the consumer is (client.rack).", value="RACK")
 ]
 MetricsUrlOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metrics-url",
-        metavar="URL",
-        help="A broker's JMX exporter; repeatable, one per broker.",
-    ),
+    list[str] | None, option("A broker's JMX exporter; repeatable, one per broker.", value="URL")
 ]
 ShownBrokerOption = Annotated[
-    list[int] | None,
-    typer.Option("--broker", metavar="BROKER", min=0, help="Only this broker; repeatable."),
+    list[int] | None, option("Only this broker; repeatable.", value="BROKER", min=0)
 ]
-TopicOption = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="A topic or glob; repeatable.")
-]
-BatchOption = Annotated[
-    int,
-    typer.Option(
-        "--batch",
-        metavar="N",
-        min=1,
-        max=10_000,
-        help="Partitions at a time.",
-    ),
-]
-BetweenOption = Annotated[Duration, pause_option("--between", "Between two batches.")]
+TopicOption = Annotated[list[str] | None, option("A topic or glob; repeatable.", value="TOPIC")]
+BatchOption = Annotated[int, option("Partitions at a time.", value="N", min=1, max=10_000)]
+BetweenOption = Annotated[Duration, pause_option("Between two batches.")]
 
 
 def parse_rate(text: str) -> int:
@@ -236,36 +206,27 @@ class Load(NamedTuple):
 class LoadOptions:
     """What a producer sends, and where to."""
 
-    num_records: Annotated[
-        int | None,
-        typer.Option("--num-records", help="Records to send; default those of 30 seconds."),
-    ] = None
+    num_records: Annotated[int | None, option("Records to send; default those of 30 seconds.")] = (
+        None
+    )
     throughput: Annotated[
-        float,
-        typer.Option(
-            "--throughput", callback=finite, help="Records per second; -1 for as many as possible."
-        ),
+        float, option("Records per second; -1 for as many as possible.", callback=finite)
     ] = 1000
     warmup_records: Annotated[
         int | None,
-        typer.Option(
-            "--warmup-records",
-            help="First records, left out of the times; default those of 5 seconds without "
-            "--num-records, none with it.",
+        option(
+            "First records, left out of the times; default those of 5 seconds without "
+            "--num-records, none with it."
         ),
     ] = None
     topic: Annotated[
         str | None,
-        typer.Option(
-            "--topic",
-            metavar="TOPIC",
-            help="Default: one that is made for the run (kipctl-perf-...) and removed after it.",
+        option(
+            "Default: one that is made for the run (kipctl-perf-...) and removed after it.",
+            value="TOPIC",
         ),
     ] = None
-    replication_factor: Annotated[
-        int,
-        typer.Option("--replication-factor", help="Of that topic; 0: 3, or all brokers if fewer."),
-    ] = 0
+    replication_factor: Annotated[int, option("Of that topic; 0: 3, or all brokers if fewer.")] = 0
 
     def load(self, every_s: float | None, count: int) -> Load:
         """What was given, and what is usual of the rest."""
@@ -289,56 +250,43 @@ class RunOptions:
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951
     during: Annotated[
         str | None,
-        typer.Option(
-            "--during",
-            metavar="ACTION",
-            help="Done to the cluster meanwhile: rotate, elect, reassign or restart:BROKER.",
+        option(
+            "Done to the cluster meanwhile: rotate, elect, reassign or restart:BROKER.",
+            value="ACTION",
         ),
     ] = None
     every: Annotated[
         Duration | None,
-        duration_option(
-            "--every", "Between two such actions; default 5s, or what fits into the load."
-        ),
+        duration_option("Between two such actions; default 5s, or what fits into the load."),
     ] = None
-    count: Annotated[
-        int, typer.Option("--count", help="How many actions; 0 until the records are through.")
-    ] = 0
+    count: Annotated[int, option("How many actions; 0 until the records are through.")] = 0
     record: RecordOption = None
     yes: YesOption = False
     workers: Annotated[
-        int,
-        typer.Option(
-            "--workers", metavar="N", help="Share records and partitions among N workers on Spark."
-        ),
+        int, option("Share records and partitions among N workers on Spark.", value="N")
     ] = 1
     master: Annotated[
         str | None,
-        typer.Option(
-            "--master",
-            metavar="URL",
-            help="The Spark that runs the workers, as spark://HOST:PORT; this machine by default.",
+        option(
+            "The Spark that runs the workers, as spark://HOST:PORT; this machine by default.",
+            value="URL",
         ),
     ] = None
     conf: ConfOption = None
     force: Annotated[
         bool,
-        typer.Option(
-            "--force",
-            help="Produce to a topic that holds records; give workers a login over a Spark that"
-            " does not encrypt.",
+        option(
+            "Produce to a topic that holds records; give workers a login over a Spark that"
+            " does not encrypt."
         ),
     ] = False
     start_timeout: StartTimeoutOption = Duration(60)
-    print_metrics: Annotated[
-        bool, typer.Option("--print-metrics", help="Print every number of the result.")
-    ] = False
+    print_metrics: Annotated[bool, option("Print every number of the result.")] = False
     strict: Annotated[
         bool,
-        typer.Option(
-            "--strict",
-            help="End with status 7 if something spoils the run: cold brokers, a busy machine, a "
-            "client that is late, too few moved leaders.",
+        option(
+            "End with status 7 if something spoils the run: cold brokers, a busy machine, a "
+            "client that is late, too few moved leaders."
         ),
     ] = False
     bootstrap_server: BootstrapOption = None
@@ -368,20 +316,16 @@ class SparkOptions:
     """Where an analysis runs."""
 
     master: Annotated[
-        str,
-        typer.Option(
-            "--master", metavar="URL", help="Where Spark runs: local[N], spark://HOST:PORT, yarn."
-        ),
+        str, option("Where Spark runs: local[N], spark://HOST:PORT, yarn.", value="URL")
     ] = "local[*]"
     conf: ConfOption = None
     start_timeout: StartTimeoutOption = Duration(60)
     scratch: Annotated[
         str | None,
-        typer.Option(
-            "--scratch",
-            metavar="URI",
-            help="A folder that all machines of a cluster see, for intermediate results; they are "
+        option(
+            "A folder that all machines of a cluster see, for intermediate results; they are "
             "removed at the end. Without it executors keep them.",
+            value="URI",
         ),
     ] = None
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kipctl.cli.change_options import (
     AdditionalOption,
     ChangeOptions,
@@ -16,7 +14,7 @@ from kipctl.cli.change_options import (
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.guard import STOP, GuardActionOption, GuardOptions, read_guard
-from kipctl.cli.options import TopicOption
+from kipctl.cli.options import TopicOption, option
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
 
@@ -33,60 +31,38 @@ class PlannerOptions:
     """Which brokers are to hold partitions, or lead them: one way, and what goes with it."""
 
     drain: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--drain", metavar="BROKER", help="Leave no replica on this broker; repeatable."
-        ),
+        list[str] | None, option("Leave no replica on this broker; repeatable.", value="BROKER")
     ] = None
     leaders_off: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--leaders-off",
-            metavar="BROKER|RACK",
-            help="Let others lead what it leads; repeatable.",
-        ),
+        list[str] | None, option("Let others lead what it leads; repeatable.", value="BROKER|RACK")
     ] = None
     leader: Annotated[
         list[str] | None,
-        typer.Option(
-            "--leader",
-            metavar="TOPIC:PARTITION=BROKER",
-            help="Let this replica lead it; repeatable.",
-        ),
+        option("Let this replica lead it; repeatable.", value="TOPIC:PARTITION=BROKER"),
     ] = None
     balance: Annotated[
         str | None,
-        typer.Option(
-            "--balance",
-            metavar="leaders|bytes",
-            help="Even out who leads, by number or by what comes in; no data is copied.",
+        option(
+            "Even out who leads, by number or by what comes in; no data is copied.",
+            value="leaders|bytes",
         ),
     ] = None
     add: Annotated[
-        list[str] | None,
-        typer.Option("--add", metavar="BROKER", help="Give a new broker its share; repeatable."),
+        list[str] | None, option("Give a new broker its share; repeatable.", value="BROKER")
     ] = None
     replace: Annotated[
-        list[str] | None,
-        typer.Option("--replace", metavar="A=B", help="Let broker B take A's places; repeatable."),
+        list[str] | None, option("Let broker B take A's places; repeatable.", value="A=B")
     ] = None
     replication_factor: Annotated[
-        int | None,
-        typer.Option(
-            "--replication-factor", metavar="N", min=1, help="Give each partition N replicas."
-        ),
+        int | None, option("Give each partition N replicas.", value="N", min=1)
     ] = None
-    rack_aware: Annotated[
-        bool,
-        typer.Option("--rack-aware", help="Spread replicas over racks, by the fewest moves."),
-    ] = False
+    rack_aware: Annotated[bool, option("Spread replicas over racks, by the fewest moves.")] = False
     spare: Annotated[
         int,
-        typer.Option(
-            "--spare",
-            metavar="N",
+        option(
+            "Only where N replicas above min.insync.replicas are left without the brokers.",
+            value="N",
             min=0,
-            help="Only where N replicas above min.insync.replicas are left without the brokers.",
         ),
     ] = 0
 
@@ -103,13 +79,7 @@ class PlannerOptions:
 
 @dataclass(frozen=True)
 class _ReassignOptions(ChangeOptions):
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Print the plan (-o json: Kafka's); change nothing.",
-        ),
-    ] = False
+    dry_run: Annotated[bool, option("Print the plan (-o json: Kafka's); change nothing.")] = False
 
 
 @combined(
@@ -132,51 +102,28 @@ def reassign(
     guard: GuardOptions,
     planners: PlannerOptions,
     of: _ReassignOptions,
-    rotate: Annotated[
-        bool, typer.Option("--rotate", help="Move every leader to its next replica.")
-    ] = False,
+    rotate: Annotated[bool, option("Move every leader to its next replica.")] = False,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            "--plan",
-            metavar="FILE",
-            help="Carry out Kafka's reassignment JSON, or a CSV of replicas or leaders.",
+        option(
+            "Carry out Kafka's reassignment JSON, or a CSV of replicas or leaders.", value="FILE"
         ),
     ] = None,
-    show: Annotated[bool, typer.Option("--list", help="Show what is being reassigned.")] = False,
+    show: Annotated[bool, option("--list", "Show what is being reassigned.")] = False,
     verify: Annotated[
-        Path | None,
-        typer.Option(
-            "--verify",
-            metavar="FILE",
-            help="Is all as in this JSON, or entry? Status 5 until it is.",
-        ),
+        Path | None, option("Is all as in this JSON, or entry? Status 5 until it is.", value="FILE")
     ] = None,
     topic: TopicOption = None,
-    all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="Rotate all topics but internal ones.")
-    ] = False,
+    all_topics: Annotated[bool, option("Rotate all topics but internal ones.")] = False,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Insist: go below min.insync.replicas, fill a disk, see no broker.",
-        ),
+        bool, option("Insist: go below min.insync.replicas, fill a disk, see no broker.")
     ] = False,
     additional: AdditionalOption = False,
     change_factor: Annotated[
-        bool,
-        typer.Option(
-            "--change-replication-factor",
-            help="Let --plan do so.",
-        ),
+        bool, option("--change-replication-factor", "Let --plan do so.")
     ] = False,
     measure: Annotated[
-        bool,
-        typer.Option(
-            "--measure",
-            help="Print what it cost a producer (with --rotate, --plan).",
-        ),
+        bool, option("Print what it cost a producer (with --rotate, --plan).")
     ] = False,
     guard_action: GuardActionOption = STOP,
     timeout: ChangeTimeoutOption = None,

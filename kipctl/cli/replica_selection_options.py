@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.combinations import combined
-from kipctl.cli.options import duration_option, finite
+from kipctl.cli.options import duration_option, finite, option
 from kipctl.durations import Duration
 
 
@@ -34,50 +32,30 @@ class SelectionOptions:
     """Of whom it is asked, and what of it is shown."""
 
     topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic", metavar="TOPIC", help="A topic, a glob or TOPIC:PARTITION; repeatable."
-        ),
+        list[str] | None, option("A topic, a glob or TOPIC:PARTITION; repeatable.", value="TOPIC")
     ] = None
     client_rack: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--client-rack", metavar="RACK", help="The reader's rack; repeatable. Default: each."
-        ),
+        list[str] | None, option("The reader's rack; repeatable. Default: each.", value="RACK")
     ] = None
     explain: Annotated[
-        str | None,
-        typer.Option(
-            "--explain", metavar="TOPIC:PARTITION", help="Walk one choice through rule by rule."
-        ),
+        str | None, option("Walk one choice through rule by rule.", value="TOPIC:PARTITION")
     ] = None
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Tell each change as it happens, until Ctrl-C.")
-    ] = False
+    watch: Annotated[bool, option("Tell each change as it happens, until Ctrl-C.")] = False
     period: Annotated[Duration | None, duration_option("--for", "End --watch after so long.")] = (
         None
     )
     rate_over: Annotated[
-        Duration | None, duration_option("--rate-over", "Measure for so long how much is written.")
+        Duration | None, duration_option("Measure for so long how much is written.")
     ] = None
     price_per_gb: Annotated[
-        float | None,
-        typer.Option(
-            "--price-per-gb",
-            min=0,
-            callback=finite,
-            help="Of bytes across racks; needs --rate-over.",
-        ),
+        float | None, option("Of bytes across racks; needs --rate-over.", min=0, callback=finite)
     ] = None
     require_local: Annotated[
         str | None,
-        typer.Option(
-            "--require-local",
-            metavar="PERCENT",
-            help="Fail when a rack serves fewer of the partitions to its readers: 95%.",
+        option(
+            "Fail when a rack serves fewer of the partitions to its readers: 95%.", value="PERCENT"
         ),
     ] = None
     client: Annotated[
-        StockClient | None,
-        typer.Option("--client", help="Also let this client read a few records, and watch it."),
+        StockClient | None, option("Also let this client read a few records, and watch it.")
     ] = None

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import OutputOption, SinceOption, SparkOptions, UntilOption, started_spark
+from kipctl.cli.options import (
+    OutputOption,
+    SinceOption,
+    SparkOptions,
+    UntilOption,
+    option,
+    started_spark,
+)
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
 from kipctl.report.html.file import check_html, write_page
@@ -28,15 +35,9 @@ def report(
     ],
     on: SparkOptions,
     html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html", metavar="FILE", help="The page. Default: report-RUN.html in this folder."
-        ),
+        Path | None, option("The page. Default: report-RUN.html in this folder.", value="FILE")
     ] = None,
-    svg: Annotated[
-        str | None,
-        typer.Option("--svg", metavar="DIR", help="Write each picture there too, as SVG."),
-    ] = None,
+    svg: Annotated[str | None, option("Write each picture there too, as SVG.", value="DIR")] = None,
     since: SinceOption = None,
     until: UntilOption = None,
     output: OutputOption = OutputFormat.AUTO,

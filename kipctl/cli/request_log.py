@@ -5,17 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import (
-    BootstrapOption,
-    OutputOption,
-    YesOption,
-    duration_option,
-)
+from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, duration_option, option
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.next_step import Command
@@ -36,27 +29,20 @@ _TIMEOUT_S = 10.0
 def on(
     environment: Environment,
     broker: Annotated[
-        list[int] | None,
-        typer.Option("--broker", metavar="BROKER", min=0, help="At this broker; repeatable."),
+        list[int] | None, option("At this broker; repeatable.", value="BROKER", min=0)
     ] = None,
-    all_brokers: Annotated[
-        bool, typer.Option("--all-brokers", help="At every broker of the cluster.")
-    ] = False,
+    all_brokers: Annotated[bool, option("At every broker of the cluster.")] = False,
     period: Annotated[
         Duration | None,
         duration_option("--for", "Switch it off again after so long, or on Ctrl-C."),
     ] = None,
-    until_off: Annotated[
-        bool,
-        typer.Option("--until-off", help="Leave it on, until `kipctl request-log off`."),
-    ] = False,
+    until_off: Annotated[bool, option("Leave it on, until `kipctl request-log off`.")] = False,
     metrics_url: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metrics-url",
-            metavar="URL",
-            help="Where a broker's JMX exporter serves its metrics, to tell what it will cost;"
+        option(
+            "Where a broker's JMX exporter serves its metrics, to tell what it will cost;"
             " repeatable.",
+            value="URL",
         ),
     ] = None,
     yes: YesOption = False,
@@ -125,12 +111,7 @@ def _confirm(
 class _BrokersOptions:
     broker: Annotated[
         list[int] | None,
-        typer.Option(
-            "--broker",
-            metavar="BROKER",
-            min=0,
-            help="A broker; repeatable. Default: every broker.",
-        ),
+        option("A broker; repeatable. Default: every broker.", value="BROKER", min=0),
     ] = None
     bootstrap_server: BootstrapOption = None
     output: OutputOption = OutputFormat.AUTO

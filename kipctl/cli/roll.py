@@ -16,6 +16,7 @@ from kipctl.cli.options import (
     ClusterOptions,
     YesOption,
     duration_option,
+    option,
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
@@ -48,21 +49,18 @@ class RestarterOptions:
 
     command: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--exec",
-            metavar="COMMAND",
-            help="What restarts a broker, as 'ssh {host} systemctl restart kafka'; {host}, {port}, "
+            "What restarts a broker, as 'ssh {host} systemctl restart kafka'; {host}, {port}, "
             "{broker} (its id), {rack} and {role} are put in. No shell runs it; its status has to "
             "be 0.",
+            value="COMMAND",
         ),
     ] = None
-    manual: Annotated[
-        bool,
-        typer.Option("--manual", help="Ask for each restart, and wait until Enter is pressed."),
-    ] = False
-    lab: Annotated[
-        bool, typer.Option("--lab", help="The cluster is a lab of kipctl's, which restarts them.")
-    ] = False
+    manual: Annotated[bool, option("Ask for each restart, and wait until Enter is pressed.")] = (
+        False
+    )
+    lab: Annotated[bool, option("The cluster is a lab of kipctl's, which restarts them.")] = False
 
     @property
     def restarter(self) -> str:
@@ -82,66 +80,47 @@ def roll(
     of: ClusterOptions,
     broker: Annotated[
         list[str] | None,
-        typer.Option(
-            "--broker",
-            metavar="BROKER",
-            help="Only this broker; repeatable. Default: all. With --controllers also none.",
+        option(
+            "Only this broker; repeatable. Default: all. With --controllers also none.",
+            value="BROKER",
         ),
     ] = None,
     controllers: Annotated[
-        bool,
-        typer.Option(
-            "--controllers",
-            help="After the brokers also the controllers that are none, the active one last.",
-        ),
+        bool, option("After the brokers also the controllers that are none, the active one last.")
     ] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show the order and what each restart risks; do nothing."),
+        bool, option("Show the order and what each restart risks; do nothing.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the last roll, which has not ended.")
-    ] = False,
-    abandon: Annotated[
-        bool, typer.Option("--abandon", help="Do not go on with the last roll, ever.")
-    ] = False,
+    resume: Annotated[bool, option("Go on with the last roll, which has not ended.")] = False,
+    abandon: Annotated[bool, option("Do not go on with the last roll, ever.")] = False,
     was_restarted: Annotated[
         str | None,
-        typer.Option(
-            "--was-restarted",
-            metavar="yes|no",
-            help="With --resume: whether the broker in hand was, where that cannot be seen.",
+        option(
+            "With --resume: whether the broker in hand was, where that cannot be seen.",
+            value="yes|no",
         ),
     ] = None,
     guard_action: Annotated[
         str,
-        typer.Option(
-            "--guard-action",
-            metavar="stop|rollback",
-            help="After its patience: stop, or also put the leaders back.",
-        ),
+        option("After its patience: stop, or also put the leaders back.", value="stop|rollback"),
     ] = STOP,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Restart brokers though partitions cannot be written meanwhile."
-        ),
+        bool, option("Restart brokers though partitions cannot be written meanwhile.")
     ] = False,
     spare: Annotated[
         int,
-        typer.Option(
-            "--spare",
-            metavar="N",
+        option(
+            "Only where partitions keep N replicas above min.insync.replicas meanwhile.",
+            value="N",
             min=0,
-            help="Only where partitions keep N replicas above min.insync.replicas meanwhile.",
         ),
     ] = 0,
     timeout: Annotated[
-        Duration, duration_option("--timeout", "For each wait, as until a broker is in sync.")
+        Duration, duration_option("For each wait, as until a broker is in sync.")
     ] = Duration(600),
-    exec_timeout: Annotated[
-        Duration, duration_option("--exec-timeout", "After it the command is ended.")
-    ] = Duration(300),
+    exec_timeout: Annotated[Duration, duration_option("After it the command is ended.")] = Duration(
+        300
+    ),
     batch: BatchOption = 1000,
     between: BetweenOption = Duration(0),
     yes: YesOption = False,

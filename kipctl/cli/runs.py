@@ -14,6 +14,7 @@ from kipctl.cli.options import (
     OutputOption,
     SparkOptions,
     YesOption,
+    option,
     started_spark,
 )
 from kipctl.errors import PartlyDoneError, ThresholdError, UsageError
@@ -176,11 +177,10 @@ def compare(
     on: SparkOptions,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(
-            "--fail-if",
-            metavar="CONDITION",
-            help="End with status 7 if it holds: 'p999 > +10%' (of A, and the difference is "
+        option(
+            "End with status 7 if it holds: 'p999 > +10%' (of A, and the difference is "
             "one), 'p999 > +5ms' (above A, likewise) or 'p999 > 50ms' (B alone).",
+            value="CONDITION",
         ),
     ] = None,
     html: HtmlOption = None,
@@ -263,9 +263,9 @@ def export(
     ],
     form: Annotated[
         ExportFormat,
-        typer.Option(
+        option(
             "--format",
-            help="archive: one .tar.gz that unpacks to a run; csv: a folder with a file for each "
+            "archive: one .tar.gz that unpacks to a run; csv: a folder with a file for each "
             "dataset, and run.json.",
         ),
     ] = ExportFormat.ARCHIVE,

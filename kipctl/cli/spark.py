@@ -2,15 +2,9 @@
 
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import (
-    ConfOption,
-    OutputOption,
-    duration_option,
-)
+from kipctl.cli.options import ConfOption, OutputOption, duration_option, option
 from kipctl.durations import Duration
 from kipctl.next_step import Command
 from kipctl.report.formats import OutputFormat
@@ -21,12 +15,10 @@ app = Commands(
     "settings are those it was started with; else they start their own."
 )
 IdleTimeoutOption = Annotated[
-    Duration, duration_option("--idle-timeout", "It ends when nobody has used it for so long.")
+    Duration, duration_option("It ends when nobody has used it for so long.")
 ]
 
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="End it also while an analysis uses it, which fails then.")
-]
+ForceOption = Annotated[bool, option("End it also while an analysis uses it, which fails then.")]
 
 
 @app.command()

@@ -3,8 +3,6 @@
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import (
@@ -13,6 +11,7 @@ from kipctl.cli.options import (
     RecordOption,
     YesOption,
     duration_option,
+    option,
     pause_option,
     record_folder,
 )
@@ -26,79 +25,47 @@ def tap(
     environment: Environment,
     listen: Annotated[
         str,
-        typer.Option(
-            "--listen",
-            metavar="HOST:PORT",
-            help="Where clients connect first; brokers get the ports after it. Port 0: any.",
+        option(
+            "Where clients connect first; brokers get the ports after it. Port 0: any.",
+            value="HOST:PORT",
         ),
     ] = "127.0.0.1:0",
     advertise: Annotated[
         str,
-        typer.Option(
-            "--advertise",
-            metavar="HOST[:PORT]",
-            help="What clients get in place of it, as through a port forward.",
-        ),
+        option("What clients get in place of it, as through a port forward.", value="HOST[:PORT]"),
     ] = "",
     cap: Annotated[
         str | None,
-        typer.Option(
-            "--cap",
-            metavar="API=VERSION,...",
-            help="The highest versions that clients are offered; "
-            "Produce=9,Fetch=15 takes KIP-951 away.",
+        option(
+            "The highest versions that clients are offered; Produce=9,Fetch=15 takes KIP-951 away.",
+            value="API=VERSION,...",
         ),
     ] = None,
     delay: Annotated[
-        str | None,
-        typer.Option("--delay", metavar="API=TIME,...", help="Hold answers, as in Metadata=300ms."),
+        str | None, option("Hold answers, as in Metadata=300ms.", value="API=TIME,...")
     ] = None,
-    drop_hints: Annotated[
-        bool, typer.Option("--drop-hints", help="Take the leader hints out of answers.")
-    ] = False,
+    drop_hints: Annotated[bool, option("Take the leader hints out of answers.")] = False,
     stale_metadata: Annotated[
         Duration | None,
-        pause_option(
-            "--stale-metadata", "For so long after a change show the leaders of before in Metadata."
-        ),
+        pause_option("For so long after a change show the leaders of before in Metadata."),
     ] = None,
     reset: Annotated[
-        str | None,
-        typer.Option(
-            "--reset", metavar="RATE", help="Reset connections at random, as in 2/s or 10/min."
-        ),
+        str | None, option("Reset connections at random, as in 2/s or 10/min.", value="RATE")
     ] = None,
     period: Annotated[
         Duration | None, duration_option("--for", "End after so long; else with Ctrl-C.")
     ] = None,
-    certificate: Annotated[
-        str, typer.Option("--certificate", metavar="PEM", help="Speak TLS to clients, with this.")
-    ] = "",
-    key: Annotated[
-        str, typer.Option("--key", metavar="PEM", help="Its private key, if that is apart.")
-    ] = "",
+    certificate: Annotated[str, option("Speak TLS to clients, with this.", value="PEM")] = "",
+    key: Annotated[str, option("Its private key, if that is apart.", value="PEM")] = "",
     client_ca: Annotated[
-        str,
-        typer.Option(
-            "--client-ca",
-            metavar="PEM",
-            help="Let in clients with a certificate of this authority alone.",
-        ),
+        str, option("Let in clients with a certificate of this authority alone.", value="PEM")
     ] = "",
     lend_identity: Annotated[
-        bool,
-        typer.Option(
-            "--lend-identity",
-            help="Let whoever connects act with the client certificate of your settings.",
-        ),
+        bool, option("Let whoever connects act with the client certificate of your settings.")
     ] = False,
     yes: YesOption = False,
-    tls_to_brokers: Annotated[
-        bool, typer.Option("--tls-to-brokers", help="Speak TLS to the brokers.")
-    ] = False,
-    ca: Annotated[
-        str, typer.Option("--ca", metavar="PEM", help="Trust brokers by this; else the system's.")
-    ] = "",
+    tls_to_brokers: Annotated[bool, option("Speak TLS to the brokers.")] = False,
+    ca: Annotated[str, option("Trust brokers by this; else the system's.", value="PEM")] = "",
     record: RecordOption = None,
     bootstrap_server: BootstrapOption = None,
     output: OutputOption = OutputFormat.AUTO,

@@ -9,17 +9,14 @@ from kipctl.cli.change_options import ChangeOptions, ChangeTimeoutOption, changi
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.guard import GuardOptions, read_guard
-from kipctl.cli.options import ClusterOptions, MetricsUrlOption, TopicOption, parse_rate
+from kipctl.cli.options import ClusterOptions, MetricsUrlOption, TopicOption, option, parse_rate
 from kipctl.errors import UsageError
 
 app = Commands()
 DEFAULT_GUARD = "p99 > 50ms"
 
 BrokerOption = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--broker", metavar="BROKER", min=0, help="Only at this broker; repeatable. Else all."
-    ),
+    list[int] | None, option("Only at this broker; repeatable. Else all.", value="BROKER", min=0)
 ]
 
 
@@ -50,22 +47,15 @@ def adapt(
     of: ChangeOptions,
     guard: Annotated[
         list[str] | None,
-        typer.Option(
-            "--guard",
-            metavar="CONDITION",
-            help="What lowers the rate, as of `kipctl reassign --guard`; repeatable."
+        option(
+            "What lowers the rate, as of `kipctl reassign --guard`; repeatable."
             f" Default: '{DEFAULT_GUARD}', of a producer that kipctl runs.",
+            value="CONDITION",
         ),
     ] = None,
-    begin_at: Annotated[
-        str, typer.Option("--begin-at", metavar="RATE", help="The first rate.")
-    ] = "20MB/s",
-    at_least: Annotated[
-        str, typer.Option("--at-least", metavar="RATE", help="It never goes below.")
-    ] = "2MB/s",
-    at_most: Annotated[
-        str, typer.Option("--at-most", metavar="RATE", help="It never goes above.")
-    ] = "1GB/s",
+    begin_at: Annotated[str, option("The first rate.", value="RATE")] = "20MB/s",
+    at_least: Annotated[str, option("It never goes below.", value="RATE")] = "2MB/s",
+    at_most: Annotated[str, option("It never goes above.", value="RATE")] = "1GB/s",
     broker: BrokerOption = None,
     topic: TopicOption = None,
     timeout: ChangeTimeoutOption = None,

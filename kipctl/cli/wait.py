@@ -4,13 +4,8 @@ import time
 from contextlib import suppress
 from typing import Annotated
 
-import typer
-
 from kipctl.cli.environment import Environment
-from kipctl.cli.options import (
-    ClusterOptions,
-    duration_option,
-)
+from kipctl.cli.options import ClusterOptions, duration_option, option
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError
 from kipctl.next_step import Command
@@ -25,21 +20,17 @@ def wait(
     of: ClusterOptions,
     until: Annotated[
         str,
-        typer.Option(
-            "--until",
-            metavar="CONDITION,...",
-            help="in-sync: every replica is in sync; preferred: the first replica leads; "
+        option(
+            "in-sync: every replica is in sync; preferred: the first replica leads; "
             "converged: every broker answers, and those compared (20 at a time) show the same"
             " leaders; no-reassignment: none goes on.",
+            value="CONDITION,...",
         ),
     ] = "in-sync,converged",
     topic: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--topic", metavar="TOPIC", help="A topic or glob; repeatable. Else all topics."
-        ),
+        list[str] | None, option("A topic or glob; repeatable. Else all topics.", value="TOPIC")
     ] = None,
-    timeout: Annotated[Duration, duration_option("--timeout", "How long to wait.")] = Duration(300),
+    timeout: Annotated[Duration, duration_option("How long to wait.")] = Duration(300),
 ) -> None:
     """Wait until all partitions meet these conditions at once, as between two broker restarts.
 
