@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
@@ -12,6 +12,11 @@ T = TypeVar("T")
 R = TypeVar("R")
 AT_ONCE = 32
 """Threads that ask at the same time."""
+
+
+def chunks(of: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """These in their order, so many at a time: as many as go into one request."""
+    return (of[start : start + size] for start in range(0, len(of), size))
 
 
 class LateError(TimedOutError):

@@ -89,9 +89,10 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
     def look(self, context: ChangeContext) -> ElectionProposal:
         busy, _ = list_or_reason(context.cluster, may_not_list=True)
         now = self.every(context)
+        chosen = self.choose(now)
         if not self.until_balanced:
-            self._say_still_copied(context, now, busy)
-        return propose_election(self.choose(now), {one.id for one in busy})
+            _say_still_copied(context, now, chosen, busy)
+        return propose_election(chosen, {one.id for one in busy})
 
     def show(self, context: ChangeContext, seen: ElectionProposal) -> None:
         context.ui.preferred_election(seen)
@@ -104,20 +105,6 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
 
     def announce(self, context: ChangeContext, seen: ElectionProposal) -> None:
         self._say_left_alone(context, seen)
-
-    def _say_still_copied(
-        self, context: ChangeContext, now: Snapshot, busy: Iterable[Reassignment]
-    ) -> None:
-        """Which brokers would get leaders before they are whole; `now` is of all topics."""
-        behind = catching_up(now, {one.id: one.adding for one in busy})
-        wanted = {one.preferred_leader for one in self.choose(now).not_led_by_preferred}
-        for broker in sorted(wanted & behind.keys()):
-            replicas = sum(broker in one.replicas for one in now.partitions)
-            copies = str(CatchUp(broker, len(behind[broker]), replicas))
-            context.ui.say(
-                f"{copies.capitalize()}. Who writes to what it leads waits for that: --until"
-                " balanced elects when it has copied all."
-            )
 
     def _say_left_alone(self, context: ChangeContext, seen: ElectionProposal) -> None:
         if seen.skipped:
@@ -229,6 +216,21 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
 
     def next_step(self, run: ChangeRun) -> str:
         return "See their replicas: " + Command("inspect leaders")
+
+
+def _say_still_copied(
+    context: ChangeContext, now: Snapshot, chosen: Snapshot, busy: Iterable[Reassignment]
+) -> None:
+    """Which brokers would get leaders before they are whole; `now` is of all topics."""
+    behind = catching_up(now, {one.id: one.adding for one in busy})
+    wanted = {one.preferred_leader for one in chosen.not_led_by_preferred}
+    for broker in sorted(wanted & behind.keys()):
+        replicas = sum(broker in one.replicas for one in now.partitions)
+        copies = str(CatchUp(broker, len(behind[broker]), replicas))
+        context.ui.say(
+            f"{copies.capitalize()}. Who writes to what it leads waits for that: --until"
+            " balanced elects when it has copied all."
+        )
 
 
 @dataclass(frozen=True)

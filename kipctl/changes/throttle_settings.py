@@ -6,6 +6,7 @@ them, and topics', by any.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kipctl.at_once import chunks
 from kipctl.cluster.throttle_configs import ALL_BROKERS, BROKER, TOPIC, Setting
 from kipctl.errors import RefusedError
 from kipctl.protocol.describe_configs import (
@@ -46,8 +47,7 @@ def read_settings(cluster: Cluster, settings: Iterable[Setting]) -> dict[Setting
 def groups(settings: Sequence[Setting]) -> Iterator[list[Setting]]:
     """What goes into one request each: some topics' settings, or those of one broker."""
     topics = list(dict.fromkeys(s.name for s in settings if s.kind == TOPIC))
-    for start in range(0, len(topics), _TOPICS_A_REQUEST):
-        names = frozenset(topics[start : start + _TOPICS_A_REQUEST])
+    for names in map(frozenset, chunks(topics, _TOPICS_A_REQUEST)):
         yield [s for s in settings if s.kind == TOPIC and s.name in names]
     for broker in dict.fromkeys(s.name for s in settings if s.kind == BROKER):
         yield [s for s in settings if s.kind == BROKER and s.name == broker]

@@ -7,11 +7,12 @@ is a hanging transaction, and stays open until somebody aborts it.
 """
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
+from kipctl.at_once import chunks
 from kipctl.cluster.acls import may_be_shown_less
 from kipctl.cluster.log_offsets import offsets_request, reported_offsets
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, by_topic, from_metadata
@@ -198,7 +199,7 @@ def ask_open(
     def ask(broker: int, connection: BrokerConnection) -> list[tuple[str, PartitionResponse]]:
         return [
             (topic.name, partition)
-            for some in _chunks(logs[broker])
+            for some in chunks(logs[broker], _AT_ONCE)
             for topic in connection.request(
                 DescribeProducersRequest(
                     tuple(TopicRequest(name, numbers) for name, numbers in by_topic(some).items())
@@ -247,9 +248,9 @@ def ask_coordinators(
         ids = [one.transactional_id for one in listed.transaction_states]
         return [
             described
-            for some in _chunks(ids)
+            for some in chunks(ids, _AT_ONCE)
             for described in connection.request(
-                DescribeTransactionsRequest(some)
+                DescribeTransactionsRequest(tuple(some))
             ).transaction_states
             if not described.error_code
         ]
@@ -305,7 +306,7 @@ def ask_stable_offsets(
 
     def ask(broker: int, connection: BrokerConnection) -> dict[PartitionId, tuple[int, int]]:
         found: dict[PartitionId, tuple[int, int]] = {}
-        for some in _chunks(led[broker]):
+        for some in chunks(led[broker], _AT_ONCE):
             stable, ends = (
                 reported_offsets(connection.request(offsets_request(some, LATEST_TIMESTAMP, *of)))
                 for of in ((CONSUMER_REPLICA_ID, READ_COMMITTED), (CONSUMER_REPLICA_ID,))
@@ -364,7 +365,3 @@ def abort_command(bootstrap_servers: str, one: OpenTransaction, *, is_secured: b
             *("--start-offset", str(one.start_offset)),
         ]
     )
-
-
-def _chunks(of: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    return (tuple(of[start : start + _AT_ONCE]) for start in range(0, len(of), _AT_ONCE))

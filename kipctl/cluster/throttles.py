@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kipctl.at_once import chunks
 from kipctl.cluster.reassignments import Reassignment, topics_and_brokers
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot
@@ -62,11 +63,8 @@ def ask_throttles(cluster: Cluster, snapshot: Snapshot) -> dict[Setting, str]:
         for config, source, rate in _set(answer):
             name = ALL_BROKERS if source == ConfigSource.ALL_BROKERS else str(broker)
             found[Setting(BROKER, name, config)] = rate
-    topics = snapshot.topics
-    for first in range(0, len(topics), _TOPICS_AT_ONCE):
-        asked = configs_request(
-            ResourceType.TOPIC, topics[first : first + _TOPICS_AT_ONCE], REPLICAS
-        )
+    for topics in chunks(snapshot.topics, _TOPICS_AT_ONCE):
+        asked = configs_request(ResourceType.TOPIC, topics, REPLICAS)
         shown = cluster.any_broker().request(asked)
         _require_shown(shown)
         for result in shown.results:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from uuid import UUID
 
+from kipctl.at_once import chunks
 from kipctl.cluster.log_offsets import offsets_request
 from kipctl.cluster.snapshot import (
     PartitionId,
@@ -65,7 +66,7 @@ def create_topics(
     may_exist = set() if may_exist is None else may_exist
     at_once = max(1, _PARTITIONS_AT_ONCE // partitions)
     with Cluster(access, timeout_s=_ADMIN_TIMEOUT_S) as cluster:
-        for first in range(0, len(names), at_once):
+        for some in chunks(names, at_once):
             asked = CreateTopicsRequest(
                 topics=tuple(
                     CreatableTopic(
@@ -77,7 +78,7 @@ def create_topics(
                             for setting, value in (configs or {}).items()
                         ),
                     )
-                    for name in names[first : first + at_once]
+                    for name in some
                 ),
                 timeout_ms=_TIMEOUT_MS,
             )
@@ -99,8 +100,7 @@ def create_topics(
 def delete_topics(access: Access | str, names: Sequence[str]) -> None:
     """Delete the topics; those that are gone already are no error. Raises RefusedError."""
     with Cluster(access, timeout_s=_ADMIN_TIMEOUT_S) as cluster:
-        for first in range(0, len(names), _DELETED_AT_ONCE):
-            some = tuple(names[first : first + _DELETED_AT_ONCE])
+        for some in map(tuple, chunks(names, _DELETED_AT_ONCE)):
             asked = DeleteTopicsRequest(
                 topics=tuple(DeleteTopicState(name=name) for name in some),
                 topic_names=some,

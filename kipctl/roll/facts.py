@@ -3,16 +3,12 @@
 from kipctl.changes.execution.safety_checks import min_insync_replicas
 from kipctl.cluster.acls import hidden_topics_warning, no_topics_warning
 from kipctl.cluster.reassignments import list_reassignments
+from kipctl.cluster.registered_brokers import registered_brokers
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.errors import KipctlError, RefusedError
-from kipctl.protocol.describe_cluster import DescribeClusterRequest
-from kipctl.protocol.error_codes import error_text
 from kipctl.roll.plan import Facts
 from kipctl.roll.quorum import Quorum, ask_quorum
 from kipctl.transport.request import Cluster
-
-_FENCED_SINCE = 2
-"""The version of DescribeCluster (Kafka 4.0) that lists brokers that are down."""
 
 
 def ask_facts(cluster: Cluster) -> Facts:
@@ -34,7 +30,8 @@ def ask_facts(cluster: Cluster) -> Facts:
         not_known.append(failed.what)
     fenced: tuple[int, ...] = ()
     try:
-        fenced = fenced_brokers(cluster)
+        registered = registered_brokers(cluster)
+        fenced = tuple(sorted(broker.broker_id for broker in registered if broker.is_fenced))
     except KipctlError as failed:
         not_known.append(f"Which registered brokers are down is not known: {failed.what}")
     hidden = no_topics_warning(cluster, snapshot.topics)
@@ -51,13 +48,3 @@ def ask_facts(cluster: Cluster) -> Facts:
         quorum,
         hidden,
     )
-
-
-def fenced_brokers(cluster: Cluster) -> tuple[int, ...]:
-    """Brokers that are registered and not in use. Raises KipctlError when that is not known."""
-    connection = cluster.any_broker()
-    asked = DescribeClusterRequest(include_fenced_brokers=True)
-    answer = connection.request(asked, _FENCED_SINCE)
-    if answer.error_code:
-        raise RefusedError(f"{error_text(answer.error_code)}.")
-    return tuple(sorted(broker.broker_id for broker in answer.brokers if broker.is_fenced))

@@ -61,32 +61,20 @@ def judge_restart(
         if abs(now.started_at - before.started_at) > _SAME_START_S:
             return RestartVerdict(ProcessLife.NEW, "its metrics show another start")
         return RestartVerdict(ProcessLife.SAME, "its metrics show the same start as before")
+    is_same: bool | None = None
     if before.producer_id is not None and now.producer_id is not None:
-        if before.producer_id // BLOCK == now.producer_id // BLOCK:
-            return RestartVerdict(
-                ProcessLife.SAME, "it gives producer ids of the same block as before"
-            )
-        if was_away:
-            return RestartVerdict(
-                ProcessLife.NEW, "it was away, and gives producer ids of another block"
-            )
-        if not is_watched:
-            return RestartVerdict(
-                ProcessLife.NEW, "it gives producer ids of another block than before"
-            )
-        return RestartVerdict(ProcessLife.NOT_KNOWN, "it has not been away")
-    if before.led_epoch is not None:
-        if before.led_epoch == now.led_epoch:
-            return RestartVerdict(
-                ProcessLife.SAME, "it leads the controllers in the same epoch as before"
-            )
-        if was_away:
-            return RestartVerdict(
-                ProcessLife.NEW, "it was away, and no longer leads the controllers as before"
-            )
-        if not is_watched:
-            return RestartVerdict(ProcessLife.NEW, "it no longer leads the controllers as before")
-        return RestartVerdict(ProcessLife.NOT_KNOWN, "it has not been away")
+        is_same = before.producer_id // BLOCK == now.producer_id // BLOCK
+        same = "gives producer ids of the same block as before"
+        other = "gives producer ids of another block"
+    elif before.led_epoch is not None:
+        is_same = before.led_epoch == now.led_epoch
+        same = "leads the controllers in the same epoch as before"
+        other = "no longer leads the controllers as before"
+    if is_same:
+        return RestartVerdict(ProcessLife.SAME, f"it {same}")
+    if is_same is False and (was_away or not is_watched):
+        away = "was away, and " if was_away else ""
+        return RestartVerdict(ProcessLife.NEW, f"it {away}{other}")
     if was_away:
         return RestartVerdict(ProcessLife.NEW, "it was away; nothing else of it can be seen")
     return RestartVerdict(

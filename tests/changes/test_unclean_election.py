@@ -133,7 +133,7 @@ def lost(
         (
             lost((1, 2), {1: 1_000_000, 2: 10}),
             lost((2,), {2: 10}),
-            "broker 2 would lead by now, not 1: brokers 7, 1 (down) may have records",
+            "broker 2 would lead by now, not 1: brokers 1, 7 (down) may have records",
         ),
         # Another one leads, but it has every record.
         (lost((1, 2), {1: 9, 2: 4}), lost((7, 1, 2), {7: 9, 1: 9}), ""),

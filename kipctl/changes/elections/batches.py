@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kipctl.at_once import chunks
 from kipctl.changes.elections.request import SEE_LEADERS, ElectionResult, Outcome, elect
 from kipctl.changes.guard_interface import NO_GUARD, ChangeGuard, GivenUpError
 from kipctl.cluster.metadata_convergence import (
@@ -199,11 +200,9 @@ class _Batches:
             raise
 
 
-def in_batches(partitions: Iterable[PartitionId], size: int) -> Iterator[tuple[PartitionId, ...]]:
+def in_batches(partitions: Iterable[PartitionId], size: int) -> Iterator[Sequence[PartitionId]]:
     """So many at a time, in the order of topics, so that a batch has few of them."""
-    ordered = tuple(sorted(partitions))
-    for start in range(0, len(ordered), size):
-        yield ordered[start : start + size]
+    return chunks(tuple(sorted(partitions)), size)
 
 
 def _elect_batch(

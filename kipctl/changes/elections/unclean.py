@@ -4,7 +4,9 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kipctl.at_once import chunks
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
+from kipctl.cluster.inspect.findings.finding import brokers
 from kipctl.cluster.log_offsets import offsets_request, reported_epochs, reported_offsets
 from kipctl.cluster.open_transactions import (
     UNDER_WAY,
@@ -16,11 +18,11 @@ from kipctl.cluster.open_transactions import (
     look,
     without_record,
 )
+from kipctl.cluster.registered_brokers import registered_brokers
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, Snapshot
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from kipctl.transport.access import Access
 from kipctl.transport.each_broker import ask_each
@@ -35,8 +37,6 @@ _OFFSETS_KNOWN_S = 5.0
 _PAUSE_S = 0.1
 _NEWEST_RECORD = 7
 """The version of ListOffsets that knows `MAX_TIMESTAMP`."""
-_SHOWS_FENCED = 2
-"""The version of DescribeCluster that has fenced brokers (KIP-1073, Kafka 4.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,8 @@ class LeaderlessPartition:
         if down := [broker for broker in self.replicas if broker not in self.live]:
             end = self.log_ends.get(self.would_lead)
             records = "records" if end is None else f"records from offset {end:,} on"
-            said.append(f"{_brokers(down)} (down) may have {records}: they will be lost")
+            said.append(f"{brokers(down)} (down) may have {records}: they will be lost")
         return "; ".join(said) or "no record of a live replica"
-
-
-def _brokers(ids: Collection[int]) -> str:
-    return f"broker{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"
 
 
 def leaderless(
@@ -161,7 +157,7 @@ def require_lost_for_good(found: Iterable[LeaderlessPartition]) -> None:
     was, them = ("was", "it") if len(down) == 1 else ("were", "them")
     more = f" and {len(waited) - 1:,} more" if len(waited) > 1 else ""
     raise RefusedError(
-        f"{_brokers(down).capitalize()} {was} in sync last with {waited[0].id}{more}, and may come"
+        f"{brokers(down).capitalize()} {was} in sync last with {waited[0].id}{more}, and may come"
         " back with every acknowledged record.",
         f"Start {them}: no unclean election is needed then. Only where that data is lost for good:"
         " the same command with --force.",
@@ -199,10 +195,10 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
     """
     if not snapshot.leaderless:
         return ()
-    brokers = frozenset(snapshot.broker_ids)
+    alive = frozenset(snapshot.broker_ids)
     held: dict[int, list[PartitionId]] = {}
     for partition in snapshot.leaderless:
-        for broker in leaderless(partition, brokers, {}).live:
+        for broker in leaderless(partition, alive, {}).live:
             held.setdefault(broker, []).append(partition.id)
     ends: dict[PartitionId, dict[int, int]] = {}
     epochs: dict[PartitionId, dict[int, int]] = {}
@@ -218,7 +214,7 @@ def examine(cluster: Cluster, snapshot: Snapshot) -> tuple[LeaderlessPartition, 
     return tuple(
         leaderless(
             p,
-            brokers,
+            alive,
             ends.get(p.id, {}),
             _eligible(eligible.get(p.id, EligibleReplicas())),
             registered,
@@ -240,8 +236,7 @@ def _log_ends(
     ends: dict[PartitionId, int] = {}
     epochs: dict[PartitionId, int] = {}
     has_newest = connection.api_versions.get(ApiKey.LIST_OFFSETS, (0, 0))[1] >= _NEWEST_RECORD
-    for start in range(0, len(partitions), _MOST_IN_ONE):
-        some = partitions[start:][:_MOST_IN_ONE]
+    for some in chunks(partitions, _MOST_IN_ONE):
         request = offsets_request(some, LATEST_TIMESTAMP, DEBUGGING_REPLICA_ID)
         ends |= reported_offsets(connection.request(request))
         if has_newest:
@@ -253,13 +248,9 @@ def _log_ends(
 def _registered(cluster: Cluster) -> frozenset[int] | None:
     """The brokers that the controller knows, stopped ones too; None where nobody says."""
     try:
-        connection = cluster.any_broker()
-        if connection.api_versions.get(ApiKey.DESCRIBE_CLUSTER, (0, -1))[1] < _SHOWS_FENCED:
-            return None
-        answer = connection.request(DescribeClusterRequest(include_fenced_brokers=True))
+        return frozenset(one.broker_id for one in registered_brokers(cluster))
     except KipctlError:
         return None
-    return None if answer.error_code else frozenset(one.broker_id for one in answer.brokers)
 
 
 def transactions_before(cluster: Cluster, found: Iterable[LeaderlessPartition]) -> OpenTransactions:

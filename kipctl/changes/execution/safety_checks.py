@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 
+from kipctl.at_once import chunks
 from kipctl.changes.execution.reassign import retry_until
 from kipctl.changes.plans.plan import Plan
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
@@ -203,8 +203,7 @@ def min_insync_replicas(
     """
     deadline = time.monotonic() + patience_s
     known: dict[str, int | None] = {}
-    left = iter(topics)
-    while names := tuple(islice(left, _TOPICS_A_REQUEST)):
+    for names in chunks(tuple(topics), _TOPICS_A_REQUEST):
         asked = configs_request(ResourceType.TOPIC, names, [_MIN_INSYNC])
         try:
             results = retry_until(partial(_configs, cluster, asked), deadline)

@@ -6,6 +6,7 @@ The planners make one; so do a given assignment and the way back (`plan_to`). Pu
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kipctl.at_once import chunks
 from kipctl.cluster.snapshot import Assignment, Partition, PartitionId, Snapshot, is_glob
 from kipctl.errors import RefusedError, UsageError, did_you_mean
 from kipctl.next_step import Command
@@ -95,8 +96,7 @@ class Plan:
 
     def batches(self, size: int) -> Iterator["Plan"]:
         """The moves in order, so many at a time."""
-        for first in range(0, len(self.moves), size):
-            yield Plan(self.moves[first : first + size])
+        return (Plan(tuple(moves)) for moves in chunks(self.moves, size))
 
 
 def sorted_plan(steps: Iterable[Move | SkippedPartition]) -> Plan:

@@ -6,6 +6,7 @@ Nothing is written and no offset committed. The Fetch asks at the high watermark
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -20,6 +21,7 @@ from kipctl.cluster.inspect.replica_selection import (
     flips,
 )
 from kipctl.cluster.log_offsets import offsets_request, reported_offsets
+from kipctl.cluster.registered_brokers import registered_brokers
 from kipctl.cluster.snapshot import (
     NO_LEADER,
     Partition,
@@ -34,7 +36,6 @@ from kipctl.cluster.snapshot import (
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
-from kipctl.protocol.describe_cluster import DescribeClusterRequest
 from kipctl.protocol.describe_configs import ResourceType, configs_request
 from kipctl.protocol.error_codes import ErrorCode, error_name
 from kipctl.protocol.fetch import (
@@ -54,7 +55,6 @@ from kipctl.transport.request import Cluster
 
 FIRST_VERSION_WITH_RACK = 11
 LAST_VERSION_WITH_NAMES = 12
-VERSION_WITH_FENCED_BROKERS = 2
 SELECTOR = "replica.selector.class"
 
 _MOVED = frozenset(
@@ -153,13 +153,9 @@ def broker_racks(cluster: Cluster) -> dict[int, str | None]:
 
     Raises UnreachableError when no broker answers.
     """
-    connection = cluster.any_broker()
-    versions = connection.api_versions.get(ApiKey.DESCRIBE_CLUSTER)
-    if versions and versions[1] >= VERSION_WITH_FENCED_BROKERS:
-        answer = connection.request(DescribeClusterRequest(include_fenced_brokers=True))
-        racks = {broker.broker_id: broker.rack for broker in answer.brokers}
-    else:
-        racks = {}
+    racks: dict[int, str | None] = {}
+    with suppress(RefusedError):
+        racks = {broker.broker_id: broker.rack for broker in registered_brokers(cluster)}
     return racks | {node.node_id: node.rack for node in cluster.nodes.values()}
 
 

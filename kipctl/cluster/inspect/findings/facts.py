@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from kipctl.at_once import at_once
+from kipctl.at_once import at_once, chunks
 from kipctl.cluster.broker_metrics import ALL_TIMEOUT_S, BrokerMetrics, broker_of, scrape
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
 from kipctl.cluster.inspect.findings.copy_stalls import Reassignments, ask_reassignments
@@ -414,8 +414,7 @@ def ask_topics(
     """
     facts: dict[str, TopicFacts] = {}
     why: KipctlError | None = None
-    for first in range(0, len(topics), _TOPICS_AT_ONCE):
-        some = topics[first : first + _TOPICS_AT_ONCE]
+    for some in chunks(topics, _TOPICS_AT_ONCE):
         asked = configs_request(ResourceType.TOPIC, some, (*_TOPIC_SETTINGS, *REPLICAS))
         try:
             results = cluster.any_broker().request(asked).results
