@@ -206,7 +206,7 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
     deadlines: list[float] = []
 
     def noted(*arguments: Any) -> Snapshot:
-        deadlines.append(arguments[2])
+        deadlines.append(arguments[2]())
         return await_finished(*arguments)
 
     monkeypatch.setattr(batch_execution, "await_finished", noted)
@@ -222,7 +222,7 @@ def test_a_time_that_is_given_is_that_of_all_batches_together(
 
 def test_what_has_ended_and_is_not_shown_in_time_is_not_said_to_go_on(fake: Reassigning) -> None:
     with Cluster(fake.bootstrap_server) as cluster, pytest.raises(TimedOutError) as error:
-        await_finished(cluster, {T0: (1, 3)}, 0.0, lambda _: None)
+        await_finished(cluster, {T0: (1, 3)}, lambda: 0.0, lambda _: None)
     assert error.value.what == (
         "1 partition is no longer being reassigned, and Metadata shows 1 of them otherwise than"
         " planned: t-0 is on [1, 2] instead of [1, 3]."

@@ -116,7 +116,8 @@ def test_a_throttle_holds_copying_back_and_all_configs_are_as_before(
     assert restore_throttle(cluster, throttle) == ()
     wait_for(cluster, before)
     assert read_settings(cluster, settings) == before
-    await_finished(cluster, plan.target, time.monotonic() + 120, lambda text: None)
+    deadline = time.monotonic() + 120
+    await_finished(cluster, plan.target, lambda: deadline, lambda text: None)
     assert replicas_of(cluster, topic) == [(3,)]
     now = ask_log_sizes(cluster, take_snapshot(cluster, [topic]))
     assert now.sizes[PartitionId(topic, 0)] == held

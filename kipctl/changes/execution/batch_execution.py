@@ -26,11 +26,10 @@ from kipctl.changes.execution.reassign import (
     FIRST_POLL_S,
     LAST_POLL_S,
     Failure,
-    LaterDeadline,
     Progress,
+    Until,
     await_finished,
     await_one,
-    fixed_deadline,
     retry_until,
     submit,
 )
@@ -106,10 +105,8 @@ class Execution:
     is_whole: bool = True
     """When it is done, nothing of its entry is left for later."""
     copying: CopyTracker = field(init=False)
+    """Of what is under way."""
     began: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
-        self.copying = CopyTracker(self.cluster, self.plan, self.pace.throttle, self.progress)
 
     @property
     def next_step(self) -> str:
@@ -140,22 +137,25 @@ class Execution:
         return time.monotonic() + BATCH_TIMEOUT_S if whole_s is None else self.began + whole_s
 
     @contextmanager
-    def _stall_deadline(self, copying: CopyTracker) -> Iterator[LaterDeadline]:
+    def _patience(self) -> Iterator[Until]:
         """Until when to wait: without a time for the whole, as long as data comes."""
+        deadline = self.deadline()
         if self.timeout_s is not None:
-            yield fixed_deadline
+            yield lambda: deadline
             return
         try:
-            yield lambda: copying.stalled_until(BATCH_TIMEOUT_S)
+            yield lambda: max(deadline, self.copying.stalled_until(BATCH_TIMEOUT_S))
         except TimedOutError as error:
-            if copying.plan.copies_data:
+            if self.copying.plan.copies_data:
                 error.what += (
                     f" For {BATCH_TIMEOUT_S:g} s none has arrived, and no bytes were seen to come."
                 )
             raise
 
-    def _warn_if_sizes_unknown(self, copying: CopyTracker) -> None:
-        if self.timeout_s is None and copying.plan.copies_data and not copying.knows_sizes:
+    def _follow_copying(self, plan: Plan, *, is_under_way: bool = False) -> None:
+        self.copying = CopyTracker(self.cluster, plan, self.pace.throttle, self.progress)
+        self.copying.begin(is_under_way=is_under_way)
+        if self.timeout_s is None and plan.copies_data and not self.copying.knows_sizes:
             self.progress(
                 "Brokers do not report how far copying is: it is given up when no partition arrives"
                 f" for {BATCH_TIMEOUT_S:g} s; --timeout gives all of it so much time as you say"
@@ -164,8 +164,7 @@ class Execution:
     def execute(self) -> Reassigned:
         """Every batch, one after the other; `finish` it then. Raises what `reassign` does."""
         with self.explain_errors():
-            self.copying.begin()
-            self._warn_if_sizes_unknown(self.copying)
+            self._follow_copying(self.plan)
             batches = list(self.plan.batches(self.pace.batch))
             for number, batch in enumerate(batches):
                 if number:
@@ -207,11 +206,9 @@ class Execution:
         """Wait for what was submitted before, and elect its leaders."""
         self.accepted += under_way.moves
         self.is_changed = self.is_sent = True
-        copying = CopyTracker(self.cluster, under_way, self.pace.throttle, self.progress)
-        copying.begin(is_under_way=True)
-        self._warn_if_sizes_unknown(copying)
-        copying.submitted(under_way)
-        self._await_finished(under_way.target, copying)
+        self._follow_copying(under_way, is_under_way=True)
+        self.copying.submitted(under_way)
+        self._await_finished(under_way.target)
         self.finished_us = now_us()
         if self.elects:
             self.elect_in_place(under_way.preferred_leaders, self.deadline())
@@ -248,14 +245,10 @@ class Execution:
                 error.what += " Nothing was changed."
             raise
 
-    def _on_poll(self, copying: CopyTracker) -> Callable[[Collection[PartitionId]], None]:
+    def _look_on(self, busy: Collection[PartitionId]) -> None:
         """While these are being reassigned: how far they are, and whether the guard is crossed."""
-
-        def look(busy: Collection[PartitionId]) -> None:
-            copying.look(busy)
-            self.guard.look()
-
-        return look
+        self.copying.look(busy)
+        self.guard.look()
 
     @property
     def _is_to_pause(self) -> bool:
@@ -310,24 +303,22 @@ class Execution:
             self.copying.submitted(taken)
             if left.moves:
                 submitted = busy | taken.target.keys()
-                look, deadline = self._on_poll(self.copying), self.deadline()
-                with self._stall_deadline(self.copying) as later:
-                    busy = await_one(self.cluster, submitted, deadline, look, later)
-                ended = {one: to for one, to in accepted.target.items() if one in submitted - busy}
-                # What is not listed any more has arrived, or somebody has cancelled it.
-                if ended:
-                    await_finished(self.cluster, ended, self.deadline(), self.progress)
+                with self._patience() as until:
+                    busy = await_one(self.cluster, submitted, until, self._look_on)
+                    # What is not listed any more has arrived, or somebody has cancelled it.
+                    ended = submitted - busy
+                    if target := {p: to for p, to in accepted.target.items() if p in ended}:
+                        await_finished(self.cluster, target, until, self.progress)
                 if reports.is_due(time.monotonic()):
                     done = len(accepted.moves) - len(busy)
                     self.progress(f"{done} of {len(batch.moves)} partitions reassigned")
         if accepted.moves:
-            self._await_finished(accepted.target, self.copying)
+            self._await_finished(accepted.target)
         return accepted
 
-    def _await_finished(self, target: Assignment, copying: CopyTracker) -> None:
-        with self._stall_deadline(copying) as later:
-            look, deadline = self._on_poll(copying), self.deadline()
-            await_finished(self.cluster, target, deadline, self.progress, look, later)
+    def _await_finished(self, target: Assignment) -> None:
+        with self._patience() as until:
+            await_finished(self.cluster, target, until, self.progress, self._look_on)
 
     def _without_changed(
         self, batch: Plan, deadline: float, own: Collection[PartitionId] = ()

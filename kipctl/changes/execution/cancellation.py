@@ -202,7 +202,7 @@ def _restored(
         failures += refused
         restored = restored.without(refusal.id for refusal in refused)
     if restored.moves:
-        await_finished(cluster, restored.target, deadline, lambda _: None)
+        await_finished(cluster, restored.target, lambda: deadline, lambda _: None)
     entries = {entry.id: entry for entry in chosen.started.values()}
     retire(cluster, entries.values(), deadline)
     unknown = tuple(p for p in cancelled if p not in orders)

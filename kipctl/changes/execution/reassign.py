@@ -41,8 +41,8 @@ from kipctl.transport.request import Cluster
 _SHOWN_TIMEOUT_S, _SHOWN_POLL_S = 1.0, 0.1
 Progress = Callable[[str], None]
 OnPoll = Callable[[Collection[PartitionId]], None]
-LaterDeadline = Callable[[], float]
-"""A later deadline (of time.monotonic), as far as there is one by now."""
+Until = Callable[[], float]
+"""When it is given up, on the clock of time.monotonic, by what is known now: it may be put off."""
 T = TypeVar("T")
 
 FIRST_POLL_S = 0.01
@@ -177,24 +177,18 @@ def ignore_poll(_: Collection[PartitionId]) -> None:
     """For those who do not look at what is copied."""
 
 
-def fixed_deadline() -> float:
-    """For those whose deadline stays."""
-    return float("-inf")
-
-
 def await_finished(
     cluster: Cluster,
     target: Assignment,
-    deadline: float,
+    until: Until,
     progress: Progress,
     look: OnPoll = ignore_poll,
-    later: LaterDeadline = fixed_deadline,
 ) -> Snapshot:
     """Wait until the partitions are no longer being reassigned, and Metadata shows the target.
 
-    `deadline` is on the clock of time.monotonic; what `later` says counts where it is later. `look`
-    is called with those that are still being reassigned, each time that the controller was asked. A
-    partition that is deleted meanwhile is not waited for. Returns the snapshot that shows it.
+    `look` is called with those that are still being reassigned, each time that the controller was
+    asked. A partition that is deleted meanwhile is not waited for. Returns the snapshot that shows
+    it.
 
     Raises TimedOutError; UnreachableError when nobody answers any more; PartlyDoneError when a
     reassignment ended elsewhere (someone cancelled it).
@@ -202,14 +196,12 @@ def await_finished(
     topics = sorted({partition_id.topic for partition_id in target})
     ended, said, reports = 0.0, -1, ReportInterval()
     for pause_s in poll_pauses():
-        until = max(deadline, later())
-        busy = retry_until(lambda: list_reassignments(cluster, target), until)
+        busy = retry_until(lambda: list_reassignments(cluster, target), until())
         unfinished = len(busy)
         now = time.monotonic()
         look([one.id for one in busy])
         if not unfinished:
-            until = max(deadline, later())
-            snapshot = retry_until(lambda: refresh_snapshot(cluster, topics), until)
+            snapshot = retry_until(lambda: refresh_snapshot(cluster, topics), until())
             differing = plan_to(snapshot, target).moves
             if not differing:
                 return snapshot
@@ -222,9 +214,9 @@ def await_finished(
                     "Someone cancelled or replaced it, or that broker is far behind. See: "
                     + Command("inspect leaders"),
                 )
-            if now > until:
+            if now > until():
                 raise _not_shown(differing, len(target))
-        elif now > max(deadline, later()):
+        elif now > until():
             raise _still_busy(unfinished, len(target))
         elif unfinished != said and reports.is_due(now):
             said = unfinished
@@ -236,26 +228,22 @@ def await_finished(
 def await_one(
     cluster: Cluster,
     under_way: frozenset[PartitionId],
-    deadline: float,
+    until: Until,
     look: OnPoll = ignore_poll,
-    later: LaterDeadline = fixed_deadline,
 ) -> frozenset[PartitionId]:
     """Wait until one of these is no longer being reassigned; returns those that still are.
 
-    `deadline`, `look` and `later` are as in `await_finished`. Raises TimedOutError and
-    UnreachableError.
+    `until` and `look` are as in `await_finished`. Raises TimedOutError and UnreachableError.
     """
     if not under_way:
         return under_way
     for pause_s in poll_pauses():
-        until = max(deadline, later())
-        busy = frozenset(
-            one.id for one in retry_until(lambda: list_reassignments(cluster, under_way), until)
-        )
+        listed = retry_until(lambda: list_reassignments(cluster, under_way), until())
+        busy = frozenset(one.id for one in listed)
         look(busy)
         if busy != under_way:
             return busy
-        if time.monotonic() > max(deadline, later()):
+        if time.monotonic() > until():
             raise _still_busy(len(busy), len(busy))
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
