@@ -51,8 +51,7 @@ def _guarded(run: ChangeRun, change: Change[Seen, Done], seen: Seen) -> tuple[Se
     """Execute it under the guard, if there is one: whatever stops it, what the guard saw is told,
     and a change that it gave up is undone where that was asked for."""
     context = run.context
-    batches = -(-change.leaders_along(seen) // context.pace.batch)
-    with context.guard.canary(batches):
+    with change.watched(run, seen):
         try:
             return context.ui.measured(
                 lambda: _execute(run, change, seen), moves_leaders=change.moves_measured

@@ -109,6 +109,11 @@ class Change(Generic[Seen, Done]):
         """With so many partitions leaders of a canary's topic are to move."""
         return 0
 
+    def watched(self, run: ChangeRun, seen: Seen) -> AbstractContextManager[None]:
+        """Inside, what the guard looks by runs: begun before anything is changed."""
+        batches = -(-self.leaders_along(seen) // run.context.pace.batch)
+        return run.context.guard.canary(batches)
+
     def look_again(self, run: ChangeRun, seen: Seen) -> Seen:
         """The same, right before it is done. Raises RefusedError where it is not what was
         confirmed."""

@@ -2,7 +2,8 @@
 
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from kipctl.errors import PartlyDoneError
 from kipctl.urls import without_login
@@ -15,7 +16,8 @@ class RecordedGuard:
 
     `conditions` are as the user wrote them; without any there is no guard. `action` is what giving
     up does ("stop", "rollback"). `urls`, of metrics, are kept without logins, but for a roll that
-    may be gone on with.
+    may be gone on with. `undisturbed` are seconds that latencies were before the change began, by
+    the condition that compares with them.
     """
 
     conditions: tuple[str, ...] = ()
@@ -23,6 +25,7 @@ class RecordedGuard:
     quiet_s: float = 30.0
     action: str = "stop"
     urls: tuple[str, ...] = ()
+    undisturbed: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def redacted(self) -> "RecordedGuard":

@@ -33,8 +33,16 @@ class GuardSession:
         """The change begins: what is asked before each of its steps."""
         return NO_GUARD
 
-    def canary(self, batches: int = 0) -> AbstractContextManager[None]:
-        """Inside, what it takes to look runs, where a change goes on in so many batches."""
+    @property
+    def is_to_compare(self) -> bool:
+        """Whether a canary is to measure first what is undisturbed."""
+        return False
+
+    def canary(
+        self, batches: int = 0, window_s: float | None = None
+    ) -> AbstractContextManager[None]:
+        """Inside, what it takes to look runs, where a change goes on in so many batches. Latencies
+        are of the last `window_s` seconds, None for the usual window."""
         return nullcontext()
 
     def without_canary(self, now: Snapshot) -> Snapshot:

@@ -12,7 +12,7 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.guard import ROLLBACK
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
-from kipctl.guard.canary import canary
+from kipctl.guard.canary import WINDOW_US, canary
 from kipctl.guard.canary_moves import MOST_PARTITIONS, add_canary_moves
 from kipctl.guard.conditions import Kind, parse_guard
 from kipctl.guard.monitor import GuardMonitor, monitor_of
@@ -45,7 +45,9 @@ class ActiveGuard(GuardSession):
 
     @property
     def record(self) -> RecordedGuard | None:
-        return self.settings.redacted if self.is_set else None
+        if not self.is_set:
+            return None
+        return replace(self.settings.redacted, undisturbed=self.monitor.guard.undisturbed)
 
     def restore(self, record: RecordedGuard) -> None:
         if self.is_set:
@@ -58,17 +60,26 @@ class ActiveGuard(GuardSession):
         self.monitor.progress = progress
         return self.monitor
 
+    @property
+    def is_to_compare(self) -> bool:
+        return bool(self.monitor.guard.to_compare)
+
     @contextmanager
-    def canary(self, batches: int = 0) -> Iterator[None]:
+    def canary(self, batches: int = 0, window_s: float | None = None) -> Iterator[None]:
         """Inside, a producer runs if a condition is measured by it. Raises KipctlError."""
         by_canary = self.monitor.guard.measured_by_canary
         if not by_canary:
             yield
             return
-        at_least = min(batches, MOST_PARTITIONS)
         with canary(
-            self.cluster, by_canary, self.environment.message, at_least
-        ) as self.monitor.canary_values:
+            self.cluster,
+            by_canary,
+            self.environment.message,
+            at_least=min(batches, MOST_PARTITIONS),
+            window_us=WINDOW_US if window_s is None else int(window_s * 1e6),
+            to_compare=self.monitor.guard.to_compare,
+        ) as running:
+            self.monitor.watch(running)
             self.has_canary = True
             yield
 

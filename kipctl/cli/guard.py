@@ -22,8 +22,8 @@ class GuardOptions:
         list[str] | None,
         option(
             "What pauses it: 'urp > 10', 'under-min-isr > 0', 'at-min-isr > 0', "
-            "'offline > 0', 'metric NAME > 5', 'p99 > 50ms for 10s', 'moved-wait p50 > 20ms';"
-            " repeatable.",
+            "'offline > 0', 'metric NAME > 5', 'p99 > 50ms for 10s', 'p99 > 1.5x' (of what it was"
+            " before), 'moved-wait p50 > 20ms'; repeatable.",
             value="CONDITION",
         ),
     ] = None

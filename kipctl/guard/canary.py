@@ -1,14 +1,15 @@
 """Clients' latencies: a producer of kipctl's own, on a topic whose leaders move along."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from kipctl.guard.conditions import Condition, Kind
+from kipctl.errors import RefusedError
+from kipctl.guard.conditions import Condition, Kind, format_value
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProduceSpec
@@ -30,6 +31,9 @@ _FIRST_US = 1_000_000
 """After it, so that there is something to begin with."""
 WINDOW_US = 10_000_000
 """Latencies are those of the records that were settled so long ago or less."""
+UNDISTURBED_US = 8_000_000
+"""So long it is measured what latencies are undisturbed: enough for the sixteenth largest to be the
+p99."""
 MOVES_WINDOW_US = 60_000_000
 """The same for leaders that moved, of which there are few."""
 _NEVER = 1 << 50
@@ -42,6 +46,8 @@ _WAIT = MOVE_COLUMNS.index("wait_us")
 class RecentLatencies:
     """The latest latencies and waits. Times are microseconds on the clock of now_us()."""
 
+    window_us: int = WINDOW_US
+    """Of latencies."""
     _latencies: deque[tuple[int, IntRows, IntRows]] = field(default_factory=deque)
     _waits: deque[tuple[int, IntRows]] = field(default_factory=deque)
     _new_waits: list[float] = field(default_factory=list)
@@ -57,7 +63,7 @@ class RecentLatencies:
             waited = moves(redirects)[:, _WAIT]
             self._waits.append((seen_us, waited))
             self._new_waits += (waited / 1e6).tolist()
-        while self._latencies and self._latencies[0][0] < seen_us - WINDOW_US:
+        while self._latencies and self._latencies[0][0] < seen_us - self.window_us:
             self._latencies.popleft()
         while self._waits and self._waits[0][0] < seen_us - MOVES_WINDOW_US:
             self._waits.popleft()
@@ -91,6 +97,8 @@ class Canary:
     probe: Probe[Any]
     conditions: tuple[Condition, ...]
     recent: RecentLatencies = field(default_factory=RecentLatencies)
+    undisturbed: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that latencies were at the beginning, by the text of the condition that asks."""
 
     def collect_rows(self) -> None:
         """Add what it has written since the last time."""
@@ -116,10 +124,13 @@ def canary(
     conditions: Iterable[Condition],
     message: Callable[[str], None],
     at_least: int = 0,
+    window_us: int = WINDOW_US,
+    to_compare: Sequence[Condition] = (),
 ) -> Iterator[Canary]:
     """Produce, acks=all, to a topic that is made for it and removed after the block.
 
-    It has two partitions a broker, or `at_least` so many.
+    It has two partitions a broker, or `at_least` so many. For the conditions `to_compare` it is
+    measured first what is undisturbed.
 
     Yields what tells the conditions' values, and the waits. Raises KipctlError when it cannot
     begin.
@@ -137,9 +148,33 @@ def canary(
         probe.is_done_by(probe.schedule.start_us + _WARM_UP_US)
         probing.collect_rows()
         probing.recent = RecentLatencies()  # latencies while the brokers warmed up do not count
-        probe.is_done_by(now_us() + _FIRST_US)
+        probe.is_done_by(now_us() + (UNDISTURBED_US if to_compare else _FIRST_US))
         until = now_us() + WINDOW_US  # without an answer in a window, it is not known
         while None in probing().values() and now_us() < until:
             if probe.is_done_by(now_us() + _FIRST_US // 10):
                 break
+        probing.undisturbed = _known(probing.recent.values(to_compare))
+        for condition in to_compare:
+            message(_said(condition, probing.undisturbed[condition.text]))
+        probing.recent.window_us = window_us
         yield probing
+
+
+def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+    """Raises RefusedError for one that is not known."""
+    known = {text: seconds for text, seconds in values.items() if seconds is not None}
+    if len(known) < len(values):
+        raise RefusedError(
+            "What latencies are undisturbed is not known: no record of kipctl's own producer was"
+            " acknowledged.",
+            "Give the guard a limit of its own: --guard 'p99 > 50ms'.",
+        )
+    return known
+
+
+def _said(condition: Condition, undisturbed: float) -> str:
+    limit = format_value(condition, condition.limit_above(undisturbed))
+    return (
+        f"Undisturbed, p{condition.percentile:g} is {format_value(condition, undisturbed)}: the"
+        f" guard is crossed above {limit}."
+    )

@@ -6,7 +6,10 @@
     offline > 0 for 5s
     metric kafka_server_replicamanager_underminisrpartitioncount > 0
     p99 > 50ms for 10s
+    p99 > 1.5x and > 10ms
     moved-wait p50 > 20ms
+
+`1.5x` is so many times what it was while nothing disturbed it: right before the change began.
 
 What cannot be known counts as crossed: a guard that sees nothing guards nothing.
 """
@@ -16,6 +19,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId, Snapshot
@@ -41,8 +45,12 @@ _LATENCY = (
     r"(?:(?P<kind>moved-wait)\s+)?p(?P<share>\d{1,2}(?:\.\d+)?)\s*(?P<sign>>=?)\s*"
     + _TIME.format("limit", "limit")
 )
+_TIMES = (
+    r"p(?P<share>\d{1,2}(?:\.\d+)?)\s*(?P<sign>>=?)\s*(?P<times>\d+(?:\.\d+)?)\s*x"
+    r"(?:\s+and\s*>=?\s*" + _TIME.format("limit", "limit") + ")?"
+)
 _FOR = r"(?:\s+for\s+" + _TIME.format("held", "held") + ")?"
-_SHAPES = tuple(re.compile(shape + _FOR, re.ASCII) for shape in (_COUNT, _METRIC, _LATENCY))
+_SHAPES = tuple(re.compile(shape + _FOR, re.ASCII) for shape in (_COUNT, _METRIC, _LATENCY, _TIMES))
 _LABEL = re.compile(r'\s*([a-zA-Z_]\w*)\s*=\s*"([^"]*)"\s*', re.ASCII)
 
 
@@ -88,7 +96,8 @@ class Kind(StrEnum):
 class Condition:
     """One guard. It is crossed once the comparison has been true for `held_s` seconds.
 
-    `name` and `labels` are a metric's; `percentile` that of a latency.
+    `name` and `labels` are a metric's; `percentile` that of a latency. Where there are `times`, it
+    is compared with so many times what it was undisturbed, and has to be beyond `limit` as well.
     """
 
     text: str
@@ -99,10 +108,19 @@ class Condition:
     name: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     percentile: float = 0.0
+    times: float = 0.0
 
-    def is_true_of(self, value: float | None) -> bool:
+    def limit_above(self, undisturbed: float | None) -> float | None:
+        """What a value is compared with; None where that takes what is undisturbed, and it is not
+        known."""
+        if not self.times:
+            return self.limit
+        return None if undisturbed is None else max(self.limit, self.times * undisturbed)
+
+    def is_true_of(self, value: float | None, undisturbed: float | None = None) -> bool:
         """Whether the value is beyond the limit; one that is not known is."""
-        return value is None or _COMPARE[self.sign](value, self.limit)
+        limit = self.limit_above(undisturbed)
+        return value is None or limit is None or _COMPARE[self.sign](value, limit)
 
 
 def require_metrics(conditions: Iterable[Condition], urls: Collection[str]) -> None:
@@ -125,13 +143,19 @@ def parse_guard(text: str) -> Condition:
         parts = found.groupdict()
         held_s = _seconds(parts["held"], parts["held_unit"]) if parts["held"] else 0.0
         if "share" in parts:
+            times = float(parts.get("times") or 0.0)
+            if "times" in parts and times <= 1:
+                raise UsageError(
+                    f"{text!r} is crossed while nothing disturbs it.", "Write more: p99 > 1.5x."
+                )
             return Condition(
                 words,
-                Kind.MOVED_WAIT if parts["kind"] else Kind.LATENCY,
+                Kind.MOVED_WAIT if parts.get("kind") else Kind.LATENCY,
                 parts["sign"],
-                _seconds(parts["limit"], parts["limit_unit"]),
+                _seconds(parts["limit"], parts["limit_unit"]) if parts["limit"] else 0.0,
                 held_s,
                 percentile=float(parts["share"]),
+                times=times,
             )
         return Condition(
             words,
@@ -145,7 +169,7 @@ def parse_guard(text: str) -> Condition:
     raise UsageError(
         f"{text!r} is no guard.",
         "Write urp > 10, under-min-isr > 0, at-min-isr > 0, offline > 0, metric NAME > 5,"
-        " p99 > 50ms or moved-wait p50 > 20ms; each may end with: for 10s.",
+        " p99 > 50ms, p99 > 1.5x or moved-wait p50 > 20ms; each may end with: for 10s.",
     )
 
 
@@ -215,7 +239,8 @@ class Gauge:
     """A condition, and what was seen of it. Times are seconds on the caller's clock.
 
     `worst` is the value farthest towards the limit, or beyond it; `looks` counts values,
-    `unknown` those that could not be had.
+    `unknown` those that could not be had. `undisturbed` is what it was before the change began,
+    where the condition asks for it.
     """
 
     condition: Condition
@@ -226,10 +251,11 @@ class Gauge:
     worst: float | None = None
     looks: int = 0
     unknown: int = 0
+    undisturbed: float | None = None
 
     def observe(self, value: float | None, now: float) -> "Gauge":
         """The gauge with this value seen at that time."""
-        is_true = self.condition.is_true_of(value)
+        is_true = self.condition.is_true_of(value, self.undisturbed)
         since = (now if self.true_since is None else self.true_since) if is_true else None
         is_crossed = since is not None and now - since >= self.condition.held_s
         worse = max if self.condition.sign.startswith(">") else min
@@ -246,7 +272,10 @@ class Gauge:
         )
 
     def __str__(self) -> str:
-        return f"{self.condition.text} (now {format_value(self.condition, self.last)})"
+        now = f"now {format_value(self.condition, self.last)}"
+        if self.undisturbed is not None:
+            now += f", undisturbed {format_value(self.condition, self.undisturbed)}"
+        return f"{self.condition.text} ({now})"
 
     def as_document(self) -> dict[str, Any]:
         """For JSON; latencies are seconds."""
@@ -257,6 +286,7 @@ class Gauge:
             "looks": self.looks,
             "not_known": self.unknown,
             "crossed": self.crossings,
+            "undisturbed": self.undisturbed,
         }
 
 
@@ -287,9 +317,41 @@ class Guard:
     """Seconds of the pauses that have ended."""
 
     @classmethod
-    def of(cls, conditions: Iterable[Condition], patience_s: float, quiet_s: float) -> "Guard":
-        """Before anything was seen."""
-        return cls(tuple(map(Gauge, conditions)), patience_s, quiet_s)
+    def of(
+        cls,
+        conditions: Iterable[Condition],
+        patience_s: float,
+        quiet_s: float,
+        undisturbed: Mapping[str, float] = MappingProxyType({}),
+    ) -> "Guard":
+        """Before anything was seen; `undisturbed` is what is known of that already, in seconds, by
+        the text of its condition."""
+        guard = cls(tuple(map(Gauge, conditions)), patience_s, quiet_s)
+        return guard.with_undisturbed(undisturbed)
+
+    def with_undisturbed(self, values: Mapping[str, float]) -> "Guard":
+        """With what is undisturbed, for the conditions that ask for it, and do not know it."""
+        return replace(
+            self,
+            gauges=tuple(
+                replace(gauge, undisturbed=values.get(gauge.condition.text))
+                if gauge.condition.times and gauge.undisturbed is None
+                else gauge
+                for gauge in self.gauges
+            ),
+        )
+
+    @property
+    def to_compare(self) -> tuple[Condition, ...]:
+        """The conditions for which it is still to be measured what is undisturbed."""
+        conditions = (gauge.condition for gauge in self.gauges if gauge.undisturbed is None)
+        return tuple(one for one in conditions if one.times)
+
+    @property
+    def undisturbed(self) -> dict[str, float]:
+        """What is known of it, in seconds, by the text of the condition."""
+        known = {gauge.condition.text: gauge.undisturbed for gauge in self.gauges}
+        return {text: seconds for text, seconds in known.items() if seconds is not None}
 
     @property
     def measured_by_canary(self) -> tuple[Condition, ...]:

@@ -12,6 +12,7 @@ from kipctl.changes.guard_interface import ChangeGuard, GivenUpError, RecordedGu
 from kipctl.cluster.reassignments import adding_replicas
 from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import TimedOutError, UnreachableError
+from kipctl.guard.canary import Canary
 from kipctl.guard.conditions import (
     Guard,
     Kind,
@@ -36,7 +37,9 @@ def monitor_of(cluster: Cluster, asked: RecordedGuard, progress: Progress) -> "G
 
     Raises UsageError for metrics of which nobody says where they are.
     """
-    guard = Guard.of(map(parse_guard, asked.conditions), asked.patience_s, asked.quiet_s)
+    guard = Guard.of(
+        map(parse_guard, asked.conditions), asked.patience_s, asked.quiet_s, asked.undisturbed
+    )
     require_metrics((gauge.condition for gauge in guard.gauges), asked.urls)
     return GuardMonitor(cluster, guard, Exporters(asked.urls), progress)
 
@@ -53,6 +56,11 @@ class GuardMonitor(ChangeGuard):
     """What the probe's conditions are worth, by their texts."""
     _next: float = field(default=0.0, init=False)
     _min_insync: dict[str, int | None] = field(default_factory=dict, init=False)
+
+    def watch(self, canary: Canary) -> None:
+        """Look by this canary from now on, and compare with what it has found undisturbed."""
+        self.canary_values = canary
+        self.guard = self.guard.with_undisturbed(canary.undisturbed)
 
     def look(self, away: int | None = None, snapshot: Snapshot | None = None) -> None:
         """Look, if the last time is long enough ago. Raises GivenUpError.

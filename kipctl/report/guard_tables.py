@@ -8,10 +8,13 @@ from kipctl.report.tables import Cell, Column, Table
 
 def guard_table(guard: Mapping[str, Any]) -> Table:
     """What each condition was seen to be; latencies are seconds."""
-    columns = ("Guard", Column("Last", 3), Column("Worst", 3), "Looks", "Not known", "Crossed")
+    compares = any(one["undisturbed"] is not None for one in guard["conditions"])
+    before = (Column("Undisturbed", 3),) if compares else ()
+    columns = ("Guard", *before, Column("Last", 3), Column("Worst", 3))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             one["guard"],
+            *([one["undisturbed"]] if compares else []),
             one["last"],
             one["worst"],
             one["looks"],
@@ -29,4 +32,5 @@ def guard_table(guard: Mapping[str, Any]) -> Table:
             f"It paused {guard['pauses']} times, {guard['paused_seconds']:.1f} s of pauses that"
             f" ended{given_up}."
         )
+    columns = (*columns, "Looks", "Not known", "Crossed")
     return Table("Guard", columns, rows, tuple(notes), name="guard")

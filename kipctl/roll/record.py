@@ -193,6 +193,14 @@ class RollRecord(Recorded):
         """Write how the whole of it stands. Raises UsageError when it cannot be written."""
         return self.marked(state, why).written()
 
+    def with_undisturbed(self, seconds: Mapping[str, float]) -> "RollRecord":
+        """With what latencies were before it, written where that is new: who goes on with it
+        compares with the same. Raises UsageError when it cannot be written."""
+        if seconds == self.how.guard.undisturbed:
+            return self
+        guard = replace(self.how.guard, undisturbed=seconds)
+        return replace(self, how=replace(self.how, guard=guard)).written()
+
     def written(self, otherwise: str = "Make room there.") -> "RollRecord":
         """Put it on disk; returns when it is there for good. Raises UsageError, which says what is
         so `otherwise`."""

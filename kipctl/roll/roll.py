@@ -183,8 +183,13 @@ def _carry_out(context: RollContext, record: RollRecord) -> None:
             progress = meanwhile.enter_context(ui.progress(title))
             guarding, new_waits = monitor_of(context.cluster, how.guard, progress), None
             if by_canary := guarding.guard.measured_by_canary:
-                probe = meanwhile.enter_context(canary(context.cluster, by_canary, ui.say))
-                guarding.canary_values, new_waits = probe, probe.new_waits
+                compared = guarding.guard.to_compare
+                probe = meanwhile.enter_context(
+                    canary(context.cluster, by_canary, ui.say, to_compare=compared)
+                )
+                guarding.watch(probe)
+                new_waits = probe.new_waits
+                record = record.with_undisturbed(guarding.guard.undisturbed)
             rolling = Roll(
                 record,
                 ClusterWatch(context.cluster, guarding.exporters),

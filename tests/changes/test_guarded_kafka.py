@@ -1,9 +1,13 @@
 """Guards that are certainly crossed, on real brokers: nothing begins, or it is all undone."""
 
+from pathlib import Path
+
 import pytest
 from no_own_topics import await_no_own_topics
 from on_lab import Kipctl, MakeTopic, leaders_of
 
+from kipctl.changes.journal.entry import EntryState
+from kipctl.changes.journal.journal import journal
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.transport.request import Cluster
 
@@ -42,6 +46,27 @@ def test_waits_for_moved_leaders_are_noticed_and_the_change_is_undone(
     after = take_snapshot(cluster, ["guarded-waits"])
     assert after.assignment == before.assignment
     assert leaders_of(cluster, "guarded-waits") == [one.leader for one in before.partitions]
+    await_no_own_topics(cluster)
+
+
+def test_what_a_canary_saw_before_the_change_is_compared_with_and_kept_for_resume(
+    cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, state: Path
+) -> None:
+    make_topic("compared", [[1, 2], [2, 3]])
+    guard = "--guard 'p99 > 1000x and > 60s'"
+    ran = kipctl("reassign --rotate --topic compared", guard, IMPATIENT)
+    seen = ran.document["guard"]["conditions"][0]
+    assert 0 < seen["undisturbed"] < 60
+    assert "Undisturbed, p99 is " in ran.err
+    entry = next(
+        journal(take_snapshot(cluster).cluster_id, {"XDG_STATE_HOME": str(state)}).entries()
+    )
+    assert entry.guard is not None
+    assert entry.guard.undisturbed == {"p99 > 1000x and > 60s": seen["undisturbed"]}
+    entry.mark(EntryState.SUBMITTED, dict.fromkeys(entry.after))  # as if it had been cut off
+    again = kipctl("changes resume -o json --yes")
+    assert "Undisturbed" not in again.err
+    assert leaders_of(cluster, "compared") == [2, 3]
     await_no_own_topics(cluster)
 
 

@@ -94,7 +94,10 @@ def test_a_part_of_a_roll_is_neither_undone_nor_gone_on_with_by_itself(kept: Jou
 
 def test_an_election_has_no_way_back_and_is_named_where_it_is_passed_over(kept: Journal) -> None:
     change = kept.save(FIRST, SECOND, BOB).mark(EntryState.DONE)
-    guard = RecordedGuard(("urp > 10", "p99 > 50ms"), 600.0, 30.0, "stop", ("http://h:1/metrics",))
+    guard = RecordedGuard(
+        *(("urp > 10", "p99 > 2x"), 600.0, 30.0, "stop", ("http://h:1/metrics",)),
+        undisturbed={"p99 > 2x": 0.0125},
+    )
     election = kept.save(
         FIRST, FIRST, BOB, kind=ChangeKind.ELECT_PREFERRED, leaders={T0: -1}, guard=guard
     )

@@ -26,6 +26,11 @@ TOPIC_AND_LE = (("topic", "x"), ("le", "1"))
             {"name": "a:b", "labels": TOPIC_AND_LE},
         ),
         ("p99 > 50ms for 10s", Kind.LATENCY, ">", 0.05, {"held_s": 10, "percentile": 99}),
+        ("p99 > 1.5x", Kind.LATENCY, ">", 0, {"percentile": 99, "times": 1.5}),
+        (
+            *("p99 > 2x and > 10ms for 5s", Kind.LATENCY, ">", 0.01),
+            {"percentile": 99, "times": 2, "held_s": 5},
+        ),
         ("p99.9 > 1s", Kind.LATENCY, ">", 1, {"percentile": 99.9}),
         ("moved-wait p50 > 20ms", Kind.MOVED_WAIT, ">", 0.02, {"percentile": 50}),
     ],
@@ -43,6 +48,8 @@ def test_what_a_guard_says(
         *("", "urp", "urp = 1", "urp > many", "urp > 1 for a while", "urp > 1 or offline > 0"),
         *("metric > 5", "metric 9lives > 5", "metric x{y=1} > 5"),
         *("p99 > 50", "p99 < 50ms", "p100 > 50ms", "moved-wait > 5ms", "latency > 5ms"),
+        *("p99 > 1x", "p99 > 0.5x", "p99 > x", "p99 > 2x and 10", "p99 > 2x or > 10ms"),
+        *("p99 < 2x", "moved-wait p50 > 2x", "urp > 2x"),
     ],
 )
 def test_what_is_none(text: str) -> None:
@@ -161,6 +168,45 @@ def test_when_it_pauses_goes_on_and_gives_up(
 ) -> None:
     guard = Guard.of([parse_guard(text)], patience_s=20, quiet_s=5)
     assert seen(guard, *looks) == verdicts
+
+
+@pytest.mark.parametrize(
+    ("text", "undisturbed_ms", "value_ms", "is_crossed"),
+    [
+        ("p99 > 1.5x", 100, 150, False),
+        ("p99 > 1.5x", 100, 151, True),
+        ("p99 > 1.5x", 3, 5, True),
+        # Under the floor nothing is too much, and above it the factor counts.
+        ("p99 > 1.5x and > 10ms", 3, 9, False),
+        ("p99 > 1.5x and > 10ms", 3, 11, True),
+        ("p99 > 1.5x and > 10ms", 100, 149, False),
+        ("p99 > 1.5x and > 10ms", 100, 151, True),
+        # What is not known is crossed: the value, or what it is compared with.
+        ("p99 > 1.5x", 100, None, True),
+        ("p99 > 1.5x", None, 1, True),
+    ],
+)
+def test_latencies_are_compared_with_what_they_were_undisturbed(
+    text: str, undisturbed_ms: float | None, value_ms: float | None, is_crossed: bool
+) -> None:
+    guard = Guard.of([parse_guard(text)], 20, 5)
+    assert [one.text for one in guard.to_compare] == [text]
+    if undisturbed_ms is not None:
+        guard = guard.with_undisturbed({text: undisturbed_ms / 1000})
+        guard = guard.with_undisturbed({text: 9.0})  # what is known stays
+        assert guard.to_compare == ()
+        assert guard.undisturbed == {text: undisturbed_ms / 1000}
+    guard = guard.observe({text: None if value_ms is None else value_ms / 1000}, 0.0)
+    assert bool(guard.crossed) is is_crossed
+
+
+def test_what_is_undisturbed_is_told_and_kept() -> None:
+    conditions = [parse_guard("p99 > 1.5x"), parse_guard("p99 > 50ms")]
+    kept = Guard.of(conditions, 20, 5).with_undisturbed({"p99 > 1.5x": 0.02}).undisturbed
+    guard = Guard.of(conditions, 20, 5, kept).observe(dict.fromkeys(kept, 0.04), 0.0)
+    assert str(guard.crossed[0]) == "p99 > 1.5x (now 40.0 ms, undisturbed 20.0 ms)"
+    told = [one["undisturbed"] for one in guard.as_document()["conditions"]]
+    assert told == [0.02, None]
 
 
 def test_what_it_saw_is_told() -> None:

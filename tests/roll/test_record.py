@@ -44,7 +44,7 @@ def kept(tmp_path: Path) -> Journal:
 
 def begun(kept: Journal) -> RollRecord:
     plan = plan_roll(Facts(cluster_of((1, 2, 3), racks="abab")))
-    guard = RecordedGuard(("urp > 1",), urls=("http://a/",))
+    guard = RecordedGuard(("p99 > 2x",), urls=("http://a/",))
     how = RollOptions(Restarter.EXEC, ("ssh", "{host}"), guard=guard)
     return begin_roll(kept, Origin(("roll",), "me", "here"), how, plan.steps)
 
@@ -52,6 +52,8 @@ def begun(kept: Journal) -> RollRecord:
 def test_it_is_read_as_it_was_written(kept: Journal) -> None:
     record = begun(kept)
     assert next(rolls(kept)) == record == read_roll(record.path)
+    record = record.with_undisturbed({"p99 > 2x": 0.0125})
+    assert read_roll(record.path).how.guard.undisturbed == {"p99 > 2x": 0.0125}
     step = record.steps[1].begin(
         Phase.RESTARTING,
         mark=ProcessMark(17, 1.5),

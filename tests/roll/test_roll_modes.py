@@ -134,7 +134,7 @@ def test_a_guard_that_would_see_nothing_is_refused_before_the_question(world: Wo
 
 
 def test_every_option_of_a_roll_may_be_given_anew() -> None:
-    restarting = {"restarter", "command", "folder", "lab", "guard"}
+    restarting = {"restarter", "command", "folder", "lab", "guard", "undisturbed"}
     known = {field.name for of in (RollOptions, RecordedGuard) for field in fields(of)}
     assert {*_FIELDS.values(), *restarting} == known
 
