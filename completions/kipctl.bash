@@ -23,8 +23,8 @@ _kipctl() {
         'kipctl reassign --add') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete BROKER "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --replace') return ;;
         'kipctl reassign --replication-factor') return ;;
-        'kipctl reassign --plan') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
-        'kipctl reassign --verify') compopt -o filenames; COMPREPLY=($(compgen -f -- "$current")); return ;;
+        'kipctl reassign --plan') return ;;
+        'kipctl reassign --verify') return ;;
         'kipctl reassign --topic') mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete TOPIC "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return ;;
         'kipctl reassign --batch') return ;;
         'kipctl reassign --between') return ;;

@@ -183,6 +183,7 @@ class ReplicaChange(Change[SeenReplicas, Done]):
                 (*seen.under_way, *seen.others),
                 self.about(seen),
                 (*self.beside_the_plan(seen), "Nothing was changed."),
+                seen.phases,
             )
         )
 
@@ -196,8 +197,10 @@ class ReplicaChange(Change[SeenReplicas, Done]):
             context.ui.say(sentence)
 
     @contextmanager
-    def journal_as(self, run: ChangeRun, plan: Plan, undoes: str = "") -> Iterator[Entry]:
-        """Inside, this plan is in the journal, and throttled as its pace says.
+    def journal_as(
+        self, run: ChangeRun, plan: Plan, undoes: str = "", phases: Sequence[Plan] = ()
+    ) -> Iterator[Entry]:
+        """Inside, this plan, and its phases, are in the journal, throttled as its pace says.
 
         Afterwards every setting is what it was; what could not be put back is in
         `run.not_restored`, for `require_restored` once what was done is reported. While something
@@ -210,6 +213,7 @@ class ReplicaChange(Change[SeenReplicas, Done]):
         how = ExecutionOptions(
             pace.batch, pace.between_s, self.elects, pace.throttle, pace.concurrent
         )
+        copied = [move for phase in phases or (plan,) for move in phase.moves]
         try:
             entry = run.journal.save(
                 {move.id: move.before for move in plan.moves},
@@ -218,9 +222,10 @@ class ReplicaChange(Change[SeenReplicas, Done]):
                 topic_ids(context.cluster, plan.topics),
                 undoes,
                 how,
-                throttle_for(context.cluster, plan.moves, how, kept_throttles(run.journal)),
+                throttle_for(context.cluster, copied, how, kept_throttles(run.journal)),
                 leaders={move.id: move.leader for move in plan.moves},
                 guard=context.guard.record,
+                phases=[phase.target for phase in phases],
             )
         except KeyboardInterrupt:
             raise InterruptedRunError("Interrupted before anything was changed.") from None

@@ -9,7 +9,10 @@ from kipctl.changes.execution.cancellation import Cancelled
 from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.reassign import Failure
 from kipctl.changes.execution.remaining import Remaining
+from kipctl.changes.execution.safety_checks import BUSY
+from kipctl.changes.plans.kafka_json import ReassignmentFile
 from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes
+from kipctl.changes.plans.phases import Phase, phases_of
 from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import PlanSummary, summarize
 from kipctl.cluster.open_transactions import HeldUp, OpenTransactions
@@ -39,6 +42,7 @@ class Proposal:
     is_whole: bool = True
     logs: LogSizes = NOT_ASKED
     batch: int = 0
+    files: tuple[ReassignmentFile, ...] = ()
 
     @property
     def partitions(self) -> tuple[PartitionId, ...]:
@@ -50,12 +54,23 @@ class Proposal:
         """What the plan comes to."""
         return summarize(self.snapshot, self.plan, self.logs)
 
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """Where it is in phases, the plan of each of the `files`."""
+        busy = dict.fromkeys((one.id for one in self.others), BUSY)
+        return phases_of(self.snapshot, self.files, self.logs, busy)
+
 
 @dataclass(frozen=True)
 class ResumeProposal(Proposal):
     """What is `left` of a change that was cut off."""
 
     left: Remaining = NOTHING_LEFT
+
+    @property
+    def partitions(self) -> tuple[PartitionId, ...]:
+        later = (one for phase in self.left.later for one in phase.target)
+        return tuple(dict.fromkeys((*super().partitions, *later)))
 
 
 @dataclass(frozen=True)

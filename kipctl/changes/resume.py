@@ -11,6 +11,7 @@ from kipctl.changes.elect import resumed_election
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, restore_throttles
 from kipctl.changes.execution.cancellation import retire
 from kipctl.changes.execution.pacing import Pace
+from kipctl.changes.execution.phases import joined_results, reassign_phases
 from kipctl.changes.execution.plan_execution import resume as carry_on
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.reassign import retry_until, topic_ids
@@ -24,6 +25,7 @@ from kipctl.changes.execution.throttled_change import (
 )
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
+from kipctl.changes.journal.phases import not_begun, phase_reached
 from kipctl.changes.plans.plan_summary import skip_reasons
 from kipctl.changes.proposal import ResumeProposal
 from kipctl.changes.throttle import Throttle, require_restored
@@ -77,6 +79,11 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
     def beside_the_plan(self, seen: ResumeProposal) -> Iterator[str]:
         """What is waited for, elected or left as it is, beside what is submitted."""
         yield f"What is left of {described(self.entry)}."
+        entry = self.entry.reload()
+        if entry.phases:
+            yield f"It goes on in {phase_reached(entry)}."
+        for number, phase in enumerate(seen.left.later, entry.phase + 2):
+            yield f"Then phase {number}: {counted(len(phase.moves), 'partition')}."
         if seen.under_way:
             count = counted(len(seen.under_way), "partition")
             yield f"Still being reassigned, and waited for: {count}."
@@ -129,16 +136,31 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         return f"Going on with {counted(len(again.partitions), 'partition')}"
 
     def execute(self, run: ChangeRun, again: ResumeProposal) -> LeadersMoved | Reassigned:
+        entry, named = run.entry or self.entry, run.context.named(self.entry)
         moved = carry_on(
             run.context.cluster,
             again.left,
-            run.entry or self.entry,
+            entry,
             elects=self.elects,
             is_to_pause=run.journal.is_to_pause,
-            named=run.context.named(self.entry),
+            named=named,
             **run.settings,
         )
-        return moved if self.elects or moved.reassigned is None else moved.reassigned
+        if self.elects or moved.reassigned is None:
+            return moved
+        if not again.left.later or moved.failures:
+            return moved.reassigned
+        entry = entry.reload()
+        later = reassign_phases(
+            run.context.cluster,
+            again.left.later,
+            entry,
+            first=entry.phase + 1,
+            named=named,
+            pause_asked=run.journal.is_to_pause,
+            **run.settings,
+        )
+        return joined_results((moved.reassigned, later), later.entry)
 
     def finish(
         self, run: ChangeRun, again: ResumeProposal, done: LeadersMoved | Reassigned
@@ -155,6 +177,8 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         done: LeadersMoved | Reassigned,
     ) -> None:
         report_moves(run.context, again, again.snapshot, done)
+        if done.failures and (left := not_begun(self.entry.reload())):
+            run.context.ui.say(left)
 
 
 def resume(context: ChangeContext) -> None:

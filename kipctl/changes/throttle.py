@@ -145,7 +145,8 @@ def wanted_settings(moves: Iterable[Move], rate: int, alive: Collection[int]) ->
             entries.setdefault(Setting(TOPIC, move.id.topic, config), []).extend(
                 f"{move.id.partition}:{replica}" for replica in replicas
             )
-    wanted = {setting: ",".join(replicas) for setting, replicas in sorted(entries.items())}
+    # A partition may be copied in several phases.
+    wanted = {one: ",".join(dict.fromkeys(replicas)) for one, replicas in sorted(entries.items())}
     for broker in sorted(brokers & set(alive)):
         wanted |= {Setting(BROKER, str(broker), config): str(rate) for config in RATES}
     return wanted

@@ -8,6 +8,7 @@ from typing import TypeVar
 from kipctl.changes.execution.cancellation import Cancellation, Cancelled
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
+from kipctl.changes.plans.phases import Phase
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary
 from kipctl.changes.proposal import ElectionProposal, UncleanProposal, UncleanResult, Undone
@@ -23,7 +24,7 @@ class PlanShown:
     """What a dry run finds: the plan, what it comes to, and what else is being reassigned (`busy`).
 
     `throttle` is in bytes per second in and out of each broker. `about` is of an entry that is gone
-    on with or undone.
+    on with or undone. `phases` are those that the plan is to be carried out in, if it is.
     """
 
     plan: Plan
@@ -33,6 +34,7 @@ class PlanShown:
     busy: tuple[Reassignment, ...] = ()
     about: Mapping[str, object] = field(default_factory=dict)
     closing: tuple[str, ...] = ("Nothing was changed.",)
+    phases: tuple[Phase, ...] = ()
 
 
 class ChangeUi:

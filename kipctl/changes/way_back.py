@@ -72,6 +72,11 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
                 f" {counted(len(seen.under_way), 'partition')}."
             )
         yield f"Back to what was before {described(self.entry)}."
+        if self.entry.phases:
+            yield (
+                "Straight back, not phase by phase: no replica is copied twice, and none is given"
+                " up before the others are in sync."
+            )
 
     def end_without(self, context: ChangeContext, seen: UndoProposal) -> None:
         if seen.left:

@@ -105,6 +105,7 @@ class TerminalUi(ChangeUi):
                 busy=shown.busy,
                 about=shown.about,
                 closing=shown.closing,
+                phases=shown.phases,
             )
         )
 

@@ -16,10 +16,6 @@ from kipctl.cli.help import argument_name, commands
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
 
-_ONE_A_CALL = "Give one a call, and the next where that has ended with status 0."
-_INSTEAD = dict.fromkeys(("--plan", "--verify"), _ONE_A_CALL)
-"""What to do in place of giving an option twice, where that is known."""
-
 
 def refuse_mistyped(root: TyperGroup) -> TyperGroup:
     """Let every command below raise UsageError for them."""
@@ -36,9 +32,7 @@ def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list
     for option in order:
         if option in given and not (getattr(option, "multiple", True) or option.is_eager):
             name = option.opts[0]
-            raise UsageError(
-                f"{name} is given twice; it can be given once.", _INSTEAD.get(name, page)
-            )
+            raise UsageError(f"{name} is given twice; it can be given once.", page)
         given.append(option)
         value = values.get(option.name)
         if "" in (value if isinstance(value, list | tuple) else (value,)):

@@ -104,14 +104,20 @@ def reassign(
     of: _ReassignOptions,
     rotate: Annotated[bool, option("Move every leader to its next replica.")] = False,
     plan: Annotated[
-        Path | None,
+        list[Path] | None,
         option(
-            "Carry out Kafka's reassignment JSON, or a CSV of replicas or leaders.", value="FILE"
+            "Carry out Kafka's reassignment JSON, or a CSV of replicas or leaders; several are"
+            " phases, one after another.",
+            value="FILE",
         ),
     ] = None,
     show: Annotated[bool, option("--list", "Show what is being reassigned.")] = False,
     verify: Annotated[
-        Path | None, option("Is all as in this JSON, or entry? Status 5 until it is.", value="FILE")
+        list[Path] | None,
+        option(
+            "Is all as in this JSON, or entry? Status 5 until it is. Of several the last counts.",
+            value="FILE",
+        ),
     ] = None,
     topic: TopicOption = None,
     all_topics: Annotated[bool, option("Rotate all topics but internal ones.")] = False,
@@ -139,8 +145,8 @@ def reassign(
             "--rotate with --yes needs --topic or --all-topics.",
             "See `" + Command("reassign --help") + "`.",
         )
-    from kipctl.changes import planned
-    from kipctl.cli.reassign_looks import show_ongoing, show_rotations, verify_plan
+    from kipctl.changes import phased, planned
+    from kipctl.cli.reassign_looks import show_ongoing, show_rotations, verify_plans
     from kipctl.guard.conditions import parse_guard
 
     planner = planners.read(force)
@@ -170,9 +176,9 @@ def reassign(
             planned.rotate(change)
         elif planner is not None:
             planned.carry_out_planned(change, planner)
-        elif plan is not None:
-            planned.carry_out_plan(change, plan)
-        elif verify is not None:
-            verify_plan(change, ui, verify)
+        elif plan:
+            phased.carry_out_plans(change, plan)
+        elif verify:
+            verify_plans(change, ui, verify)
         else:
             show_ongoing(change, ui)

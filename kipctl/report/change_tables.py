@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kipctl.changes.journal.entry import Entry
+from kipctl.changes.journal.phases import phase_reached
 from kipctl.counts import counted
 from kipctl.next_step import Command
 from kipctl.report.leader_tables import listing
@@ -109,7 +110,7 @@ def entry_report(
         if partition_id in busy:
             state = "under way"
         elif entry.kind.has_way_back:
-            state = _placed(replicas, before, after)
+            state = _placed(entry, partition_id, replicas)
         else:
             state = _leader_state(leader, led_before, replicas)
         rows.append((*partition_id, before, after, replicas, led_before, leader, state))
@@ -145,19 +146,21 @@ def entry_report(
         "partitions": partitions,
     }
     counts = ", ".join(f"{count:,} {state}" for state, count in states.items())
-    opening = paragraphs(f"Of {counted(len(rows), 'partition')}: {counts}.", made)
+    phase = (f"It has come to {phase_reached(entry)}.",) if entry.phases else ()
+    opening = paragraphs(f"Of {counted(len(rows), 'partition')}: {counts}.", *phase, made)
     return Report(CHANGES, document, (table,), tuple(closing), opening)
 
 
-def _placed(
-    replicas: tuple[int, ...] | None, before: tuple[int, ...], after: tuple[int, ...] | None
-) -> str:
-    """Where the replicas of a partition are, of a change that was to bring them to `after`."""
+def _placed(entry: Entry, one: "PartitionId", replicas: tuple[int, ...] | None) -> str:
+    """Where the replicas of a partition are, beside where the change was to bring them."""
     if replicas is None:
         return "gone"
-    if replicas == after:
+    if replicas == entry.after.get(one):
         return "as planned"
-    return "as before" if replicas == before else "otherwise"
+    if replicas == entry.before[one]:
+        return "as before"
+    of = [number for number, phase in enumerate(entry.phases, 1) if phase.get(one) == replicas]
+    return f"as of phase {of[-1]}" if of else "otherwise"
 
 
 def _leader_state(leader: int | None, before: int | None, replicas: tuple[int, ...] | None) -> str:
@@ -190,7 +193,9 @@ def _as_planned(entry: Entry) -> str:
 
 def _state(one: Entry | RollRecord, changed_by: str) -> str:
     state = one.shown_state(changed_by)
-    return state if isinstance(one, Entry) else f"{state}, {one.progress}"
+    if isinstance(one, Entry) and not (one.is_open and one.phases):
+        return state
+    return f"{state}, {phase_reached(one) if isinstance(one, Entry) else one.progress}"
 
 
 def _about(one: Entry | RollRecord) -> dict[str, Any]:
@@ -204,4 +209,5 @@ def _about(one: Entry | RollRecord) -> dict[str, Any]:
     }
     if isinstance(one, RollRecord):
         return about | {"nodes": len(one.steps), "nodes_left": len(one.left)}
-    return about | {"undoes": one.undoes or None, "saved": str(one.saved)}
+    about |= {"undoes": one.undoes or None, "saved": str(one.saved)}
+    return about | ({"phase": one.phase + 1, "phases": len(one.phases)} if one.phases else {})

@@ -1,11 +1,14 @@
 """A plan in sentences and tables, from the document that `--output json` prints of it."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kipctl.changes.plans.plan_summary import too_little_room
 from kipctl.counts import counted
 from kipctl.report.tables import Column, Table, identifier, table_of
+
+if TYPE_CHECKING:
+    from kipctl.changes.plans.phases import Phase
 
 Document = Mapping[str, Any]
 
@@ -106,6 +109,29 @@ def links_table(document: Document) -> Table:
         },
         name="links",
     )
+
+
+def phases_table(phases: "Sequence[Phase]", documents: Sequence[Document]) -> Table:
+    """How large each phase is, and how long it takes at least with its throttle; the disk that it
+    would fill."""
+    rows = []
+    for number, (phase, document) in enumerate(zip(phases, documents, strict=True), 1):
+        copied = document.get("copied") or {"replicas": 0, "bytes": 0, "seconds": None}
+        filled = [str(one["broker"]) for one in document["brokers"] if one["fills"]]
+        seconds = copied["seconds"]
+        rows.append(
+            (
+                number,
+                phase.name,
+                document["counts"]["partitions"],
+                copied["replicas"],
+                copied["bytes"] / 1e9,
+                None if seconds is None else duration(seconds),
+                ", ".join(filled) or None,
+            )
+        )
+    columns = ("Phase", "Plan", "Partitions", "Copied replicas", Column("GB", 2))
+    return Table("Phases", (*columns, "At least", "Too little room"), tuple(rows), name="phases")
 
 
 def left_alone_table(document: Document) -> Table:

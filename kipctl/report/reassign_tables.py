@@ -14,6 +14,7 @@ from kipctl.report.plan_tables import (
     in_short,
     left_alone_table,
     links_table,
+    phases_table,
 )
 from kipctl.report.tables import Paragraph, Report, Table, Tone, paragraphs
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kipctl.changes.execution.plan_result import Reassigned
     from kipctl.changes.execution.reassign import Verified
     from kipctl.changes.journal.entry import Entry
+    from kipctl.changes.plans.phases import Phase
     from kipctl.changes.plans.plan import Move, Plan
     from kipctl.changes.plans.plan_summary import PlanSummary
     from kipctl.cluster.reassignments import Reassignment
@@ -40,20 +42,28 @@ def plan_report(
     busy: Sequence["Reassignment"] = (),
     about: Mapping[str, object] | None = None,
     closing: Sequence[str] = ("Nothing was changed.",),
+    phases: Sequence["Phase"] = (),
 ) -> Report:
     """The plan by broker, and partition by partition where these are few or asked for.
 
-    The document is Kafka's own reassignment JSON; everything else stands beside it.
+    The document is Kafka's own reassignment JSON; everything else stands beside it. With `phases`,
+    which the plan is what they come to, what is copied and how long it takes are those of each.
     """
     from kipctl.changes.plans.kafka_json import reassignment_document
     from kipctl.changes.plans.plan_summary import document
 
     shown = document(seen, throttle)
     note = () if elects else ("Leaders after: once the preferred leaders are elected.",)
-    tables = [brokers_table(shown, note)] if plan.moves else []
-    if seen.links:
-        tables.append(links_table(shown))
+    of_phases = [document(phase.summary, throttle) for phase in phases]
+    tables = [phases_table(phases, of_phases)] if phases else []
     if plan.moves:
+        tables.append(brokers_table(shown, note))
+    if seen.links and not phases:
+        tables.append(links_table(shown))
+    for number, phase in enumerate(phases, 1):
+        table = replace(_moves_table(phase.plan), title=f"Phase {number}: {phase.name}")
+        tables.append(replace(table, name=f"phase {number}"))
+    if plan.moves and not phases:
         tables.append(_moves_table(plan))
     if seen.skip_reasons:
         tables.append(left_alone_table(shown))
@@ -72,12 +82,35 @@ def plan_report(
             **shown,
             "skipped": _skipped(plan),
             "ongoing": len(busy),
+            **_phases_document(phases, of_phases),
             **(about or {}),
         },
         tuple(tables),
         tuple(closing),
-        paragraphs(in_short(shown), *copied_lines(shown), *others),
+        paragraphs(
+            in_short(shown), *(copied_lines(shown) if not phases else _in_phases(phases)), *others
+        ),
     )
+
+
+def _in_phases(phases: Sequence["Phase"]) -> Iterator[str]:
+    yield f"It is done in {len(phases)} phases, each when the one before has arrived."
+
+
+def _phases_document(
+    phases: Sequence["Phase"], documents: Sequence[Mapping[str, Any]]
+) -> dict[str, object]:
+    from kipctl.changes.plans.kafka_json import reassignment_document
+
+    if not phases:
+        return {}
+    both = zip(phases, documents, strict=True)
+    return {
+        "phases": [
+            {"plan": phase.name, **reassignment_document(phase.plan.target), **shown}
+            for phase, shown in both
+        ]
+    }
 
 
 def rotations_report(plan: "Plan") -> Report:

@@ -20,10 +20,6 @@ REFUSED = {
         ("--list --verify f --drain 1", "--drain and --list and --verify exclude"),
         ("--rotate --cancel", "Did you mean 'kipctl changes cancel'?"),
         ("--rollback", "Did you mean 'kipctl undo'?"),
-        (
-            "--plan f --plan g",
-            "--plan is given twice; it can be given once.\nGive one a call, and the next where",
-        ),
         ("--rotate --yes", "--rotate with --yes needs --topic or --all-topics"),
         ("--rotate --topic t --all-topics", "--all-topics exclude one another"),
         ("--drain 1 --all-topics", "--all-topics goes with --rotate alone"),

@@ -17,6 +17,7 @@ from reassigning import Reassigning, reassigning
 from scripted_broker import ScriptedBroker
 from victims import Order
 
+from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
 from kipctl.protocol.describe_configs import ResourceType
 
@@ -28,6 +29,10 @@ CONFIGS = {
     (int(ResourceType.BROKER), "1"): {"leader.replication.throttled.rate": "7"},
 }
 DRAIN = ("reassign", "--drain", "3", "--batch", "2", "--between", "0s", "--throttle", "50MB/s")
+PHASES = (
+    dict(zip(T, [(1, 2, 4), (2, 4, 1), (4, 1, 2)], strict=False)),
+    dict(zip(T[1:], [(2, 4, 3), (4, 1, 3), (1, 4, 2)], strict=False)),
+)
 ELECT = ("elect", "preferred", "--topic", "t", "--batch", "2")
 LOOKS = 3
 """So often a move is listed before it has arrived."""
@@ -91,6 +96,16 @@ class World:
         configs = {name: own for name, own in self.fake.configs.items() if own}
         busy = [p for p, held in self.fake.partitions.items() if held.target]
         return self.fake.replicas(), self.fake.leaders(), configs, busy
+
+    @property
+    def phased(self) -> tuple[str, ...]:
+        """A change in phases, some partitions in both."""
+        words = ["reassign", *DRAIN[3:]]
+        for number, target in enumerate(PHASES, 1):
+            path = self.fake.state / f"{number}.json"
+            path.write_text(json.dumps(reassignment_document(target)))
+            words += ["--plan", str(path)]
+        return tuple(words)
 
     def cut(self, arguments: Sequence[str], step: int, fault: str = "kill") -> Cut:
         """Run a command line, with its fault at this step; returns when all it sent has come."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 from campaigns import as_many, campaign, chance
-from faulty import DRAIN, ELECT, Victims, World, victims, world, world_astray
+from faulty import DRAIN, ELECT, PHASES, REPLICAS, Victims, World, victims, world, world_astray
 
 pytestmark = [campaign, pytest.mark.timeout(3600)]
 
@@ -70,6 +70,19 @@ def elected(runner: Victims) -> Whole:
     return Whole(before, after, counts["kill"], counts["full"])
 
 
+@pytest.fixture(scope="module")
+def phased(runner: Victims) -> Whole:
+    with world(runner) as one:
+        before = one.state
+        cut = one.cut(one.phased, 0)
+        assert cut.status == 0, cut.said
+        after = one.state
+    assert after[0] == REPLICAS | PHASES[0] | PHASES[1]
+    assert after[2:] == before[2:]
+    assert cut.steps > 100
+    return Whole(before, after, cut.steps, 0)
+
+
 def spread(name: str, steps: int, few: int) -> range:
     """A few of the steps, evenly apart; in soak every one. How many requests it takes to see what
     all brokers know is not the same each time: it goes on a little beyond."""
@@ -109,6 +122,19 @@ def test_killed_at_any_step_it_is_ended_by_the_next(
             cut = one.cut(DRAIN, step)
             assert cut.is_killed or cut.status == 0, one.log
             require_ended(one, way, whole)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_killed_at_any_step_of_its_phases_it_is_ended_in_the_right_one(
+    runner: Victims, phased: Whole, way: str
+) -> None:
+    for step in spread(f"phases {way}", phased.steps, 8):
+        with world(runner) as one:
+            cut = one.cut(one.phased, step)
+            assert cut.is_killed or cut.status == 0, one.log
+            if chance(f"phases {way} {step}").randrange(2) and one.fake.kept.count():
+                one.cut((way,), chance(f"phases again {way} {step}").randint(1, 60))
+            require_ended(one, way, phased)
 
 
 @pytest.mark.parametrize("way", WAYS)

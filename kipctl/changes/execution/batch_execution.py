@@ -168,7 +168,7 @@ class Execution:
             batches = list(self.plan.batches(self.pace.batch))
             for number, batch in enumerate(batches):
                 if number:
-                    self._pause(number, len(batches))
+                    self.pause(f"{number} of {len(batches)} batches")
                 else:
                     self._wait_for_guard()
                 if not self._submit_and_wait(batch, f"{number} of {len(batches)} batches"):
@@ -219,18 +219,20 @@ class Execution:
         now = retry_until(lambda: refresh_snapshot(self.cluster, topics), deadline)
         self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now, deadline)
 
-    def _pause(self, done: int, batches: int) -> None:
+    def pause(self, done: str) -> None:
+        """Wait so long as the pace says, when so many batches or phases are `done`, and for the
+        guard."""
         between_s, whole_s = self.pace.between_s, self.timeout_s
         if whole_s is not None and time.monotonic() + between_s > self.deadline():
             raise TimedOutError(
-                f"{done} of {batches} batches are done; the {whole_s:g} s allowed for the whole end"
-                " before the next one begins.",
+                f"{done} are done; the {whole_s:g} s allowed for the whole end before the next one"
+                " begins.",
                 "Repeat the command for the rest, with a longer --timeout.",
             )
-        self.progress(f"{done} of {batches} batches are done; the next one in {between_s:g} s")
+        self.progress(f"{done} are done; the next one in {between_s:g} s")
         ends = time.monotonic() + between_s
         while (left_s := ends - time.monotonic()) > 0:
-            self._demand_no_pause(f"{done} of {batches} batches")
+            self._demand_no_pause(done)
             self.guard.sleep(min(left_s, LAST_POLL_S))
         self._wait_for_guard()
 

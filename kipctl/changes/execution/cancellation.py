@@ -19,6 +19,7 @@ from kipctl.changes.execution.reassign import (
 )
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.journal.phases import present_phase
 from kipctl.changes.plans.plan import Plan, SkippedPartition, plan_to
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId, Snapshot, refresh_snapshot
@@ -40,6 +41,7 @@ _LOOK = NextStep("See: ", Command("reassign --list"), ", ", Command("inspect lea
 
 def started_by(entry: Entry, one: Reassignment) -> bool:
     """True when the reassignment is the one that the entry tells of: from there, and to there."""
+    entry = present_phase(entry)
     before, after = entry.before.get(one.id), entry.after.get(one.id)
     return (
         before is not None
@@ -187,7 +189,9 @@ def _restored(
     deadline: float,
 ) -> Cancelled:
     cancelled = sorted(done)
-    orders = {p: chosen.started[p].before[p] for p in cancelled if p in chosen.started}
+    orders = {
+        p: present_phase(chosen.started[p]).before[p] for p in cancelled if p in chosen.started
+    }
     snapshot = _await_replicas(cluster, {p: left[p] for p in cancelled}, deadline)
     restored = plan_to(snapshot, orders)
     if restored.moves:

@@ -124,7 +124,7 @@ def resume(
         named=named,
         is_sent=is_begun,
         is_changed=is_begun,
-        is_whole=left.is_whole,
+        is_whole=left.is_whole and not left.later,
         **settings,
     )
     with change.explain_errors():

@@ -1,7 +1,7 @@
 """What is left to do of a change that was cut off. Pure rules."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kipctl.changes.execution.cancellation import started_by
 from kipctl.changes.execution.rollback import (
@@ -14,6 +14,8 @@ from kipctl.changes.execution.rollback import (
 )
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry
+from kipctl.changes.journal.phases import at_phase, present_phase
+from kipctl.changes.plans.phases import left_by
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.changes.throttle import Throttle
 from kipctl.cluster.reassignments import Reassignment
@@ -29,8 +31,9 @@ class Remaining:
     """`plan` has the moves to submit, and what is left alone and why; `under_way` those that were
     submitted and are not there yet; `in_place` the leaders to elect where the replicas are there.
 
-    Where `is_whole` is False, something is left for later still. `to_set` is the part of the
-    entry's throttle that is not set now, `set_by_others` what others have set it to since.
+    Where `is_whole` is False, something is left for later still. `later` has the phases that
+    follow, by what is left then. `to_set` is the part of the entry's throttle that is not set now,
+    `set_by_others` what others have set it to since.
     """
 
     plan: Plan
@@ -39,6 +42,7 @@ class Remaining:
     is_whole: bool = True
     to_set: Throttle = field(default_factory=lambda: Throttle(()))
     set_by_others: Mapping[Setting, str | None] = field(default_factory=dict)
+    later: tuple[Plan, ...] = ()
 
     @property
     def count(self) -> int:
@@ -53,7 +57,8 @@ class Remaining:
     @property
     def moves(self) -> tuple[Move, ...]:
         """What is to be copied or reordered, or is being so."""
-        return (*self.under_way.moves, *self.plan.moves)
+        following = (move for phase in self.later for move in phase.moves)
+        return (*self.under_way.moves, *self.plan.moves, *following)
 
 
 def remaining_work(
@@ -74,6 +79,28 @@ def remaining_work(
     to_set, others = _throttle(entry, settings or {})
     if not entry.is_open:
         return Remaining(Plan(()), to_set=to_set, set_by_others=others)
+    left = _left_of(present_phase(entry), now, busy := tuple(busy), topic_ids or {})
+    left = replace(left, to_set=to_set, set_by_others=others)
+    # What is under way of a phase has arrived when the next one begins.
+    busy = [one for one in busy if one.id not in left.under_way.target]
+    now, later = left_by(now, Plan(left.moves)), list[Plan]()
+    for number in range(entry.phase + 1, len(entry.phases)):
+        if not left.is_whole:
+            break
+        phase = _left_of(at_phase(entry, number), now, busy, topic_ids or {})
+        left = replace(left, is_whole=phase.is_whole)
+        later.append(phase.plan)
+        now = left_by(now, phase.plan)
+    return replace(left, later=tuple(later))
+
+
+def _left_of(
+    entry: Entry,
+    now: Snapshot,
+    busy: Iterable[Reassignment],
+    topic_ids: Mapping[str, str],
+) -> Remaining:
+    """The same of one phase, or of a change that has none."""
     open_ones, alive = {one.id: one for one in busy}, frozenset(now.broker_ids)
     elects = entry.how is not None and entry.how.elects
     moves: list[Move] = []
@@ -88,7 +115,7 @@ def remaining_work(
             skipped.append(
                 SkippedPartition(partition_id, DELETED if partition is None else TARGET_NOT_KNOWN)
             )
-        elif is_recreated(entry, topic_ids or {}, partition_id.topic):
+        elif is_recreated(entry, topic_ids, partition_id.topic):
             skipped.append(SkippedPartition(partition_id, RECREATED))
         elif one is not None and started_by(entry, one) and one.target == after:
             under_way.append(Move(partition_id, before, after, partition.leader))
@@ -112,8 +139,6 @@ def remaining_work(
         Plan(tuple(under_way)),
         in_place,
         is_whole,
-        to_set,
-        others,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.journal.phases import left_in, present_phase
 from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
 
@@ -92,7 +93,7 @@ def _changed(entry: Entry, partition: Partition) -> str | None:
         return None
     if after is None:
         return None if set(now) == set(before) else UNKNOWN_STATE
-    if now == after or was_cancelled(entry, partition):
+    if now in left_in(entry, partition.id) or was_cancelled(present_phase(entry), partition):
         return None
     if set(after) == set(before) and set(now) != set(before):
         return WOULD_COPY
@@ -104,9 +105,10 @@ def was_cancelled(entry: Entry, partition: Partition) -> bool:
 
     So is what kipctl was ended in the middle of cancelling; to put the order back copies nothing.
     """
-    after = entry.after[partition.id]
-    before, now = set(entry.before[partition.id]), set(partition.replicas)
-    return entry.is_open and after is not None and now == before != set(after)
+    before, after = entry.before.get(partition.id), entry.after.get(partition.id)
+    if before is None or after is None:
+        return False
+    return entry.is_open and set(partition.replicas) == set(before) != set(after)
 
 
 def is_recreated(entry: Entry, now: Mapping[str, str], topic: str) -> bool:

@@ -19,8 +19,6 @@ from typing import Annotated, Any
 import msgspec
 
 from kipctl.changes.guard_interface import RecordedGuard
-from kipctl.changes.plans.kafka_json import ReassignmentFile
-from kipctl.changes.plans.plan_files import read_assignment
 from kipctl.changes.throttle import Throttle, read_throttle
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Assignment, PartitionId
@@ -190,7 +188,8 @@ class Entry(Recorded):
     entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
     `how` is None where it is not known. `throttle` is what is still to be put back. `leaders` are
     those of before, as far as they are known (-1: nobody led). `guard` is that under which it was
-    begun.
+    begun. `phases` are what each phase brings its partitions to, and `phase` (from 0) is the one
+    that it has come to.
     """
 
     path: Path
@@ -208,6 +207,8 @@ class Entry(Recorded):
     kind: ChangeKind = ChangeKind.REASSIGN
     leaders: Mapping[PartitionId, int] = field(default_factory=dict)
     guard: RecordedGuard | None = None
+    phases: tuple[Assignment, ...] = ()
+    phase: int = 0
 
     @property
     def saved(self) -> Path:
@@ -290,6 +291,15 @@ class Entry(Recorded):
         entry._write(NOT_BEGUN if throttle else "")
         return entry
 
+    def begin_phase(self, number: int) -> "Entry":
+        """Write that it has come to this phase (from 0).
+
+        Returns the entry as it is then. Raises UsageError when it cannot be written.
+        """
+        entry = replace(self, phase=number)
+        entry._write(self._stays)
+        return entry
+
     def mark_or_note(self, state: EntryState) -> "Entry":
         """`mark` what its file has now; where that cannot be written it is said after the result
         (`CleanupFailures`).
@@ -325,6 +335,7 @@ class Entry(Recorded):
             "how": None if self.how is None else asdict(self.how),
             "throttle": None if self.throttle is None else self.throttle.document(),
             "guard": None if self.guard is None else asdict(self.guard),
+            "phase": self.phase,
             "partitions": [
                 {
                     "topic": p.topic,
@@ -332,6 +343,7 @@ class Entry(Recorded):
                     "before": list(before),
                     "after": (after := self.after.get(p)) and list(after),
                     "leader": self.leaders.get(p),
+                    "phases": [target.get(p) for target in self.phases],
                 }
                 for p, before in sorted(self.before.items())
             ],
@@ -358,6 +370,7 @@ class _Partition:
     before: _Replicas
     after: _Replicas | None
     leader: int | None
+    phases: tuple[_Replicas | None, ...] = ()
 
 
 def read_entry(path: Path) -> Entry:
@@ -372,7 +385,13 @@ def read_entry(path: Path) -> Entry:
             raise UsageError(f"{path}: its schema is {schema!r}; this kipctl reads {SCHEMA}.")
         found = msgspec.convert(document["partitions"], tuple[_Partition, ...])
         partitions = {PartitionId(one.topic, one.partition): one for one in found}
-        throttle = document["throttle"]
+        throttle, phase = document["throttle"], msgspec.convert(document.get("phase", 0), int)
+        phases = tuple(
+            {p: replicas for p, replicas in zip(partitions, target, strict=True) if replicas}
+            for target in zip(*(one.phases for one in found), strict=True)
+        )
+        if not 0 <= phase <= max(0, len(phases) - 1):
+            raise ValueError(f"it has come to phase {phase} of {len(phases)}")
         return Entry(
             path,
             msgspec.convert(document["id"], str),
@@ -389,26 +408,13 @@ def read_entry(path: Path) -> Entry:
             ChangeKind(document["kind"]),
             {p: one.leader for p, one in partitions.items() if one.leader is not None},
             msgspec.convert(document["guard"], RecordedGuard | None),
+            phases,
+            phase,
         )
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: it is no entry of a journal: {error}.") from None
-
-
-def read_target(path: Path) -> ReassignmentFile:
-    """What a file says partitions are to be: Kafka's own JSON, or an entry of a journal.
-
-    Raises UsageError for what is neither.
-    """
-    try:
-        document = plain_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        document = None
-    if not isinstance(document, dict) or "schema" not in document:
-        return read_assignment(path)
-    after = read_entry(path).after
-    return ReassignmentFile(path, {p: ids for p, ids in after.items() if ids})
 
 
 def id_of(path: Path) -> str:

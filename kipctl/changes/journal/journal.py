@@ -9,7 +9,7 @@ found without reading all.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -92,6 +92,7 @@ class Journal:
         kind: ChangeKind = ChangeKind.REASSIGN,
         leaders: Mapping[PartitionId, int] | None = None,
         guard: RecordedGuard | None = None,
+        phases: Sequence[Assignment] = (),
     ) -> Entry:
         """Write a new entry to disk, and return when it is there for good.
 
@@ -118,6 +119,7 @@ class Journal:
                 kind,
                 dict(leaders or {}),
                 guard,
+                tuple(phases),
             )
             mark = self.folder / f"{entry_id}{UNFINISHED_SUFFIX}"
             try:

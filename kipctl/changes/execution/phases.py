@@ -1,0 +1,102 @@
+"""Phases carried out one after another: the next begins when all of the one before has arrived."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Unpack
+
+from kipctl.changes.execution.batch_execution import Execution
+from kipctl.changes.execution.copy_progress import CopyResult
+from kipctl.changes.execution.plan_execution import ExecutionSettings
+from kipctl.changes.execution.plan_result import Reassigned
+from kipctl.changes.journal.entry import Entry, EntryState
+from kipctl.changes.plans.phases import composed
+from kipctl.changes.plans.plan import Plan
+from kipctl.cluster.snapshot import refresh_snapshot
+from kipctl.errors import KipctlError
+from kipctl.transport.request import Cluster
+
+
+def reassign_phases(
+    cluster: Cluster,
+    plans: Sequence[Plan],
+    entry: Entry,
+    *,
+    first: int = 0,
+    named: str = "",
+    pause_asked: Callable[[], bool] | None = None,
+    **settings: Unpack[ExecutionSettings],
+) -> Reassigned:
+    """Carry out these phases of the entry, of which the `first` (from 0) may not be its first.
+
+    As `reassign`, with one time for all of them. After a phase of which something was refused, no
+    other begins, and the entry stays open; else it is marked as done. `named` is how `kipctl undo`
+    takes the entry, if not by its id.
+    """
+    began, whole_s = time.monotonic(), settings.get("timeout_s")
+    of = first + len(plans)
+    done: list[Reassigned] = []
+    for number, plan in enumerate(plans, first):
+        if number:
+            entry = entry.begin_phase(number)
+        if not plan.moves:
+            continue
+        if whole_s is not None:
+            settings["timeout_s"] = max(0.0, whole_s - (time.monotonic() - began))
+        with in_phase(number, of):
+            change = Execution(
+                cluster,
+                _led_now(cluster, plan) if number else plan,
+                entry,
+                is_sent=number > 0,
+                is_changed=number > 0,
+                named=named,
+                pause_asked=pause_asked,
+                **settings,
+            )
+            if number:
+                with change.explain_errors():
+                    change.pause(f"{number} of {of} phases")
+            done.append(change.execute())
+        entry = change.entry or entry
+        if done[-1].refused:
+            return joined_results(done, entry)
+    return joined_results(done, entry.mark_or_note(EntryState.DONE))
+
+
+@contextmanager
+def in_phase(number: int, of: int) -> Iterator[None]:
+    """What is raised inside says in which phase (from 0) it was."""
+    try:
+        yield
+    except KipctlError as error:
+        error.what = f"Phase {number + 1} of {of}: {error.what}"
+        raise
+
+
+def _led_now(cluster: Cluster, plan: Plan) -> Plan:
+    """The plan with who leads now: it was made before that was known."""
+    now = refresh_snapshot(cluster, plan.topics).by_id
+    moves = (replace(m, leader=now[m.id].leader) if m.id in now else m for m in plan.moves)
+    return replace(plan, moves=tuple(moves))
+
+
+def joined_results(done: Sequence[Reassigned], entry: Entry | None) -> Reassigned:
+    """What became of several phases, as of one change. A pure function."""
+    copied = [one.copied for one in done if one.copied]
+    return Reassigned(
+        composed([one.plan for one in done]),
+        tuple(refusal for one in done for refusal in one.refused),
+        min((one.called_us for one in done if one.called_us), default=0),
+        min((one.answered_us for one in done if one.answered_us), default=0),
+        max((one.finished_us for one in done), default=0),
+        entry,
+        CopyResult(
+            sum(one.expected_bytes for one in copied),
+            sum(one.copied for one in copied),
+            sum(one.seconds for one in copied),
+        )
+        if copied
+        else None,
+    )
