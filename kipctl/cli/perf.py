@@ -74,9 +74,9 @@ def produce(
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_answer, perf_tables
+    from kipctl.runs.measure import run
     from kipctl.runs.plan import OWN_TOPIC
-    from kipctl.runs.produce import PerfPlan
-    from kipctl.runs.produce import produce as run
+    from kipctl.runs.produce import PerfPlan, ProduceLoad
 
     load = sent.load(options.every, options.count)
     properties = given_properties(command_config, command_property)
@@ -101,12 +101,12 @@ def produce(
     )
     confirm_moves(environment, plan.probe.access, plan.probe.topic, plan.during, options.yes)
     with followed(environment, draws=not plan.on_spark) as listeners:
-        result = run(plan, listeners)
+        result = run(ProduceLoad(plan), listeners)
     document = result.document
     report_run(
         environment, options, "perf produce", document, perf_answer, perf_tables, result.kafka_lines
     )
-    outcome = result.measured.outcome
+    outcome = result.outcome
     if outcome.failed:
         environment.message(
             f"kipctl: {outcome.failed:,} of {outcome.generated:,} records failed: "

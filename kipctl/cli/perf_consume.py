@@ -99,14 +99,13 @@ def consume(
     Records are counted, not unpacked. The last lines on stdout are those of Kafka's own perf tool;
     its MB are of keys and values, these are of whole record batches as they come over the wire.
     """
-    from kipctl.measure.consumer_summary import HEADER
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.consume_tables import consume_answer, consume_tables
-    from kipctl.runs.consume import ConsumePlan, result_line
-    from kipctl.runs.consume import consume as run
+    from kipctl.runs.consume import ConsumeLoad, ConsumePlan
+    from kipctl.runs.measure import run
     from kipctl.runs.plan import USUAL_EVERY_S
 
     named = given_properties(command_config, command_property)
@@ -141,14 +140,13 @@ def consume(
     )
     confirm_moves(environment, access, topic, plan.during, options.yes)
     with followed(environment, draws=not (plan.on_spark or show_detailed_stats)) as listeners:
-        result = run(plan, listeners)
+        result = run(ConsumeLoad(plan), listeners)
     document = result.document
-    line = result_line(result.measured)
-    closing = (line,) if hide_header else (HEADER, line)
+    closing = result.kafka_lines[hide_header:]
     report_run(
         environment, options, "perf consume", document, consume_answer, consume_tables, closing
     )
-    outcome = result.measured.outcome
+    outcome = result.outcome
     given_up = sum(outcome.errors.values())
     if outcome.records < num_records and given_up < outcome.partitions:
         environment.message(

@@ -109,10 +109,11 @@ def e2e(
     from kipctl.runs.e2e import (
         FOREVER_RECORDS,
         TOPIC_OF_DAYS,
+        EndToEndLoad,
         EndToEndPlan,
-        end_to_end,
     )
     from kipctl.runs.forever import WatchOptions, parse_listen
+    from kipctl.runs.measure import run
     from kipctl.runs.plan import OWN_TOPIC
     from kipctl.runs.produce import PerfPlan
 
@@ -165,7 +166,7 @@ def e2e(
     )
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, options.yes)
     with followed(environment, draws=not plan.produce.on_spark) as listeners:
-        result = end_to_end(plan, listeners)
+        result = run(EndToEndLoad(plan), listeners)
     document = result.document
     report_run(
         environment, options, "perf e2e", document, e2e_answer, e2e_tables, result.kafka_lines

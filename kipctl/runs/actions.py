@@ -11,6 +11,7 @@ from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
 from kipctl.changes.plans.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.acls import require_to_move_leaders
+from kipctl.cluster.kafka_release import kafka_release
 from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
@@ -197,6 +198,14 @@ def lab_of(cluster: Cluster) -> Lab:
         "A broker can be restarted only on a lab, and this cluster is none.",
         "Start one with `" + Command("lab up") + "`, or use --during rotate, elect or reassign.",
     )
+
+
+def kafka_version(cluster: Cluster) -> str | None:
+    """The cluster's exact version if it is a lab, else its release, else None."""
+    try:
+        return lab_of(cluster).kafka_version
+    except UsageError:
+        return kafka_release(cluster)
 
 
 def check_action(cluster: Cluster, action: Action) -> None:

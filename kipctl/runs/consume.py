@@ -1,8 +1,8 @@
 """`perf consume`: the probe's consumer on a topic, actions on the cluster meanwhile, the record."""
 
-from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,41 +15,28 @@ from kipctl.cluster.topics import EARLIEST, LATEST, offsets
 from kipctl.errors import UsageError, did_you_mean
 from kipctl.measure.consumer_summary import (
     DETAILED_HEADER,
-    MeasuredConsume,
+    HEADER,
     interval_line,
     kafka_line,
     measured_consume,
     summarize_consume,
 )
-from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.live_totals import ConsumerTotals
 from kipctl.measure.moves import moves_sentence
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
 from kipctl.redaction import without_secrets
-from kipctl.runs.actions import check_action
-from kipctl.runs.execute import (
-    Listeners,
-    actions_can_be_undone,
-    await_settled_leaders,
-    check_end,
-    execute,
-)
+from kipctl.runs.execute import Executed, Listeners, actions_can_be_undone
 from kipctl.runs.live import Screen
+from kipctl.runs.measure import Load, RunResult
 from kipctl.runs.plan import RunPlan, check_topic
-from kipctl.runs.produce import kafka_version
-from kipctl.runs.record import Recorder, recording, snapshot_after
-from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
-from kipctl.signals import cut_in_order
+from kipctl.runs.start import Probe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import READ
 from kipctl.trace.rows import IntRows
-from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
-_CLIENT_ID = "kipctl"
-_ADMIN_TIMEOUT_S = 30.0
 _LOOK_S = 0.05
 
 
@@ -78,36 +65,59 @@ class ConsumePlan(RunPlan):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumeResult:
-    """The result of a run. `document` is what `--output json` prints."""
+class ConsumeLoad(Load[ConsumeOutcome]):
+    """kipctl's consumer alone."""
 
-    measured: MeasuredConsume
-    document: dict[str, Any]
+    command = "perf consume"
 
+    def __init__(self, plan: ConsumePlan) -> None:
+        self.plan: ConsumePlan = plan
+        self.specs = (plan.probe,)
 
-def consume(plan: ConsumePlan, listeners: Listeners) -> ConsumeResult:
-    """Read a topic. Raises KipctlError when it cannot begin, broke off, or was interrupted.
-
-    What was measured until then is recorded; of a run that did not begin nothing is left.
-    """
-    spec = plan.probe
-    with (
-        recording(plan.record) as run,
-        Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
-    ):
-        if plan.during:
-            check_action(cluster, plan.during)
+    def check(self, cluster: Cluster) -> None:
+        spec = self.plan.probe
         before = take_snapshot(cluster, [spec.topic])
         check_assignment(cluster, spec, before)
-        partitions = assignment(spec, len(before.partitions))
-        plan.check_partitions(spec.topic, len(partitions))
+        self.plan.check_partitions(spec.topic, len(assignment(spec, len(before.partitions))))
+
+    @contextmanager
+    def ready(self, cluster: Cluster, listeners: Listeners) -> Iterator[Snapshot]:
+        spec = self.plan.probe
+        before = take_snapshot(cluster, [spec.topic])
         warn_of_rack(spec.config.client_rack, cluster, before, listeners.message)
-        with (
-            actions_can_be_undone(plan, cluster, before, listeners.message),
-            starter(plan, listeners.message) as start,
-        ):
-            return measure(plan, cluster, before, listeners, run, start)
+        with actions_can_be_undone(self.plan, cluster, before, listeners.message):
+            yield before
+
+    def settings(self, interval_ns: int) -> Mapping[str, object]:
+        return consume_settings(self.plan.probe)
+
+    @contextmanager
+    def attended(
+        self, probes: Sequence[Probe[Any]], listeners: Listeners
+    ) -> Iterator[Probe[ConsumeOutcome]]:
+        with _watched(probes[0], self.plan, listeners):
+            yield probes[0]
+
+    def counted(self, outcome: ConsumeOutcome) -> int:
+        return outcome.records
+
+    def result(
+        self,
+        executed: Executed[ConsumeOutcome],
+        probes: Sequence[Probe[Any]],
+        version: str | None,
+    ) -> RunResult[ConsumeOutcome]:
+        outcome = executed.outcome
+        measured = measured_consume(outcome, probes[0].results)
+        document = summarize_consume(measured, executed.actions, version)
+        moves = document["redirects"]["moves"]
+        document["doubts"] = self.doubts(
+            executed, document["fetches"]["took_ms"]["p99"], [document["loop_lag_ms"]], moves["met"]
+        )
+        line = kafka_line(measured, local_time)
+        read = f"{outcome.records:,} records were read."
+        figures = (line, moves_sentence(moves))
+        return RunResult(executed, document, (HEADER, line), read, read, figures)
 
 
 def check_assignment(cluster: Cluster, spec: ConsumeSpec, before: Snapshot) -> None:
@@ -152,63 +162,6 @@ def rack_warning(rack: str, racks: Mapping[int, str | None], alive: Collection[i
     )
 
 
-def measure(
-    plan: ConsumePlan,
-    cluster: Cluster,
-    before: Snapshot,
-    listeners: Listeners,
-    run: Run | None = None,
-    start: Starter | None = None,
-) -> ConsumeResult:
-    """Run the consumer, with the plan's actions meanwhile.
-
-    Raises InterruptedRunError after Ctrl-C, and PartlyDoneError (with workers PipelineError) when
-    it broke off; what was measured until then is recorded.
-    """
-    spec = plan.probe
-    version = kafka_version(cluster)
-    how = consume_settings(spec) | plan.asked | {"kafka_version": version}
-    recorder = Recorder(run, "perf consume", spec.topic, how, asdict(before)) if run else None
-    await_settled_leaders(cluster, spec.topic, plan, listeners.message)
-    with (start or OnThisMachine(run.folder if run else None))(spec) as probe:
-        if recorder:
-            recorder.begin()
-        with cut_in_order() as cut:
-            with _watched(probe, plan, listeners):
-                executed = execute(probe, cluster, spec.topic, plan, listeners, cut)
-            outcome, actions = executed.outcome, executed.actions
-            is_recorded = bool(outcome.records or outcome.failure)
-            if recorder and is_recorded:
-                after = snapshot_after(cluster, spec.topic, listeners.message)
-                recorder.write(outcome, probe.results, executed.events, actions, after)
-            measurement = measured_consume(outcome, probe.results)
-            document = summarize_consume(measurement, actions, version)
-            lag = document["loop_lag_ms"]
-            document["doubts"] = list(
-                doubts(
-                    Observed(
-                        measured_p99_ms=document["fetches"]["took_ms"]["p99"],
-                        loop_lag_ms=lag["p99"] if lag else None,
-                        busy=None if plan.on_spark else executed.busy,
-                        moves=document["redirects"]["moves"]["met"] if plan.during else None,
-                    )
-                )
-            )
-            if recorder and is_recorded:
-                recorder.evaluated(document)
-    check_end(
-        executed,
-        plan,
-        spec.topic,
-        run,
-        listeners.message,
-        broke_off=f"{outcome.records} records were read.",
-        interrupted=f"{outcome.records:,} records were read.",
-        figures=lambda: (result_line(measurement), moves_sentence(document["redirects"]["moves"])),
-    )
-    return ConsumeResult(measurement, document)
-
-
 def consume_settings(spec: ConsumeSpec) -> dict[str, object]:
     """What was asked for, for `run.json`."""
     return {
@@ -218,11 +171,6 @@ def consume_settings(spec: ConsumeSpec) -> dict[str, object]:
         "bootstrap_server": str(spec.access),
         "consumer": without_secrets(as_properties(spec.config)),
     }
-
-
-def result_line(run: MeasuredConsume) -> str:
-    """The line of Kafka's tool, with local times."""
-    return kafka_line(run, local_time)
 
 
 def local_time(wall_us: int) -> str:
@@ -242,10 +190,11 @@ def _watched(
             title, "Fetch", probe.schedule, records, listeners.performed, listeners.screen
         )
         return screen.follow(probe, ConsumerTotals())
-    if not plan.show_detailed_stats and not plan.on_spark:
+    interval = listeners.interval if plan.show_detailed_stats else None
+    if not interval and not plan.on_spark:
         return nullcontext()
-    if plan.show_detailed_stats:
-        listeners.interval(DETAILED_HEADER)
+    if interval:
+        interval(DETAILED_HEADER)
     records = size = 0
     reported_us, rows = now_us(), probe.new_rows("reads")
 
@@ -259,8 +208,8 @@ def _watched(
             return
         line, records, size = interval_line(rows, records, size, passed_us / 1e6, local_time)
         reported_us, rows = now_us(), rows[:0]
-        if plan.show_detailed_stats:
-            listeners.interval(line)
+        if interval:
+            interval(line)
 
     return every(_LOOK_S, watch)
 

@@ -1,27 +1,19 @@
 """`perf e2e`: producer and consumer at once, and each record's way from one to the other."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Generic
 
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
+from kipctl.cluster.snapshot import Snapshot
 from kipctl.errors import UsageError
-from kipctl.measure.consumer_summary import (
-    MeasuredConsume,
-    measured_consume,
-)
+from kipctl.measure.consumer_summary import measured_consume
 from kipctl.measure.delivery import Delivery, match_delivery, summarize_end_to_end
-from kipctl.measure.doubts import Observed, doubts
 from kipctl.measure.live_totals import CONSUMER, PRODUCER, EndToEndTotals
 from kipctl.measure.moves import moves_sentence
 from kipctl.measure.probe_results import ProbeResult, in_time_order
-from kipctl.measure.producer_summary import (
-    MeasuredProduce,
-    measured_produce,
-    service_times_at_ends,
-)
+from kipctl.measure.producer_summary import measured_produce
 from kipctl.measure.running_probe import RunningProbe
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.config import ConsumerConfig
@@ -30,36 +22,26 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.run import AnyOutcome, Outcome
 from kipctl.redaction import without_secrets
-from kipctl.runs.actions import check_action
 from kipctl.runs.consume import warn_of_rack
-from kipctl.runs.execute import (
-    Executed,
-    Listeners,
-    await_settled_leaders,
-    check_end,
-    execute,
-    settled,
-)
+from kipctl.runs.execute import Executed, Listeners, settled
 from kipctl.runs.forever import MetricsServer, Watch, WatchOptions, serving_metrics
 from kipctl.runs.live import Screen
-from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.measure import Load, RunResult
 from kipctl.runs.produce import (
     PerfPlan,
-    kafka_version,
+    check_others_topic,
+    produce_observed,
     produce_settings,
     report_unconnected,
     topic_of,
 )
 from kipctl.runs.read_to_end import acknowledged_ends, await_offsets
-from kipctl.runs.record import Recorder, recording, snapshot_after
-from kipctl.runs.start import OnThisMachine, Probe, Starter, starter
-from kipctl.signals import Cut, cut_in_order
+from kipctl.runs.record import Recorder
+from kipctl.runs.start import Probe
+from kipctl.signals import Cut
 from kipctl.trace.clock import now_us
-from kipctl.trace.store import Run
 from kipctl.transport.request import Cluster
 
-_CLIENT_ID = "kipctl"
-_ADMIN_TIMEOUT_S = 30.0
 _LOOK_US = 50_000
 _SKEW_US = 1_000_000
 """How much the clocks of workers' machines may differ."""
@@ -112,159 +94,148 @@ class EndToEndPlan:
         return self.watched.forever or self.watched.metrics is not None
 
 
-@dataclass(frozen=True, slots=True)
-class EndToEndResult:
-    """The result of a run. `document` is what `--output json` prints."""
+class EndToEndLoad(Load[ProduceOutcome]):
+    """kipctl's producer, and its consumer of what that writes."""
 
-    produced: MeasuredProduce
-    consumed: MeasuredConsume
-    delivery: Delivery
-    document: dict[str, Any]
+    command = "perf e2e"
 
-    @property
-    def kafka_lines(self) -> tuple[str, ...]:
-        """The lines that Kafka's EndToEndLatency ends with: whole milliseconds, rounded down."""
-        latency = self.delivery.times.latency
-        p50, p99, p999 = (latency.quantile(q) // 1000 for q in (0.5, 0.99, 0.999))
-        return (
-            f"Avg latency: {latency.mean() / 1000:.4f} ms",
-            f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}",
+    def __init__(self, plan: EndToEndPlan) -> None:
+        self._of = plan
+        self.plan: PerfPlan = plan.produce
+        self._forever = plan.watched.forever
+        spec = replace(plan.produce.probe, rotate_us=plan.watched.rotate_us)
+        reading = ConsumeSpec(
+            spec.access,
+            spec.topic,
+            num_records=_ALL,
+            timeout_ms=_FOREVER_MS,
+            discovery=spec.discovery,
+            config=plan.consumer,
+            rotate_us=plan.watched.rotate_us,
+        )
+        self.specs = (reading, spec)
+        self._server: MetricsServer | None = None
+        self._watch: Watch | None = None
+        self._was_awaited = False
+
+    def check(self, cluster: Cluster) -> None:
+        check_others_topic(self.plan, cluster)
+
+    @contextmanager
+    def ready(self, cluster: Cluster, listeners: Listeners) -> Iterator[Snapshot]:
+        with (
+            serving_metrics(self._of.watched.metrics, listeners.message) as self._server,
+            topic_of(self.plan, cluster, listeners.message) as before,
+        ):
+            warn_of_rack(self._of.consumer.client_rack, cluster, before, listeners.message)
+            yield before
+
+    def settings(self, interval_ns: int) -> Mapping[str, object]:
+        spec = self.plan.probe
+        return produce_settings(spec, interval_ns) | {
+            "consumer": without_secrets(as_properties(self._of.consumer)),
+            "arm": self.plan.arm or spec.discovery.value,
+            **self._of.watched.asked,
+        }
+
+    @contextmanager
+    def attended(
+        self, probes: Sequence[Probe[Any]], listeners: Listeners
+    ) -> Iterator[Probe[ProduceOutcome]]:
+        self._reader, self._writer = probes
+        if self._of.is_watched or listeners.screen:
+            self._watch = _watch(self._of, self._reader, self._writer, self._server, listeners)
+        with self._watch.at_work() if self._watch else nullcontext():
+            yield ProducerWithConsumer(self._writer, self._reader, self._watch)
+        report_unconnected(self._writer, listeners.message)
+
+    def read_to_end(self, executed: Executed[ProduceOutcome], cut: Cut) -> None:
+        if self._watch:
+            self._watch.load_is_over()
+        ends = acknowledged_ends(self._writer.results)
+        awaited = await_offsets(self._reader, ends, self._of.quiet_s, lambda: cut.again)
+        self._read = settled(self._reader, Cut())
+        self._was_awaited = awaited and not self._read.failure
+
+    def whole(
+        self, executed: Executed[ProduceOutcome], probes: Sequence[Probe[Any]], cut: Cut
+    ) -> tuple[Executed[ProduceOutcome], Sequence[ProbeResult[Any]]]:
+        outcome, forever = executed.outcome, self._forever
+        if self._watch:
+            self._watch.finish()
+            outcome = self._watch.counted(outcome) if forever else outcome
+        failure = outcome.failure or self._read.failure
+        if forever and not executed.cut_off and not failure:
+            failure = "The consumer ended, though nobody asked it to."
+        stopped = cut.again or (outcome.stopped and not forever)
+        outcome = replace(outcome, stopped=stopped, failure=failure)
+        parts = together(outcome, self._writer.results, self._reader.results)
+        return replace(executed, outcome=outcome), parts
+
+    def counted(self, outcome: ProduceOutcome) -> int:
+        return outcome.generated
+
+    def _whole_run(self, outcome: ProduceOutcome) -> dict[str, Any] | None:
+        return self._watch.whole_run(outcome) if self._watch and self._forever else None
+
+    def of_record(self, recorder: Recorder, outcome: ProduceOutcome) -> Recorder:
+        if not (of := self._whole_run(outcome)):
+            return recorder
+        return recorder.limited_to(outcome.generated, of["kept_from_seconds"], of["seconds"])
+
+    def result(
+        self,
+        executed: Executed[ProduceOutcome],
+        probes: Sequence[Probe[Any]],
+        version: str | None,
+    ) -> RunResult[ProduceOutcome]:
+        outcome, written, read = executed.outcome, self._writer.results, self._reader.results
+        produced = measured_produce(outcome, written)
+        consumed = measured_consume(self._read, read)
+        if self._watch and self._forever:
+            produced = replace(produced, steady=self._watch.totals.acknowledged.record_times)
+            delivery = self._watch.totals.delivery
+        else:
+            delivery = follow(outcome, written, self._read, read)
+        document = summarize_end_to_end(
+            produced, consumed, delivery, executed.actions, version, self._was_awaited
+        )
+        moves = {side: of["moves"] for side, of in document["redirects"].items()}
+        document["doubts"] = self.doubts(
+            executed,
+            document["latency_ms"]["p99"],
+            [of["loop_lag_ms"] for of in document["health"].values()],
+            moves["produce"]["met"],
+            **produce_observed(outcome, written),
+        )
+        if whole_run := self._whole_run(outcome):
+            document["whole_run"] = whole_run
+        lines = kafka_lines(delivery)
+        asked_for = outcome.generated if self._forever else self.plan.probe.num_records
+        return RunResult(
+            executed,
+            document,
+            lines,
+            broke_off=f"Of {asked_for} records {outcome.acknowledged} are known to be acknowledged,"
+            f" {delivery.delivered} to have come.",
+            interrupted=f"of {asked_for:,} records {outcome.generated:,} were "
+            f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
+            figures=(
+                *lines,
+                moves_sentence(moves["produce"], "the producer"),
+                moves_sentence(moves["fetch"], "the consumer"),
+            ),
         )
 
 
-def end_to_end(plan: EndToEndPlan, listeners: Listeners) -> EndToEndResult:
-    """Run it on its topic. Raises KipctlError when it cannot begin or was interrupted.
-
-    What was measured until then is recorded; of a run that did not begin nothing is left.
-    """
-    spec = plan.produce.probe
-    with (
-        recording(plan.produce.record) as run,
-        serving_metrics(plan.watched.metrics, listeners.message) as server,
-        Cluster(spec.access, _CLIENT_ID, _ADMIN_TIMEOUT_S) as cluster,
-    ):
-        if plan.produce.during:
-            check_action(cluster, plan.produce.during)
-        if spec.topic != OWN_TOPIC:
-            plan.produce.check_partitions(
-                spec.topic, len(take_snapshot(cluster, [spec.topic]).partitions)
-            )
-        with (
-            starter(plan.produce, listeners.message, runs=2) as start,
-            topic_of(plan.produce, cluster, listeners.message) as before,
-        ):
-            warn_of_rack(plan.consumer.client_rack, cluster, before, listeners.message)
-            return measure(plan, cluster, before, listeners, run, start, server)
-
-
-def measure(
-    plan: EndToEndPlan,
-    cluster: Cluster,
-    before: Snapshot,
-    listeners: Listeners,
-    run: Run | None = None,
-    start: Starter | None = None,
-    server: MetricsServer | None = None,
-) -> EndToEndResult:
-    """Run both on a topic that is there and ready, with the plan's actions meanwhile.
-
-    Raises InterruptedRunError after Ctrl-C, unless it was to last until then, and PartlyDoneError
-    (with workers PipelineError) when one of them broke off; what was measured until then is
-    recorded.
-    """
-    forever = plan.watched.forever
-    spec = replace(plan.produce.probe, rotate_us=plan.watched.rotate_us)
-    reading = ConsumeSpec(
-        spec.access,
-        spec.topic,
-        num_records=_ALL,
-        timeout_ms=_FOREVER_MS,
-        discovery=spec.discovery,
-        config=plan.consumer,
-        rotate_us=plan.watched.rotate_us,
+def kafka_lines(delivery: Delivery) -> tuple[str, str]:
+    """The lines that Kafka's EndToEndLatency ends with: whole milliseconds, rounded down."""
+    latency = delivery.times.latency
+    p50, p99, p999 = (latency.quantile(q) // 1000 for q in (0.5, 0.99, 0.999))
+    return (
+        f"Avg latency: {latency.mean() / 1000:.4f} ms",
+        f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}",
     )
-    version = kafka_version(cluster)
-    await_settled_leaders(cluster, spec.topic, plan.produce, listeners.message)
-    start = start or OnThisMachine(run.folder if run else None)
-    with start.start(reading, spec) as (reader, writer):
-        how = produce_settings(spec, writer.schedule.interval_ns) | {
-            "consumer": without_secrets(as_properties(plan.consumer)),
-            **plan.produce.asked,
-            "kafka_version": version,
-            "arm": plan.produce.arm or spec.discovery.value,
-            **plan.watched.asked,
-        }
-        is_watched = plan.is_watched or listeners.screen
-        watch = _watch(plan, reader, writer, server, listeners) if is_watched else None
-        recorder = Recorder(run, "perf e2e", spec.topic, how, asdict(before)) if run else None
-        if recorder:
-            recorder.begin()
-        with cut_in_order() as cut:
-            with watch.at_work() if watch else nullcontext():
-                load = ProducerWithConsumer(writer, reader, watch)
-                executed = execute(load, cluster, spec.topic, plan.produce, listeners, cut)
-                outcome, actions = executed.outcome, executed.actions
-                if watch:
-                    watch.load_is_over()
-                report_unconnected(outcome, listeners.message)
-                ends = acknowledged_ends(writer.results)
-                was_awaited = await_offsets(reader, ends, plan.quiet_s, lambda: cut.again)
-                reading_outcome = settled(reader, Cut())
-            if watch:
-                watch.finish()
-                outcome = watch.counted(outcome) if forever else outcome
-            outcome = replace(
-                outcome,
-                stopped=cut.again or (outcome.stopped and not forever),
-                failure=outcome.failure or reading_outcome.failure,
-            )
-            if forever and not executed.cut_off and not outcome.failure:
-                outcome = replace(outcome, failure="The consumer ended, though nobody asked it to.")
-            was_awaited = was_awaited and not reading_outcome.failure
-            parts = together(outcome, writer.results, reader.results)
-            is_recorded = bool(outcome.generated or outcome.failure)
-            whole_run = watch.whole_run(outcome) if watch and forever else None
-            if recorder and is_recorded:
-                after = snapshot_after(cluster, spec.topic, listeners.message)
-                if whole_run:
-                    recorder = recorder.limited_to(
-                        outcome.generated, whole_run["kept_from_seconds"], whole_run["seconds"]
-                    )
-                recorder.write(outcome, parts, executed.events, actions, after)
-            produced = measured_produce(outcome, writer.results)
-            consumed = measured_consume(reading_outcome, reader.results)
-            if watch and forever:
-                produced = replace(produced, steady=watch.totals.acknowledged.record_times)
-                delivery = watch.totals.delivery
-            else:
-                delivery = follow(outcome, writer.results, reading_outcome, reader.results)
-            document = summarize_end_to_end(
-                produced, consumed, delivery, actions, version, was_awaited
-            )
-            document["doubts"] = _doubts(plan.produce, document, writer.results, executed)
-            if whole_run:
-                document["whole_run"] = whole_run
-            if recorder and is_recorded:
-                recorder.evaluated(document)
-    result = EndToEndResult(produced, consumed, delivery, document)
-    asked_for = outcome.generated if forever else spec.num_records
-    check_end(
-        replace(executed, outcome=outcome),
-        plan.produce,
-        spec.topic,
-        run,
-        listeners.message,
-        broke_off=f"Of {asked_for} records {outcome.acknowledged} are known to be acknowledged, "
-        f"{delivery.delivered} to have come.",
-        interrupted=f"of {asked_for:,} records {outcome.generated:,} were "
-        f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
-        figures=lambda: (
-            *result.kafka_lines,
-            moves_sentence(document["redirects"]["produce"]["moves"], "the producer"),
-            moves_sentence(document["redirects"]["fetch"]["moves"], "the consumer"),
-        ),
-    )
-    return result
 
 
 def _watch(
@@ -377,27 +348,3 @@ def follow(
 def _late_us(config: ProducerConfig) -> int:
     """No batch is acknowledged longer after it was read."""
     return round((config.delivery_timeout_ms + config.request_timeout_ms) * 1000)
-
-
-def _doubts(
-    plan: PerfPlan,
-    document: Mapping[str, Any],
-    written: Sequence[ProbeResult[ProduceOutcome]],
-    executed: Executed[ProduceOutcome],
-) -> list[str]:
-    """What spoils the run: of the producer's leaders, and of either client's lateness."""
-    lags = [of["loop_lag_ms"] for of in document["health"].values()]
-    first, last = service_times_at_ends(executed.outcome, written)
-    return list(
-        doubts(
-            Observed(
-                measured_p99_ms=document["latency_ms"]["p99"],
-                loop_lag_ms=max((lag["p99"] for lag in lags if lag), default=None),
-                first=first,
-                last=last,
-                busy=None if plan.on_spark else executed.busy,
-                moves=document["redirects"]["produce"]["moves"]["met"] if plan.during else None,
-                is_answered=plan.probe.config.acks != 0,
-            )
-        )
-    )

@@ -55,13 +55,13 @@ class RunningLoad(Protocol[AnyResult_co]):
 
 @dataclass(slots=True)
 class Listeners:
-    """Callbacks while it runs: `message` for steps, `interval` for Kafka's interval lines.
+    """Callbacks while it runs: `message` for steps, `interval` for Kafka's interval lines, if any.
 
     Where there is a `screen` it shows how far the run is, its intervals and actions instead.
     """
 
     message: Callable[[str], None] = field(default=lambda _: None)
-    interval: Callable[[str], None] = field(default=lambda _: None)
+    interval: Callable[[str], None] | None = None
     screen: Callable[[RunProgress], None] | None = None
     performed: list[Performed] = field(default_factory=list)
     """Actions of the run so far; the last one may be under way."""
@@ -82,6 +82,8 @@ class Executed(Generic[AnyResult]):
     start_us: int
     busy: float | None = None
     """The share of this machine's CPU time that was used meanwhile."""
+    ended_by_actions: bool = False
+    """The load had no end of its own."""
 
     @property
     def actions(self) -> list[dict[str, Any]]:
@@ -124,25 +126,58 @@ def await_settled_leaders(
         message(f"The run begins while leaders may still move: {unsettled.what}")
 
 
+class Actions(Protocol):
+    """What is done to a cluster while a load is at work."""
+
+    performed: list[Performed]
+    events: list[ClusterEvent]
+
+    def carry_out(self, load: RunningLoad[object], schedule: Schedule) -> bool:
+        """Do it; returns whether that is the end of the load."""
+
+
+class PlannedActions:
+    """A plan's action on a topic, as often as it is due while the load is at work."""
+
+    def __init__(
+        self, cluster: Cluster, topic: str, plan: RunPlan, listeners: Listeners | None = None
+    ) -> None:
+        self.plan, self._listeners = plan, listeners or Listeners()
+        self.performed = self._listeners.performed
+        self._performer = plan.during and Performer(cluster, topic, plan.during, self.performed)
+        self.events = self._performer.events if self._performer else []
+
+    def carry_out(self, load: RunningLoad[object], schedule: Schedule) -> bool:
+        """See Actions; the load ends by itself."""
+        if not self._performer:
+            return False
+        plan, number, free_us = self.plan, 0, schedule.start_us
+        while not plan.count or number < plan.count:
+            number += 1
+            begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
+            if begins_us is None or load.is_done_by(begins_us):
+                break
+            done = self._performer.perform()
+            if not self._listeners.screen:
+                self._listeners.message(describe(number, done))
+            free_us = now_us()
+        return False
+
+
 def execute(
-    probe: Probe[AnyOutcome],
-    cluster: Cluster,
-    topic: str,
-    plan: RunPlan,
-    listeners: Listeners,
-    cut: Cut,
+    probe: Probe[AnyOutcome], actions: Actions, listeners: Listeners, cut: Cut
 ) -> Executed[AnyOutcome]:
-    """Perform the plan's actions on time until the probe is done.
+    """Do something meanwhile until the probe is done.
 
     Ctrl-C stops the probe in good order; then its outcome is `stopped`, also when all was sent. A
     second one does not wait for what is under way.
     """
     report_rate(probe.schedule, listeners.message)
     stopped = partial(settled, probe, cut)
-    executed = execute_load(probe, probe.schedule, cluster, topic, plan, listeners, stopped, cut)
-    if not executed.cut_off:
-        return executed
-    return replace(executed, outcome=replace(executed.outcome, stopped=True))
+    executed = execute_load(probe, probe.schedule, actions, listeners.message, stopped, cut)
+    is_stopped = executed.outcome.stopped and not executed.ended_by_actions
+    outcome = replace(executed.outcome, stopped=executed.cut_off or is_stopped)
+    return replace(executed, outcome=outcome)
 
 
 def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
@@ -160,25 +195,21 @@ def settled(probe: Probe[AnyOutcome], cut: Cut) -> AnyOutcome:
 def execute_load(
     load: RunningLoad[AnyResult],
     schedule: Schedule,
-    cluster: Cluster,
-    topic: str,
-    plan: RunPlan,
-    listeners: Listeners,
+    actions: Actions,
+    message: Callable[[str], None] = lambda _: None,
     stopped: Callable[[], AnyResult] | None = None,
     cut: Cut | None = None,
 ) -> Executed[AnyResult]:
-    """Perform the plan's actions on time until a load that follows this schedule is done.
+    """Do something meanwhile until a load that follows this schedule is done.
 
     Ctrl-C stops it in good order, by `stopped` if that is given. With `cut` one that comes later
     is put off.
     """
-    performed = listeners.performed
-    performer = Performer(cluster, topic, plan.during, performed) if plan.during else None
-    cut_off, interrupted = False, ""
+    cut_off, ended, interrupted = False, False, ""
     began = cpu_times()
     try:
-        if performer:
-            _perform(performer, load, schedule, plan, listeners)
+        if ended := actions.carry_out(load, schedule):
+            load.stop()
         outcome = load.outcome()
         if cut:
             cut.put_off()
@@ -186,41 +217,23 @@ def execute_load(
         cut_off = True
         if isinstance(ctrl_c, InterruptedRunError):
             interrupted = ctrl_c.what.removeprefix("Interrupted. ")
-        listeners.message("Stopping: what is under way is waited for.")
+        message("Stopping: what is under way is waited for.")
         outcome = (stopped or partial(_stopped, load))()
     return Executed(
         outcome,
         cut_off,
         interrupted,
-        performed,
-        performer.events if performer else [],
+        actions.performed,
+        actions.events,
         schedule.start_us,
         busy_share(began, cpu_times()),
+        ended,
     )
 
 
 def _stopped(load: RunningLoad[AnyResult]) -> AnyResult:
     load.stop()
     return load.outcome()
-
-
-def _perform(
-    performer: Performer,
-    load: RunningLoad[object],
-    schedule: Schedule,
-    plan: RunPlan,
-    listeners: Listeners,
-) -> None:
-    number, free_us = 0, schedule.start_us
-    while not plan.count or number < plan.count:
-        number += 1
-        begins_us = action_begins_us(schedule, number, plan.every_s, free_us)
-        if begins_us is None or load.is_done_by(begins_us):
-            return
-        done = performer.perform()
-        if not listeners.screen:
-            listeners.message(describe(number, done))
-        free_us = now_us()
 
 
 def action_begins_us(schedule: Schedule, number: int, every_s: float, free_us: int) -> int | None:
@@ -255,7 +268,7 @@ def check_end(
     *,
     broke_off: str,
     interrupted: str,
-    figures: Callable[[], Sequence[str]],
+    figures: Sequence[str],
 ) -> None:
     """See that a run came to its end, once what was measured is recorded.
 
@@ -273,7 +286,7 @@ def check_end(
         error = PipelineError if plan.on_spark else PartlyDoneError
         raise error(f"{outcome.failure} {broke_off}{recorded}", undo)
     if outcome.stopped:
-        lines = [f"Interrupted: {interrupted}", *filter(None, figures())]
+        lines = [f"Interrupted: {interrupted}", *filter(None, figures)]
         if run:
             lines.append("What was measured: " + Command("runs show", run.folder))
         steps = filter(None, (executed.interrupted.strip(), undo))

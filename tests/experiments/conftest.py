@@ -11,7 +11,7 @@ from one_process import in_this_process
 
 from kipctl.experiments.arms import tapped
 from kipctl.lab.cluster import Lab
-from kipctl.runs.execute import Executed, execute_load
+from kipctl.runs.execute import Executed, PlannedActions, execute_load
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import REDIRECT
 
@@ -71,10 +71,8 @@ def end_when_rotated_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     The first is met for certain: its records go on for `--every`, at least.
     """
 
-    def execute(
-        load: Any, schedule: Any, cluster: Any, topic: Any, plan: Any, listeners: Any
-    ) -> Executed[Any]:
-        ending = EndsWhenMet(load, listeners.performed)
-        return execute_load(ending, schedule, cluster, topic, replace(plan, count=2), listeners)
+    def execute(load: Any, schedule: Any, actions: PlannedActions) -> Executed[Any]:
+        actions.plan = replace(actions.plan, count=2)
+        return execute_load(EndsWhenMet(load, actions.performed), schedule, actions)
 
     monkeypatch.setattr(tapped, "execute_load", execute)

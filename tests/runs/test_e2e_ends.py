@@ -21,7 +21,8 @@ from kipctl.probe.run import Outcome, Spec
 from kipctl.protocol.address import Address
 from kipctl.report.e2e_tables import e2e_answer, e2e_tables, times_table
 from kipctl.runs import e2e
-from kipctl.runs.e2e import EndToEndPlan, measure
+from kipctl.runs import measure as measured
+from kipctl.runs.e2e import EndToEndLoad, EndToEndPlan
 from kipctl.runs.execute import Listeners
 from kipctl.runs.forever import WatchOptions
 from kipctl.runs.produce import PerfPlan
@@ -136,8 +137,8 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         watched: WatchOptions | None = None,
     ) -> dict[str, Any]:
         cut, documents = Cut(), []
-        monkeypatch.setattr(e2e, "kafka_version", lambda cluster: None)
-        monkeypatch.setattr(e2e, "snapshot_after", lambda *_: None)
+        monkeypatch.setattr(measured, "kafka_version", lambda cluster: None)
+        monkeypatch.setattr(measured, "snapshot_after", lambda *_: None)
         summarize = e2e.summarize_end_to_end
         monkeypatch.setattr(
             e2e,
@@ -160,14 +161,15 @@ def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
                 reader = Client(reading, tmp_path / "0", "reads", two, cut, second_cut=again)
                 yield reader, writer
 
-        monkeypatch.setattr(e2e, "cut_in_order", cut_in_order)
+        monkeypatch.setattr(measured, "cut_in_order", cut_in_order)
         monkeypatch.setattr(e2e, "RunningProbe", Client)
         plan = EndToEndPlan(PerfPlan(probe=SPEC), quiet_s=0.05, watched=watched or WatchOptions())
         cluster: Any = SimpleNamespace()
         before = Snapshot("cluster", (), ())
         run_folder: Run | None = None
         try:
-            measure(plan, cluster, before, Listeners(), run_folder, Scripted())
+            load = EndToEndLoad(plan)
+            measured.measure(load, cluster, before, Listeners(), run_folder, Scripted())
         except (InterruptedRunError, PartlyDoneError) as ended:
             assert is_interrupted or failure or again or watched
             documents[0]["ended"] = ended

@@ -19,10 +19,11 @@ from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.report.perf_tables import perf_answer, perf_tables
-from kipctl.runs import produce as perf
+from kipctl.runs import produce
 from kipctl.runs.consume import consume_settings
 from kipctl.runs.execute import Listeners
-from kipctl.runs.produce import PerfPlan, produce_settings
+from kipctl.runs.measure import measure
+from kipctl.runs.produce import PerfPlan, ProduceLoad, produce_settings
 from kipctl.runs.record import Recorder
 from kipctl.runs.repair import (
     _consumer,
@@ -70,7 +71,7 @@ def measured(folder: Path) -> Run:
     run = Run.create(folder)
     with FakeCluster() as cluster, Cluster(cluster.bootstrap_server, "test", 30) as asked:
         plan = PerfPlan(probe=spec_on(cluster, 100), record=folder)
-        perf.measure(plan, asked, snapshot(cluster), Listeners(), run)
+        measure(ProduceLoad(plan), asked, snapshot(cluster), Listeners(), run)
     return run
 
 
@@ -134,7 +135,7 @@ def test_a_run_is_recorded_before_it_is_evaluated(
 
     run = Run(tmp_path / "run")
     with monkeypatch.context() as patch:
-        patch.setattr(perf, "measured_produce", out_of_memory)
+        patch.setattr(produce, "measured_produce", out_of_memory)
         with pytest.raises(MemoryError) as failed:
             measured(run.folder)
     assert failed.value.__notes__ == [

@@ -19,8 +19,9 @@ import pytest
 from kipctl.lab.cluster import Lab
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.execute import Listeners
+from kipctl.runs.measure import run
 from kipctl.runs.plan import OWN_TOPIC
-from kipctl.runs.produce import PerfPlan, produce
+from kipctl.runs.produce import PerfPlan, ProduceLoad
 from kipctl.trace.stored_runs import read_stored_run
 from kipctl.transport.access import Access
 
@@ -136,7 +137,7 @@ def test_a_tap_shows_its_clients_until_ctrl_c(lab: Lab) -> None:
         command.read_until(b"instead")  # the line may end before or after it
         address = command.seen.decode().split("Clients connect to ")[1].split()[0]
         spec = ProduceSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
-        produce(PerfPlan(probe=spec, partitions=3), Listeners())
+        run(ProduceLoad(PerfPlan(probe=spec, partitions=3)), Listeners())
         command.read_until(b"kipctl-perf kipctl")
         os.write(command.terminal, b"\x03")
         status, result = command.end()

@@ -14,7 +14,14 @@ from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import parse_action
 from kipctl.runs.e2e import ProducerWithConsumer
-from kipctl.runs.execute import Listeners, await_settled_leaders, execute, execute_load, report_rate
+from kipctl.runs.execute import (
+    Listeners,
+    PlannedActions,
+    await_settled_leaders,
+    execute,
+    execute_load,
+    report_rate,
+)
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.produce import PerfPlan, _intervals
 from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of
@@ -183,7 +190,7 @@ class Load:
 )
 def test_ctrl_c_stops_the_load_and_keeps_what_it_came_to(cuts, interrupted, calls):
     load = Load(list(cuts))
-    executed = execute_load(load, load.schedule, None, "t", RunPlan(), Listeners())
+    executed = execute_load(load, load.schedule, PlannedActions(None, "t", RunPlan()))
     assert (executed.outcome, executed.cut_off) == (Done("all"), bool(cuts))
     assert (executed.interrupted, load.calls) == (interrupted, calls)
 
@@ -201,7 +208,7 @@ def test_a_second_ctrl_c_does_not_wait_for_what_is_under_way(cuts, again, outcom
     cut = Cut()
     cut.again = again
     load = Load([KeyboardInterrupt() for _ in range(cuts)], is_done=not again)
-    executed = execute(load, None, "t", RunPlan(), Listeners(), cut)
+    executed = execute(load, PlannedActions(None, "t", RunPlan()), Listeners(), cut)
     assert (executed.outcome, executed.cut_off) == (outcome, True)
     assert load.calls == calls
 

@@ -14,8 +14,9 @@ from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.runs.execute import Listeners
+from kipctl.runs.measure import run as measured
 from kipctl.runs.plan import OWN_TOPIC
-from kipctl.runs.produce import PerfPlan, produce
+from kipctl.runs.produce import PerfPlan, ProduceLoad
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
@@ -66,7 +67,7 @@ def test_it_ends_with_ctrl_c_and_tells_what_clients_did(lab: Lab, tmp_path: Path
         assert tap.stderr
         address = tap.stderr.readline().split()[3]
         spec = ProduceSpec(Access(address), OWN_TOPIC, num_records=200, throughput=200)
-        produce(PerfPlan(probe=spec, partitions=3), Listeners())
+        measured(ProduceLoad(PerfPlan(probe=spec, partitions=3)), Listeners())
         tap.send_signal(signal.SIGINT)
         document = json.loads(tap.stdout.read())
         assert tap.wait(timeout=60) == 0

@@ -29,7 +29,7 @@ from kipctl.lab.properties import (
     node_specs,
     suits_c1,
 )
-from kipctl.runs.produce import kafka_version
+from kipctl.runs.actions import kafka_version
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 

@@ -19,7 +19,7 @@ from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
 from kipctl.redaction import without_secrets
-from kipctl.runs.execute import Executed, Listeners, execute_load
+from kipctl.runs.execute import Executed, PlannedActions, execute_load
 from kipctl.runs.plan import RunPlan
 from kipctl.runs.record import describe, event_rows
 from kipctl.runs.start import OnThisMachine
@@ -215,7 +215,7 @@ def _executed(
     access = stand.access.behind(tap.bootstrap_server)
     with stand.client(arm).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
-        executed = execute_load(client, schedule, stand.cluster, load.topic, plan, Listeners())
+        executed = execute_load(client, schedule, PlannedActions(stand.cluster, load.topic, plan))
     return executed, _reported_by_client(executed.outcome)
 
 
@@ -263,7 +263,9 @@ def _execute_probe(
         seed=seed,
     )
     with OnThisMachine()(spec) as probe:
-        executed = execute_load(probe, probe.schedule, stand.cluster, load.topic, plan, Listeners())
+        executed = execute_load(
+            probe, probe.schedule, PlannedActions(stand.cluster, load.topic, plan)
+        )
         measured = measured_produce(executed.outcome, probe.results)
     outcome = measured.outcome
     return executed, {

@@ -1,7 +1,6 @@
 """`experiment batch` carried out: rotations in batches of each size, under a producer's load."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ from kipctl.changes.execution.plan_execution import rotate_leaders
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import take_snapshot
-from kipctl.cluster.topics import await_topics
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.end_to_end_load import recorded_in
 from kipctl.experiments.arms.experiment import Experiment
@@ -18,20 +16,20 @@ from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
 from kipctl.experiments.batch.plan import BatchPlan
-from kipctl.machine import busy_share, cpu_times
-from kipctl.measure.probe_results import concatenated, rows_of_probes, shifted
-from kipctl.measure.producer_summary import measured_produce, summarize_produce
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
+from kipctl.probe.schedule import Schedule
 from kipctl.runs.actions import Action, ActionKind, Performed
+from kipctl.runs.execute import Listeners, RunningLoad
+from kipctl.runs.measure import measure
 from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC, RunPlan
-from kipctl.runs.produce import produce_settings
-from kipctl.runs.record import Recorder, snapshot_after
-from kipctl.runs.start import OnThisMachine
+from kipctl.runs.plan import OWN_TOPIC
+from kipctl.runs.produce import PerfPlan, ProduceLoad
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
+from kipctl.trace.run_rows import dataset, rows
 from kipctl.trace.store import Run
+from kipctl.transport.request import Cluster
 
 _ROTATE = Action(ActionKind.ROTATE)
 _DAY_S = 86_400
@@ -86,81 +84,65 @@ def _warm_up(plan: BatchPlan, stand: Stand, message: Callable[[str], None]) -> N
             _one(plan, size, stand, run, message)
 
 
+class _Rotations:
+    """All leaders of the topic rotate, so many at a time, as often as is asked for."""
+
+    def __init__(self, plan: BatchPlan, size: int, cluster: Cluster) -> None:
+        self._plan, self._size, self._cluster = plan, size, cluster
+        self.performed: list[Performed] = []
+        self.events: list[ClusterEvent] = []
+
+    def carry_out(self, load: RunningLoad[object], schedule: Schedule) -> bool:
+        """The last one ends the load. Raises RefusedError when leaders did not move."""
+        settle_us = round(self._plan.settle_s * 1e6)
+        over = load.is_done_by(schedule.start_us + settle_us)
+        while not over and len(self.performed) < self._plan.rotations:
+            called_us = now_us()
+            done = rotate_leaders(
+                self._cluster,
+                rotate(take_snapshot(self._cluster, [OWN_TOPIC])),
+                on_event=self.events.append,
+                timeout_s=None,
+                pace=Pace(self._size),
+            )
+            ended_us, leaders = now_us(), self._plan.partitions
+            self.performed.append(Performed(_ROTATE, called_us, ended_us, ended_us, leaders))
+            if done.failures:
+                raise RefusedError(f"Leaders did not move: {done.failures[0]}.")
+            over = load.is_done_by(now_us() + settle_us)
+        return True
+
+
 def _one(
     plan: BatchPlan, size: int, stand: Stand, run: Run, message: Callable[[str], None]
 ) -> BatchRun:
-    """One run, recorded. Raises RefusedError when leaders did not move, or the producer ended."""
+    """One run, recorded: a producer's, with rotations. Raises KipctlError."""
     cluster = stand.cluster
-    await_topics(cluster, [OWN_TOPIC])
-    before = take_snapshot(cluster, [OWN_TOPIC])
-    spec = _spec(plan, stand)
-    events: list[ClusterEvent] = []
-    performed: list[Performed] = []
-    with OnThisMachine(run.folder)(spec) as probe:
-        how = produce_settings(spec, probe.schedule.interval_ns) | {
-            **_asked(plan),
-            "kafka_version": stand.kafka_version,
-            "arm": f"batch-{size}",
-            "batch": size,
-        }
-        # It is a producer's run with rotations, and is read, and made whole, as one.
-        recorder = Recorder(run, "perf produce", OWN_TOPIC, how, asdict(before))
-        recorder.begin()
-        busy_before = cpu_times()
-        settle_us = round(plan.settle_s * 1e6)
-        probe.is_done_by(probe.schedule.start_us + settle_us)
-        for _ in range(plan.rotations):
-            called_us = now_us()
-            done = rotate_leaders(
-                cluster,
-                rotate(take_snapshot(cluster, [OWN_TOPIC])),
-                on_event=events.append,
-                timeout_s=None,
-                pace=Pace(size),
-            )
-            ended_us = now_us()
-            performed.append(Performed(_ROTATE, called_us, ended_us, ended_us, plan.partitions))
-            if done.failures:
-                raise RefusedError(f"Leaders did not move: {done.failures[0]}.")
-            if probe.is_done_by(now_us() + settle_us):
-                break
-        probe.stop()
-        # The last rotation is its end: nobody interrupted it.
-        outcome = replace(probe.outcome(), stopped=False)
-        busy = busy_share(busy_before, cpu_times())
-        start_us = outcome.start_us
-        rotated = [
-            Rotation(one.called_us - start_us, one.answered_us - start_us) for one in performed
-        ]
-        actions = [one.as_document(start_us) for one in performed]
-        after = snapshot_after(cluster, OWN_TOPIC, message)
-        recorder.write(outcome, probe.results, events, actions, after)
-        recorder.evaluated(
-            summarize_produce(
-                measured_produce(outcome, probe.results), actions, stand.kafka_version
-            )
-        )
-        if outcome.failure:
-            raise RefusedError(f"The producer broke off: {outcome.failure}")
-        rows = {
-            name: shifted(
-                concatenated(name, rows_of_probes(probe.results, name, start_us)), name, -start_us
-            )
-            for name in ("batches", "redirects")
-        }
-    batches = rows["batches"]
-    return BatchRun(
-        tuple(rotated),
-        records(batches, outcome.interval_ns),
-        rows["redirects"],
-        int(batches[batches[:, BATCH["error"]] != 0, BATCH["records"]].sum()),
-        busy,
-        settle_us,
+    load = ProduceLoad(
+        PerfPlan(
+            probe=_spec(plan, stand),
+            arm=f"batch-{size}",
+            during=_ROTATE,
+            every_s=plan.settle_s,
+            count=plan.rotations,
+        ),
+        batch=size,
     )
-
-
-def _asked(plan: BatchPlan) -> dict[str, object]:
-    return RunPlan(during=_ROTATE, every_s=plan.settle_s, count=plan.rotations).asked
+    before, rotations = take_snapshot(cluster, [OWN_TOPIC]), _Rotations(plan, size, cluster)
+    executed = measure(load, cluster, before, Listeners(message), run, actions=rotations).executed
+    start_us = executed.start_us
+    batches = rows(dataset(run, "batches"), "batches")
+    return BatchRun(
+        tuple(
+            Rotation(one.called_us - start_us, one.answered_us - start_us)
+            for one in executed.performed
+        ),
+        records(batches, executed.outcome.interval_ns),
+        rows(dataset(run, "redirects"), "redirects"),
+        int(batches[batches[:, BATCH["error"]] != 0, BATCH["records"]].sum()),
+        executed.busy,
+        round(plan.settle_s * 1e6),
+    )
 
 
 def _spec(plan: BatchPlan, stand: Stand) -> ProduceSpec:

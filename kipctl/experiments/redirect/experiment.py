@@ -28,9 +28,10 @@ from kipctl.probe.produce.run import ProduceSpec
 from kipctl.progress import part_of
 from kipctl.runs.actions import parse_action
 from kipctl.runs.execute import Listeners
+from kipctl.runs.measure import measure
 from kipctl.runs.own_topic import own_topic
 from kipctl.runs.plan import OWN_TOPIC, RunPlan
-from kipctl.runs.produce import PerfPlan, measure
+from kipctl.runs.produce import PerfPlan, ProduceLoad
 from kipctl.trace.store import Run
 
 _WARM_EVERY_S = 0.8
@@ -178,4 +179,4 @@ def _warm_up(
         ),
     )
     warm = PerfPlan(probe=spec, during=parse_action("rotate"), every_s=_WARM_EVERY_S)
-    measure(replace(warm, reporting_interval_s=3600), stand.cluster, before, Listeners())
+    measure(ProduceLoad(warm), stand.cluster, before, Listeners())

@@ -14,6 +14,7 @@ from kipctl.errors import KipctlError, UsageError
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.probe.produce.config import producer_properties
 from kipctl.protocol.produce_frames import Topic
+from kipctl.runs.actions import kafka_version
 from kipctl.runs.metadata import phases
 from kipctl.runs.metadata.phases import (
     PhaseLoad,
@@ -26,7 +27,6 @@ from kipctl.runs.metadata.plan import ClientKind, MetadataPlan, Phase
 from kipctl.runs.metadata.probe import ProbeClient
 from kipctl.runs.metadata.tapped import tapped_client
 from kipctl.runs.own_topic import own_topics
-from kipctl.runs.produce import kafka_version
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
