@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from spark_cluster import SparkCluster
 
     from kipctl.lab.jars import KafkaJars
+    from kipctl.report.tables import Report
 
 pytest_plugins = ["scheduling"]
+
+INVENTED = {"", "experiment", "runs", "wide", "x"}
+"""Commands of reports that tests make up."""
 
 MakeLab = Callable[..., Lab]
 _homes = itertools.count(1)
@@ -65,6 +69,26 @@ from kipctl.lab.cluster import labs
 for lab in labs():
     lab.down()
 """
+
+
+@pytest.fixture(autouse=True, scope="session")
+def documents_as_declared() -> Iterator[None]:
+    """What is printed as JSON in this process is what `kipctl.documents` declares."""
+    from kipctl.report import formats
+
+    printed = formats.enveloped
+
+    def declared(report: "Report") -> dict[str, object]:
+        from json_documents import require_declared
+
+        document = printed(report)
+        if report.command not in INVENTED:
+            require_declared(document)
+        return document
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(formats, "enveloped", declared)
+        yield
 
 
 def pytest_report_header() -> list[str]:

@@ -53,17 +53,8 @@ def write(
         output = OutputFormat.TABLE if is_terminal else OutputFormat.PLAIN
     match output:
         case OutputFormat.JSON:
-            from kipctl import __version__
-
-            about = {} if report.cluster is None else {"_cluster": asdict(report.cluster)}
-            envelope = {
-                "_command": report.command,
-                "_version": __version__,
-                **about,
-                **report.document,
-            }
             # All else that is not printable is escaped, as JSON has it.
-            stream.write(json.dumps(envelope, indent=2).replace("\x7f", r"\u007f") + "\n")
+            stream.write(json.dumps(enveloped(report), indent=2).replace("\x7f", r"\u007f") + "\n")
         case OutputFormat.CSV:
             _write_csv(report.tables + report.further, stream)
         case OutputFormat.MARKDOWN:
@@ -77,6 +68,14 @@ def write(
         case _:
             paper = _Paper(True, console_on(stream).width, most=A_SCREEN)
             _write_lines(report, paper if is_terminal else _Paper(), stream)
+
+
+def enveloped(report: Report) -> dict[str, object]:
+    """The document as it is printed; what documents are is declared in `kipctl.documents`."""
+    from kipctl import __version__
+
+    about = {} if report.cluster is None else {"_cluster": asdict(report.cluster)}
+    return {"_command": report.command, "_version": __version__, **about, **report.document}
 
 
 def _write_csv(tables: tuple[Table, ...], stream: TextIO) -> None:

@@ -17,7 +17,7 @@ LATENCY = Table(
     ("Counted from the intended send time [not the actual].",),
 )
 REPORT = Report(
-    "perf produce",
+    "x",
     {"records": {"sent": 1000007}, "error": None},
     (LATENCY, Table("Redirects", ("partition",), (), ("There were none.",))),
     ("1000007 records sent,  5.0 records/sec",),
@@ -65,7 +65,7 @@ def test_csv_has_raw_values_and_a_blank_line_between_tables() -> None:
 def test_json_is_one_object_that_names_its_command_and_version() -> None:
     assert text(OutputFormat.JSON) == (
         "{\n"
-        '  "_command": "perf produce",\n'
+        '  "_command": "x",\n'
         f'  "_version": "{__version__}",\n'
         '  "records": {\n'
         '    "sent": 1000007\n'

@@ -1,11 +1,12 @@
 """`python -m kipctl.cli.generate`, in the repository's folder: write the files, drop stale ones.
 
-The keys and columns in docs/pipeline.md are written too.
+The keys and columns in docs/pipeline.md are written too, and what commands print as JSON.
 """
 
 from pathlib import Path
 
 from kipctl.cli.generate import generated_files
+from kipctl.documents import schema
 from kipctl.pipeline.table_docs import DOCS, written_into
 from kipctl.pipeline.tables import TABLES
 
@@ -20,3 +21,5 @@ if __name__ == "__main__":
         Path(path).write_text(text)
     page = Path(DOCS)
     page.write_text(written_into(page.read_text(), TABLES))
+    Path(schema.PAGE).write_text(schema.page())
+    Path(schema.FILE).write_text(schema.text(schema.schema()))

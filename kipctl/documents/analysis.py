@@ -1,0 +1,364 @@
+"""The documents of `analyze`, `report` and of the run store."""
+
+from typing import NotRequired, TypedDict
+
+from kipctl.documents.common import ClientVerdict, VerdictFigures
+
+Row = dict[str, int | float | str | bool | None]
+"""A row of a table of recorded runs: its columns are those of docs/pipeline.md."""
+
+
+class AnalysedRun(TypedDict):
+    run: str
+    path: str
+    started: str | None
+    command: str | None
+    leader_discovery: str | None
+    throughput: float | None
+    acks: str | None
+    failed: str | None
+    stopped: bool
+    end_of: str | None
+
+
+class AboutTable(TypedDict):
+    title: str
+    keys: list[str]
+    rows: int
+    shown: int
+
+
+class AnalysisDocument(TypedDict):
+    runs: list[AnalysedRun]
+    by: list[str]
+    window_us: int
+    tables: dict[str, AboutTable]
+    records: list[Row]
+    latency: list[Row]
+    failures: list[Row]
+    moves: list[Row]
+    redirects: list[Row]
+    actions: list[Row]
+    rpcs: list[Row]
+    metadata: list[Row]
+    reads: list[Row]
+    flips: list[Row]
+    read_errors: list[Row]
+    out_of_range: list[Row]
+
+
+class LineCounts(TypedDict):
+    read: int
+    parsed: int
+    broken: int
+    other: int
+
+
+class TurnedClock(TypedDict):
+    file: str
+    at: str
+    is_forward: bool
+
+
+class BrokenLine(TypedDict):
+    file: str
+    line: int
+    text: str
+
+
+Period = TypedDict("Period", {"from": str | None, "to": str | None, "seconds": float | None})
+Gap = TypedDict("Gap", {"from": str, "to": str})
+
+
+class ApiUse(TypedDict):
+    software: str | None
+    software_version: str | None
+    client_id: str | None
+    origin: str
+    api: str
+    api_key: int
+    version: int
+    requests: int
+
+
+class LoggedClient(TypedDict):
+    software: str
+    version: str
+    client_id: str
+    origin: str
+    requests: int
+    connections: int
+    hosts: int
+
+
+class NotLeader(TypedDict):
+    total: int
+    hinted: int
+    appended_then_failed: int
+
+
+class FollowedHints(TypedDict):
+    present: int
+    followed: int | None
+    at_once: int | None
+
+
+class EpisodeWaits(TypedDict):
+    """Of what clients waited for, in milliseconds; null where nothing was seen."""
+
+    episodes: int
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+
+class Refused(TypedDict):
+    verdict: ClientVerdict
+    episodes: dict[str, int]
+    followed_hints: FollowedHints
+    wait_ms: EpisodeWaits
+
+
+class LoggedMetadata(TypedDict):
+    requests: int
+    per_minute: float | None
+    response_bytes: int
+    by_cause: dict[str, int]
+    answered_the_same: int
+
+
+class RackBytes(TypedDict):
+    bytes_of_known_racks: int
+    cross_rack_bytes: int
+    cross_rack_share: float | None
+
+
+class FleetRow(Refused):
+    software: str
+    version: str
+    clients: int
+    connections: int
+    requests: int
+    hints: str
+    apis: dict[str, dict[str, int]]
+    leader_errors: NotLeader
+    metadata: LoggedMetadata
+    reads: RackBytes
+
+
+class RefusedClient(Refused):
+    client: str
+    software: str
+    version: str
+    leader_errors: int
+
+
+class ErrorsByReader(TypedDict):
+    consumers: dict[str, int]
+    replicas: dict[str, int]
+
+
+class PreferredNamed(TypedDict):
+    named: int
+
+
+class MetadataAsker(TypedDict):
+    client: str
+    software: str
+    version: str
+    requests: int
+    unexplained: int
+    answered_the_same: int
+    asked: str | int | None
+    known_bug: str | None
+
+
+class RackReads(TypedDict):
+    client_rack: str
+    broker_rack: str | None
+    fetches: int
+    bytes: int
+
+
+LoggedBroker = TypedDict(
+    "LoggedBroker",
+    {
+        "broker": int,
+        "rack": str | None,
+        "advertised": list[str],
+        "addresses": list[str],
+        "lines": int,
+        "from": str | None,
+        "to": str | None,
+        "gaps": list[Gap],
+        "hours_apart": float | None,
+    },
+)
+
+
+class ClockDifference(TypedDict):
+    broker: int
+    other: int
+    other_ahead_at_least_ms: float | None
+    other_ahead_at_most_ms: float | None
+    differ_at_least_ms: float
+
+
+class LoggedCluster(TypedDict):
+    cluster_id: str | None
+    period: Period
+    apis: list[ApiUse]
+    clients: list[LoggedClient]
+    fleet: list[FleetRow]
+    refused_clients: list[RefusedClient]
+    produce_not_leader: NotLeader
+    produce_errors: dict[str, int]
+    fetch_errors: dict[str, int]
+    fetch_errors_by_reader: ErrorsByReader
+    error_names: dict[str, str]
+    preferred_read_replica: PreferredNamed
+    metadata: LoggedMetadata
+    metadata_clients: list[MetadataAsker]
+    reads: list[RackReads]
+    brokers: list[LoggedBroker]
+    requests_served: int
+    requests_of_unknown_brokers: dict[str, int]
+    clocks: list[ClockDifference]
+
+
+class RequestLogAnalysis(TypedDict):
+    lines: LineCounts
+    copies: dict[str, str]
+    envelopes: dict[str, str | int] | list[str] | str | None
+    untimed: int
+    turned_clocks: list[TurnedClock]
+    broken_lines: list[BrokenLine]
+    clusters: list[LoggedCluster]
+
+
+class ReportDocument(TypedDict):
+    """A page that was written."""
+
+    html: str
+    bytes: int
+    svg: list[str]
+    runs: list[str]
+    answer: str
+    doubts: list[str]
+
+
+class ListedRun(TypedDict):
+    name: str
+    started: str | None
+    command: str | None
+    records: int | None
+    records_per_second: float | None
+    acks: str | None
+    leader_discovery: str | None
+    actions: str | None
+    p999_ms: float | None
+    bytes: int
+    folder: str
+    state: str
+
+
+class RunsDocument(TypedDict):
+    store: str
+    runs: list[ListedRun]
+
+
+class RunDocument(TypedDict):
+    """A run in the store, and all of its `run.json`."""
+
+    name: str
+    folder: str
+    bytes: int
+    state: str
+
+
+class SettingDiffers(TypedDict):
+    setting: str
+    a: str
+    b: str
+
+
+class ClientsOfSides(TypedDict):
+    a: list[str]
+    b: list[str]
+
+
+class ComparedMeasure(VerdictFigures):
+    measure: str
+    title: str
+    unit: str
+    a: float | None
+    b: float | None
+    difference: float | None
+    difference_percent: float | None
+    a_by_run: dict[str, float | None]
+    b_by_run: dict[str, float | None]
+
+
+class GateSeen(TypedDict):
+    condition: str
+    holds: bool
+
+
+class ComparisonDocument(TypedDict):
+    a: list[str]
+    b: list[str]
+    settings: list[SettingDiffers]
+    doubts: list[str]
+    clients: ClientsOfSides
+    lengths_differ: bool
+    measures: list[ComparedMeasure]
+    gates: NotRequired[list[GateSeen]]
+
+
+class ExportDocument(TypedDict):
+    run: str
+    format: str
+    file: str
+    bytes: int
+
+
+class RemovedRun(TypedDict):
+    name: str
+    folder: str
+    bytes: int
+
+
+class RemovedDocument(TypedDict):
+    removed: list[RemovedRun]
+
+
+class SparkDocument(TypedDict):
+    """The JVM that is kept warm; times are seconds since the Unix epoch."""
+
+    running: bool
+    starting: bool
+    pid: NotRequired[int]
+    jvm_pid: NotRequired[int]
+    java: NotRequired[str]
+    spark: NotRequired[str]
+    driver_memory: NotRequired[str]
+    since: NotRequired[float]
+    last_used: NotRequired[float]
+    idle_timeout_s: NotRequired[float]
+    analyses: NotRequired[int]
+    memory_bytes: NotRequired[int]
+    is_busy: NotRequired[bool]
+
+
+class PageTitle(TypedDict):
+    id: str
+    title: str
+
+
+class ExplainDocument(TypedDict):
+    findings: list[PageTitle]
+    pages: list[PageTitle]
+
+
+class PageDocument(PageTitle):
+    text: str

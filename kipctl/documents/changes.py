@@ -1,0 +1,462 @@
+"""The documents of commands that change a cluster, and of its journal."""
+
+from typing import NotRequired, TypedDict
+
+from kipctl.documents.common import GuardSeen, OpenTransaction, PartitionId
+from kipctl.documents.runs import ProduceDocument
+
+
+class Copied(TypedDict):
+    """What was copied, beside what was expected."""
+
+    expected_bytes: int
+    copied_bytes: int
+    seconds: float
+
+
+class Skipped(PartitionId):
+    reason: str
+
+
+class Besides(TypedDict):
+    """What a change may have besides."""
+
+    skipped: NotRequired[list[Skipped]]
+    emptied_brokers: NotRequired[list[int]]
+    measured: NotRequired[ProduceDocument]
+    guard: NotRequired[GuardSeen]
+
+
+class PlannedPartition(PartitionId):
+    """As Kafka's own tool reads it."""
+
+    replicas: list[int]
+    log_dirs: list[str]
+
+
+class PlanCounts(TypedDict):
+    partitions: int
+    topics: int
+    copied: int
+    skipped: int
+
+
+class BrokerChange(TypedDict):
+    """A broker before a plan and after it; null is what it does not report."""
+
+    broker: int
+    rack: str | None
+    alive: bool
+    leaders: int
+    leaders_after: int
+    replicas: int
+    replicas_after: int
+    bytes: int
+    bytes_after: int
+    bytes_in: int
+    bytes_out: int
+    usable: int | None
+    fills: bool | None
+
+
+class TopicSpread(TypedDict):
+    topics: int
+    even: int
+    even_after: int
+
+
+FactorChange = TypedDict("FactorChange", {"from": int, "to": int, "partitions": int})
+
+
+class LeftAlone(TypedDict):
+    reason: str
+    partitions: int
+    example: str
+
+
+class CopyLink(TypedDict):
+    source: int
+    target: int
+    replicas: int
+    bytes: int
+
+
+class ToCopy(TypedDict):
+    replicas: int
+    bytes: int
+    unknown_sizes: int
+    silent_brokers: dict[str, str]
+    links: list[CopyLink]
+    throttle_bytes_per_s: float | None
+    seconds: float | None
+
+
+class PlanShown(TypedDict):
+    """A plan by what it changes; `copied` only of one that copies."""
+
+    counts: PlanCounts
+    brokers: list[BrokerChange]
+    topic_spread: TopicSpread
+    replication_factor_changes: list[FactorChange]
+    left_alone: list[LeftAlone]
+    copied: NotRequired[ToCopy]
+
+
+class PlanDocument(PlanShown, Besides):
+    """A dry run: the plan as Kafka's own tool reads it, and what it changes."""
+
+    version: int
+    partitions: list[PlannedPartition]
+    ongoing: int
+    roll: NotRequired[str]
+    entry: NotRequired[str]
+    under_way: NotRequired[int]
+    leaders_to_elect: NotRequired[int]
+
+
+class TopicRotation(TypedDict):
+    topic: str
+    leaders: int
+    left_alone: int
+
+
+class RotationsDocument(Besides):
+    """What a rotation of everything would move."""
+
+    topics: list[TopicRotation]
+
+
+class ReassignedPartition(PartitionId):
+    replicas_before: list[int]
+    replicas: list[int]
+    leader: int
+
+
+class ReassignedDocument(Besides):
+    """What a plan changed."""
+
+    partitions: list[ReassignedPartition]
+    refused: list[str]
+    seconds: float
+    copied: Copied | None
+    saved: str | None
+    entry: str | None
+
+
+class MovedPartition(PartitionId):
+    outcome: str
+    from_leader: int | None
+    leader: int
+    leader_epoch: int
+    replicas_before: list[int]
+    replicas: list[int]
+    error: str | None
+
+
+class MovedCounts(TypedDict):
+    done: int
+    failed: int
+
+
+class MovedBy(TypedDict):
+    by_election: int
+    with_data: int
+    by_others: int
+
+
+class HeldUp(PartitionId):
+    last_stable_offset: int
+    high_watermark: int
+
+
+class MovedDocument(Besides):
+    """What became of leaders that were to move."""
+
+    partitions: list[MovedPartition]
+    timeline_ms: dict[str, float]
+    silent_brokers: list[int]
+    watched_brokers: list[int]
+    gone: list[PartitionId]
+    counts: MovedCounts
+    leaders_moved: MovedBy
+    failures: list[str]
+    copied: Copied | None
+    saved: str | None
+    entry: str | None
+    held_up: NotRequired[list[HeldUp]]
+    transactions: NotRequired[list[OpenTransaction]]
+    transactions_not_known: NotRequired[list[str]]
+    state: NotRequired[str]
+    stopped: NotRequired[str]
+    rolled_back: NotRequired[bool]
+
+
+class StoppedDocument(Besides):
+    """A change that was stopped, by its guard or by somebody."""
+
+    entry: str | None
+    state: str | None
+    stopped: str
+    rolled_back: bool
+
+
+class VerifiedPartition(PartitionId):
+    state: str
+    wanted: list[int]
+    replicas: list[int]
+
+
+class VerifiedDocument(Besides):
+    """How the cluster stands to a plan."""
+
+    partitions: list[VerifiedPartition]
+    counts: dict[str, int]
+
+
+class OngoingPartition(PartitionId):
+    replicas: list[int]
+    adding: list[int]
+    removing: list[int]
+
+
+class OngoingDocument(Besides):
+    """Reassignments in progress."""
+
+    ongoing: list[OngoingPartition]
+    left_alone: NotRequired[list[OngoingPartition]]
+
+
+class CancelledPartition(PartitionId):
+    replicas: list[int]
+    order: str
+
+
+class CancelledDocument(Besides):
+    cancelled: list[CancelledPartition]
+    refused: list[str]
+    entry: NotRequired[str | None]
+    state: NotRequired[str]
+    stopped: NotRequired[str]
+    rolled_back: NotRequired[bool]
+
+
+class NotPreferredPartition(PartitionId):
+    leader: int
+    preferred_leader: int
+    replicas: list[int]
+    isr: list[int]
+
+
+class NotPreferredDocument(Besides):
+    """What an election of preferred leaders would change."""
+
+    partitions: list[NotPreferredPartition]
+
+
+class LeaderlessPartition(PartitionId):
+    replicas: list[int]
+    live: list[int]
+    last_in_sync: list[int]
+    log_ends: dict[str, int]
+    may_come_back: list[int]
+    would_lead: int | None
+    known_loss: int | None
+    loss: str
+
+
+class UncleanDocument(Besides):
+    """Who would lead, and what may be lost."""
+
+    partitions: list[LeaderlessPartition]
+    transactions: list[OpenTransaction]
+    transactions_not_known: list[str]
+
+
+class ThrottleSetting(TypedDict):
+    kind: str
+    name: str
+    config: str
+
+
+class ThrottleChange(ThrottleSetting):
+    before: str | None
+    during: str | None
+
+
+class ThrottleDocument(Besides):
+    """What a throttle sets, or gives back."""
+
+    settings: list[ThrottleChange]
+
+
+class ThrottleSeen(ThrottleSetting):
+    set_by: str
+    value: NotRequired[str]
+    is_needed: NotRequired[bool]
+    during: NotRequired[str | None]
+    before: NotRequired[str | None]
+
+
+class ThrottlesDocument(Besides):
+    throttles: list[ThrottleSeen]
+
+
+class JournalEntry(TypedDict):
+    """A change, or a roll, in the journal."""
+
+    id: str
+    kind: str
+    state: str
+    made_at: str | None
+    command: NotRequired[list[str] | str | None]
+    user: str | None
+    host: str
+    undoes: NotRequired[str | None]
+    saved: NotRequired[str]
+    nodes: NotRequired[int]
+    nodes_left: NotRequired[int]
+
+
+class ListedEntry(JournalEntry):
+    age: str
+    partitions: int | None
+
+
+class HistoryDocument(Besides):
+    entries: list[ListedEntry]
+    older: int
+
+
+class ChangedAt(TypedDict):
+    state: str
+    at: str
+
+
+class EntryPartition(PartitionId):
+    before: list[int]
+    after: list[int] | None
+    replicas: list[int] | None
+    leader_before: int | None
+    leader: int | None
+    state: str
+
+
+class EntryDocument(JournalEntry, Besides):
+    changed_at: list[ChangedAt]
+    partitions: list[EntryPartition]
+
+
+class SuchAs(TypedDict):
+    lost: list[str]
+    below: list[str]
+    at_minimum: list[str]
+    less_than_spare: list[str]
+    single: list[str]
+
+
+class RestartRisk(TypedDict):
+    """What the restart of a node does while it is away."""
+
+    broker: int
+    host: str
+    port: int
+    rack: str | None
+    role: str
+    replicas: int
+    leaders: int
+    no_other_replica: int
+    below_min_insync_replicas: int
+    at_min_insync_replicas: int
+    less_than_spare: int
+    one_replica_left: int
+    min_insync_replicas_not_known: int
+    no_quorum: bool
+    such_as: SuchAs
+
+
+class RollPlanDocument(TypedDict):
+    order: list[RestartRisk]
+    refused: list[str]
+    not_known: list[str]
+    controllers_left_alone: list[int]
+    guard: NotRequired[GuardSeen]
+
+
+class Process(TypedDict):
+    pid: int
+    started: str
+
+
+class ProcessMark(TypedDict):
+    producer_id: int | None
+    started_at: float | None
+    led_epoch: int | None
+
+
+class StepWaits(TypedDict):
+    moves: int
+    p50_seconds: float | None
+    max_seconds: float | None
+
+
+class RollStep(TypedDict):
+    """A node of a roll, and how far it came."""
+
+    broker: int
+    host: str
+    port: int
+    rack: str | None
+    role: str
+    phase: str
+    mark: ProcessMark
+    process: Process | None
+    called_on: str
+    output: str
+    seen_by: str
+    leaders_moved_off: int
+    leaders_brought_back: int
+    at: dict[str, float | str]
+    waits_seconds: list[float] | None
+    restarted_seconds: float | None
+    in_sync_seconds: float | None
+    waits: StepWaits | None
+
+
+class GuardAsked(TypedDict):
+    conditions: list[str]
+    patience_s: float
+    quiet_s: float
+    action: str
+    urls: list[str]
+
+
+class RollHow(TypedDict):
+    restarter: str | None
+    command: list[str]
+    folder: str
+    lab: str
+    guard: GuardAsked
+    timeout_s: float
+    exec_timeout_s: float
+    between_s: float
+    batch: int
+    force: bool
+    spare: int
+
+
+class RollDocument(TypedDict):
+    """A roll as its record has it, without secrets."""
+
+    schema: int
+    command: list[str]
+    user: str
+    host: str
+    part_of: str
+    id: str
+    cluster_id: str
+    how: RollHow
+    steps: list[RollStep]
+    state: str
+    why: str
+    parts: NotRequired[list[str]]
+    guard: NotRequired[GuardSeen]

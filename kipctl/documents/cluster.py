@@ -1,0 +1,443 @@
+"""The documents of commands that look at a cluster, at what is known of clusters, and at labs."""
+
+from typing import NotRequired, TypedDict
+
+from kipctl.documents.common import PartitionId
+
+
+class LedPartition(PartitionId):
+    leader: int | None
+    leader_epoch: int
+    preferred_leader: int
+    replicas: list[int]
+    adding: list[int]
+    isr: list[int]
+    offline: list[int]
+
+
+class LeadersOfBroker(TypedDict):
+    broker: int
+    rack: str | None
+    leaders: int
+    preferred: int
+    replicas: int
+    not_in_sync: int
+
+
+class LeadersOfTopic(TypedDict):
+    topic: str
+    partitions: int
+    not_led_by_preferred: int
+    imbalance_percent: float
+    leader_skew: float | None
+
+
+class LeadersDocument(TypedDict):
+    partitions: list[LedPartition]
+    brokers: list[LeadersOfBroker]
+    topics: list[LeadersOfTopic]
+    imbalance_percent: float
+    leader_skew: float | None
+    without_leader: int
+
+
+class FeatureOfBroker(TypedDict):
+    in_use: int
+    supported: list[int]
+
+
+class LogDir(TypedDict):
+    path: str
+    error: str | None
+    cordoned: bool
+
+
+class BrokerSeen(TypedDict):
+    broker: int
+    address: str
+    rack: str | None
+    release: str | None
+    leaders: int
+    preferred: int
+    not_in_sync: int
+    adding: int
+    needed_by: int | None
+    answers: bool
+    error: str | None
+    lists: list[int] | None
+    features: dict[str, FeatureOfBroker]
+    api_versions: dict[str, list[int]]
+    settings: dict[str, str | None]
+    throttles: dict[str, str | int]
+    throttles_from: dict[str, list[str]]
+    log_dirs: list[LogDir]
+    log_dirs_error: str | None
+    needed_by_partitions: list[str]
+
+
+class Feature(TypedDict):
+    feature: str
+    in_use: str | None
+    supported: str | None
+
+
+class ApiRange(TypedDict):
+    api: str
+    versions: str | None
+    from_version: int
+    brings: str
+    all_brokers: bool
+
+
+class Setting(TypedDict):
+    setting: str
+    value: str | None
+    decides: str
+
+
+class CopyStall(TypedDict):
+    broker: int
+    partitions: int
+
+
+class Reassignments(TypedDict):
+    in_progress: int | None
+    error: str | None
+    looked_s: float
+    standing: list[CopyStall]
+
+
+class ApiCount(TypedDict):
+    api: str
+    version: int
+    count: int
+
+
+class ErrorCount(TypedDict):
+    api: str
+    error: str
+    count: int
+
+
+class SoftwareCount(TypedDict):
+    software: str
+    version: str
+    connections: int
+
+
+class CountsOfBroker(TypedDict):
+    kafka_version: str | None
+    requests: list[ApiCount]
+    errors: list[ErrorCount]
+    connections: list[SoftwareCount] | None
+    under_replicated: int | float | None
+    bytes_out: int | float | None
+
+
+class MetricsSeen(TypedDict):
+    url: str
+    broker: int | None
+    error: str | None
+    before: CountsOfBroker | None
+    after: CountsOfBroker | None
+    own_requests: list[ApiCount] | None
+
+
+class FindingSeen(TypedDict):
+    id: str
+    severity: str
+    what: str
+    consequence: str
+    change: str
+    commands: list[str | list[str]]
+
+
+class BrokersDocument(TypedDict):
+    brokers: list[BrokerSeen]
+    features: list[Feature]
+    apis: list[ApiRange]
+    settings: list[Setting]
+    reassignments: Reassignments
+    product: str
+    metrics: list[MetricsSeen]
+    findings: list[FindingSeen]
+    severities: dict[str, int]
+
+
+class HintsOfBroker(TypedDict):
+    broker: int
+    rack: str | None
+    produce_versions: str | None
+    fetch_versions: str | None
+    metadata_versions: str | None
+    asked: str | None
+    hint_leader: int | None
+    hint_epoch: int | None
+    hint_endpoint: str | None
+    verdict: str
+    detail: str | None
+    fetch_asked: str | None
+    fetch_error: str | None
+    fetch_hint_leader: int | None
+    fetch_verdict: str
+    fetch_detail: str | None
+
+
+class HintsDocument(TypedDict):
+    brokers: list[HintsOfBroker]
+    hinting: int
+    agreeing: int
+    past_proxy: bool
+    drafts: int
+    not_asked: int
+    hinting_in_fetch: int
+
+
+class MetadataCost(TypedDict):
+    """`asked`: for how many topics, or "all topics"."""
+
+    broker: int
+    asked: int | str
+    topics: int | None
+    partitions: int | None
+    request_bytes: int | None
+    response_bytes: int | None
+    p50_ms: float | None
+    max_ms: float | None
+    error: str | None
+
+
+class MetadataView(TypedDict):
+    broker: int
+    rack: str | None
+    partitions: int | None
+    behind: int | None
+    most_epochs_behind: int | None
+    otherwise: int | None
+    unseen_brokers: list[int]
+    extra_brokers: list[int]
+    error: str | None
+
+
+class MetadataDifference(TypedDict):
+    broker: int
+    topic: str
+    partition: int
+    leader: int | None
+    leader_epoch: int | None
+    isr: list[int] | None
+    newest_leader: int
+    newest_epoch: int
+    newest_isr: list[int]
+
+
+class Convergence(TypedDict):
+    broker: int
+    seen: int
+    after_call_p50_ms: float | None
+    after_call_max_ms: float | None
+    behind_p50_ms: float | None
+    behind_max_ms: float | None
+
+
+class MetadataViewsDocument(TypedDict):
+    costs: list[MetadataCost]
+    brokers: list[MetadataView]
+    brokers_alive: int
+    not_alive: list[int]
+    differences: list[MetadataDifference]
+    looks: int
+    agree: bool
+    convergence: NotRequired[list[Convergence]]
+
+
+class ReplicaChoice(PartitionId):
+    """From which replica a consumer in a rack reads (KIP-392)."""
+
+    rack: str
+    leader: int | None
+    leader_rack: str | None
+    reads_from: int | None
+    reads_from_rack: str | None
+    local: bool
+    closest: bool
+    reason: str
+    detail: str
+    expected: list[int]
+    as_expected: bool | None
+
+
+class RackTraffic(TypedDict):
+    rack: str
+    known: bool
+    partitions: int
+    local: int
+    local_percent: float | None
+    closest: int
+    held_bytes: int | None
+    cross_held_bytes: int | None
+    bytes_per_s: float | None
+    cross_bytes_per_s: float | None
+    cross_percent: float | None
+    unreported_partitions: int
+    price_of_30_days: float | None
+
+
+class Unreported(PartitionId):
+    why: str
+
+
+class ClientRead(PartitionId):
+    rack: str
+    broker: int | None
+    broker_rack: str | None
+    records: int
+    bytes: int
+    agrees: bool | None
+
+
+class ReadingClient(TypedDict):
+    name: str
+    version: str
+    reads: list[ClientRead]
+
+
+class ReplicaSelectionDocument(TypedDict):
+    partitions: list[ReplicaChoice]
+    racks: list[RackTraffic]
+    unreported: list[Unreported]
+    rate_over_s: float | None
+    price_per_gb: float | None
+    client: ReadingClient | None
+
+
+class RuleApplied(TypedDict):
+    rule: str
+    facts: str
+    left: list[int]
+
+
+class ReplicaWalk(ReplicaChoice):
+    steps: list[RuleApplied]
+
+
+class ReplicaWalksDocument(PartitionId):
+    walks: list[ReplicaWalk]
+
+
+ReplicaFlip = TypedDict(
+    "ReplicaFlip",
+    {
+        "time": str,
+        "topic": str,
+        "partition": int,
+        "rack": str,
+        "from": int | None,
+        "to": int | None,
+        "why": str,
+    },
+)
+
+
+class ReplicaFlipsDocument(TypedDict):
+    flips: list[ReplicaFlip]
+
+
+class WaitDocument(TypedDict):
+    conditions: list[str]
+    seconds: float
+    partitions: int
+    brokers: int
+    answering_brokers: list[int]
+    asked_brokers: list[int]
+
+
+class NamedCluster(TypedDict):
+    name: str
+    bootstrap_servers: str
+    command_config: str | None
+    rack: str | None
+    metrics_urls: list[str]
+    protected: bool
+    id: str | None
+    map: dict[str, str]
+
+
+class ClustersDocument(TypedDict):
+    file: str
+    clusters: list[NamedCluster]
+
+
+class ConnectionStep(TypedDict):
+    server: str
+    step: str
+    ok: bool
+    ms: float | None
+    what: str
+    broker: int | None
+
+
+class ProductLimit(TypedDict):
+    commands: str
+    what: str
+    source: str
+
+
+class CommandRights(TypedDict):
+    command: str
+    needed: list[str]
+    missing: list[str]
+    not_known: list[str]
+
+
+class ClusterTestDocument(TypedDict):
+    steps: list[ConnectionStep]
+    products: list[str]
+    limits: list[ProductLimit]
+    rights: list[CommandRights]
+
+
+class LoggerLevel(TypedDict):
+    broker: int
+    on: bool | None
+    level: str | None
+    level_before: NotRequired[str | None]
+    error: str | None
+
+
+class RequestLogDocument(TypedDict):
+    logger: str
+    brokers: list[LoggerLevel]
+    seconds: NotRequired[float]
+
+
+class LabNode(TypedDict):
+    id: int
+    role: str
+    rack: str | None
+    port: int
+    pid: int | None
+    state: str
+    leaders: int | None
+    kafka_version: str
+    request_log: str
+    metrics_url: str | None
+
+
+class LabSeen(TypedDict):
+    name: str
+    state: str
+    kafka_version: str
+    bootstrap_server: str
+    folder: str
+    request_log: bool
+    security: str
+    acl: bool
+    client_properties: str | None
+    krb5_config: str | None
+    client_files: dict[str, str]
+    nodes: list[LabNode]
+
+
+class LabsDocument(TypedDict):
+    labs: list[LabSeen]

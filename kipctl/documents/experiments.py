@@ -1,0 +1,421 @@
+"""The documents of experiments: arms, what they came to, and whether they differ."""
+
+from typing import NotRequired, TypedDict
+
+from kipctl.documents.common import Latency, Longest, VerdictFigures, Waits
+from kipctl.documents.runs import (
+    MetadataClient,
+    MetadataRpcs,
+    Moves,
+    Redirects,
+)
+
+Pair = TypedDict(
+    "Pair",
+    {
+        "without": str | int,
+        "with": str | int,
+        "measure": str,
+        "without_ms": float | None,
+        "with_ms": float | None,
+        "without_by_run_ms": list[float | None],
+        "with_by_run_ms": list[float | None],
+        "cut_percent": float | None,
+    },
+)
+
+
+class ComparedArms(Pair, VerdictFigures):
+    """Two arms by one time of each run; `ratio_interval` bounds the second over the first."""
+
+    hints: NotRequired[bool]
+    staleness_ms: NotRequired[float]
+
+
+class ArmRecords(TypedDict):
+    """`failed` is what clients say; null where one does not."""
+
+    acknowledged: int
+    failed: int | None
+    refused_and_not_sent_again_alike: int
+
+
+class ArmDocument(TypedDict):
+    """All runs of an arm together, every record counting the same."""
+
+    arm: str
+    kip_arm: str | None
+    takes_hints: bool
+    latency_ms: Latency
+    records: ArmRecords
+    redirects: Redirects
+    metadata_rpcs: MetadataRpcs
+    produce_rpcs: int
+    records_per_second: float
+    move_wait_ms: float | None
+    move_wait_ms_by_run: list[float | None]
+    p999_ms_by_run: list[float]
+    client_says: list[dict[str, int | float | str | bool | None]]
+    rotations: int
+
+
+class BesidePublished(TypedDict):
+    arm: str
+    kip_arm: str | None
+    p999_ms: float
+    against: str | None
+    cut_percent: float | None
+    published_p999_ms: float | None
+    published_p999_ms_by_run: list[float]
+    published_cut_percent: float | None
+    set_up_otherwise: str | None
+
+
+class PublishedRedirects(TypedDict):
+    p999_ms: dict[str, float]
+    cut_percent: float | dict[str, float]
+
+
+class SetUpDiffers(TypedDict):
+    what: str
+    published: str
+    here: str
+
+
+class TapConditions(TypedDict):
+    metadata_delay_ms: float
+    stale_metadata_ms: float
+
+
+class RedirectMeasured(TapConditions):
+    kafka_version: str | None
+    acks: str
+    throughput: int
+    runs: int
+    doubts: list[str]
+    arms: list[ArmDocument]
+    comparisons: list[ComparedArms]
+    beside_published: list[BesidePublished]
+    published: PublishedRedirects
+    set_up_otherwise: list[SetUpDiffers]
+
+
+class DemoDocument(TypedDict):
+    kafka_version: str | None
+    partitions: int
+    fresh: RedirectMeasured
+    stale: RedirectMeasured
+
+
+class OwnArmDocument(ArmDocument):
+    software: str | None
+    kafka_version: str | None
+    settings: dict[str, str]
+
+
+class OwnDocument(TapConditions):
+    title: str
+    acks: str
+    throughput: int
+    runs: int
+    during: str
+    doubts: list[str]
+    arms: list[OwnArmDocument]
+    comparisons: list[ComparedArms]
+
+
+class BatchArm(TypedDict):
+    """All runs of a batch size; what leads is the geometric mean of its runs."""
+
+    batch: int
+    batches: int
+    leaders: int
+    rotations: int
+    rotation_ms: float | None
+    rotation_ms_by_run: list[float | None]
+    latency_p50_ms: float | None
+    latency_p50_ms_by_run: list[float | None]
+    latency_p99_ms: float | None
+    latency_p99_ms_by_run: list[float | None]
+    move_wait_ms: float | None
+    move_wait_ms_by_run: list[float | None]
+    waited_ms: float | None
+    waited_ms_by_run: list[float | None]
+    late_ms: int
+    late_records: float
+    late_records_by_run: list[float]
+    latency_ms: Latency
+    moves: Moves
+    moves_met_by_run: list[int]
+    records_failed: int
+
+
+class BatchDocument(TypedDict):
+    kafka_version: str | None
+    brokers: int
+    leader_discovery: str
+    acks: str
+    throughput: int
+    record_size: int
+    runs: int
+    settle_s: float
+    doubts: list[str]
+    busy: float | None
+    arms: list[BatchArm]
+    differences: list[ComparedArms]
+
+
+class RolledRecords(TypedDict):
+    acknowledged: int
+    failed: int | None
+    unsettled: int
+    missing: int
+
+
+class RestartSeen(TypedDict):
+    broker: int
+    controlled: bool
+    leaders: int
+    called_ms: float | None
+    away_ms: float | None
+    ended_ms: float | None
+    started_ms: float | None
+    in_sync_ms: float | None
+    elected_ms: float | None
+    back_ms: float | None
+    error: str | None
+
+
+class HalfDocument(TypedDict):
+    """While leaders moved away from a broker, or back to it."""
+
+    broker: int
+    leaders_move: str
+    seconds: float
+    produce_ms: Waits
+    end_to_end_ms: Waits
+    batches_sent_again: int
+    detection_ms: Waits
+    client_wait_ms: Waits
+    not_ready_ms: Waits
+
+
+class RolledRunDocument(TypedDict):
+    records: RolledRecords
+    produce_ms: Latency
+    end_to_end_ms: Latency
+    restarts: list[RestartSeen]
+    halves: list[HalfDocument]
+
+
+class MovesOneWay(TypedDict):
+    batches_sent_again: int
+    produce_ms_p99: float
+    produce_ms_max: float
+    end_to_end_ms_p99: float
+    end_to_end_ms_max: float
+    detection_ms_p99: float
+    detection_ms_max: float
+    client_wait_ms_p99: float
+    client_wait_ms_max: float
+
+
+class MovesBothWays(TypedDict):
+    away: MovesOneWay
+    back: MovesOneWay
+
+
+class RollArm(TypedDict):
+    arm: str
+    software: str
+    measured_by: str
+    produce_ms: Latency
+    end_to_end_ms: Latency
+    redirects: Redirects
+    metadata_rpcs: MetadataRpcs
+    moves: MovesBothWays
+    runs: list[RolledRunDocument]
+
+
+class Workload(TypedDict):
+    name: str
+    partitions: int
+    throughput: int
+    producers: int
+    consumers: int
+
+
+class PublishedRoll(TypedDict):
+    acks: str
+    workload: Workload
+    measure: str
+    baseline_by_run_ms: list[float]
+    hints_by_run_ms: list[float]
+    baseline_ms: float
+    hints_ms: float
+    cut_percent: float
+    runs_overlap: bool
+    set_up_otherwise: str
+
+
+class RollCell(TypedDict):
+    acks: str
+    partitions: int
+    doubts: list[str]
+    arms: list[RollArm]
+    differences: list[ComparedArms]
+    published: list[PublishedRoll]
+
+
+class RollExperimentDocument(TypedDict):
+    kafka_version: str | None
+    brokers: int
+    controllers: int
+    restarts: int
+    controlled: bool
+    throughput: int
+    record_size: int
+    runs: int
+    workers: int
+    settle_s: float
+    cells: list[RollCell]
+    differs: list[str]
+
+
+class RackOutage(TypedDict):
+    partitions: int
+    pause_ms: Longest | None
+    elsewhere_after_ms: Longest | None
+    partitions_back: int
+    back_after_ms: Longest | None
+    errors: dict[str, int]
+
+
+class RackTraffic(TypedDict):
+    bytes: int
+    bytes_by_rack: dict[str, int]
+    own_rack_percent: float | None
+    cross_rack_bytes: int
+
+
+class ReadRunDocument(RackTraffic):
+    end_to_end_ms: Latency
+    missing: int
+    gone: RackOutage | None
+
+
+class ReadWay(RackTraffic):
+    seconds: float
+    end_to_end_ms: Latency
+    missing: int
+    runs: list[ReadRunDocument]
+
+
+class ReadWays(TypedDict):
+    leader: ReadWay
+    closest: ReadWay
+
+
+class ClosestClient(TypedDict):
+    client: str
+    software: str
+    measured_by: str
+    reads: ReadWays
+    cross_rack_saved_percent: float | None
+    differences: list[ComparedArms]
+
+
+class ClosestDocument(TypedDict):
+    kafka_version: str | None
+    rack: str
+    racks: dict[str, str | None]
+    partitions: int
+    throughput: int
+    record_size: int
+    seconds: float
+    runs: int
+    rack_goes: bool
+    controlled: bool
+    clients: list[ClosestClient]
+
+
+class Claims(TypedDict):
+    """How a client stands to what KIP-526 asks for; null where no phase shows it."""
+
+    client: str
+    startup_requests: int
+    most_topics_at_startup: int
+    startup_topics_asked: int | None
+    startup_response_bytes: int | None
+    asks_for_new_topics: str | None
+    renewal_topics: int | None
+    leader_change_requests: int | None
+    leader_change_topics: int | None
+    topics_asked_once_idle: int | None
+    forgets_idle_topics: bool | None
+    requests_for_returned_topics: int | None
+
+
+class ClaimsDocument(TypedDict):
+    topics: int
+    partitions: int
+    throughput: float
+    kafka_version: str | None
+    clients: list[MetadataClient]
+    claims: list[Claims]
+
+
+class CurvePoint(TypedDict):
+    staleness_ms: float
+    move_wait_ms: float
+
+
+class CurveLine(TypedDict):
+    arm: str
+    points: list[CurvePoint]
+
+
+Saved = TypedDict(
+    "Saved",
+    {
+        "behind": NotRequired[str],
+        "without": str,
+        "with": str,
+        "staleness_ms": float,
+        "without_wait_ms": float,
+        "with_wait_ms": float,
+        "saved_ms": float,
+        "cut_percent": float | None,
+        "beyond_the_curve": bool,
+    },
+)
+
+
+class GainCurve(TypedDict):
+    """The wait for a moved leader by how stale Metadata is, and what hints save there."""
+
+    lines: list[CurveLine]
+    saved: list[Saved]
+    comparisons: list[ComparedArms]
+
+
+class BrokerBehind(TypedDict):
+    broker: int
+    behind_ms: dict[str, float] | float | None
+
+
+class Prediction(TypedDict):
+    """What hints would save on this cluster, from how long its brokers are behind."""
+
+    behind_ms: dict[str, float]
+    brokers: list[BrokerBehind]
+    saved: list[Saved]
+
+
+class PredictionDocument(TypedDict):
+    prediction: Prediction
+
+
+class RedirectDocument(RedirectMeasured):
+    gain_curve: NotRequired[GainCurve]
+    prediction: NotRequired[Prediction]

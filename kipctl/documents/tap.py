@@ -1,0 +1,96 @@
+"""The document of `kipctl tap`."""
+
+from typing import NotRequired, TypedDict
+
+from kipctl.documents.common import ClientVerdict, Waits
+
+
+class Conditions(TypedDict, total=False):
+    """What the tap changes on the way; empty for one that only looks on."""
+
+    cap: dict[str, int]
+    delay_ms: dict[str, float]
+    drop_hints: bool
+    stale_metadata_ms: float
+    resets_per_minute: float
+
+
+class Connections(TypedDict):
+    open: int
+    made: int
+    lost: int
+    reset: int
+
+
+class Requests(TypedDict):
+    total: int
+    per_second: float
+    not_decoded: int
+    acks_0: int
+    by_api: dict[str, int]
+
+
+class HintsSent(TypedDict):
+    sent: int
+    draft: int
+    dropped: int
+
+
+class MovesSeen(TypedDict):
+    met: int
+    given_up: int
+    loops: int
+    by_outcome: dict[str, int]
+    hint_faults: dict[str, int]
+    wait_ms: Waits
+
+
+class MetadataSeen(TypedDict):
+    total: int
+    by_cause: dict[str, int]
+    answered_the_same: int
+
+
+class TapClient(TypedDict):
+    client_id: str
+    host: str
+    software_name: str | None
+    software_version: str | None
+    verdict: ClientVerdict
+    connections: Connections
+    requests: Requests
+    produce_errors: dict[str, int]
+    fetch_errors: dict[str, int]
+    leader_errors: int
+    redirects: int
+    hints: HintsSent
+    refused_by_hint: dict[str, int]
+    moves: MovesSeen
+    records_took_ms: Waits | None
+    metadata_rpcs: MetadataSeen
+
+
+class Machine(TypedDict):
+    busy_percent: float | None
+    tap_late_ms: float
+
+
+class Listener(TypedDict):
+    broker: int
+    port: int
+
+
+class TapDocument(TypedDict):
+    cluster_id: str | None
+    seconds: float
+    conditions: Conditions
+    doubts: list[str]
+    machine: Machine
+    listeners: list[Listener]
+    clients: list[TapClient]
+    leaders: dict[str, int]
+    dropped_connections: int
+    dropped: list[str]
+    cpu_seconds: float
+    peak_memory_bytes: int
+    clients_connect_to: NotRequired[str]
