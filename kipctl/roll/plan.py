@@ -6,8 +6,9 @@ controllers that are none; the active one at the very end: each restart before i
 it, and it moves once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from kipctl.changes.wait_conditions import not_all_in_sync
@@ -80,48 +81,59 @@ class Node:
         return f"{self.name} ({known})" if known else self.name
 
 
+class Effect(StrEnum):
+    """What a restart does to a partition meanwhile; as JSON names how many.
+
+    LOST: no other replica is in sync, nobody can read or write it. BELOW: fewer are in sync than
+    min.insync.replicas, acks=all writes are refused. AT_MINIMUM: just so many are, one that fails
+    meanwhile stops it. LESS_THAN_SPARE: fewer above that than was asked for. SINGLE: one is in
+    sync, and still takes writes. UNKNOWN: min.insync.replicas is not known, it may be below it.
+    """
+
+    LOST = "no_other_replica"
+    BELOW = "below_min_insync_replicas"
+    AT_MINIMUM = "at_min_insync_replicas"
+    LESS_THAN_SPARE = "less_than_spare"
+    SINGLE = "one_replica_left"
+    UNKNOWN = "min_insync_replicas_not_known"
+
+
+_HARM = {
+    Effect.LOST: "without any replica",
+    Effect.BELOW: "below min.insync.replicas",
+    Effect.LESS_THAN_SPARE: "with too few above min.insync.replicas",
+    Effect.UNKNOWN: "of unknown min.insync.replicas",
+}
+"""What clients notice, in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Risk(Node):
-    """What the restart of a node, a broker above all, does while it is away.
+    """What the restart of a node, a broker above all, does while it is away: to which partitions.
 
-    `lost` have no other replica in sync: nobody can read or write them. `below` have fewer in sync
-    than min.insync.replicas: acks=all writes are refused. `single` are left with one in-sync
-    replica, and still take writes; `at_minimum` with just min.insync.replicas: one that fails
-    meanwhile stops them. `without_spare` have fewer to spare then than was asked for. Of `unknown`
-    min.insync.replicas is not known: they may be below it. Topics that kipctl has made for a run of
-    its own hold nobody's data, and are in none of these. With `no_quorum` the controllers that are
-    left are no majority: no leader is elected meanwhile.
+    Topics that kipctl has made for a run of its own hold nobody's data, and are none of these. With
+    `no_quorum` the controllers that are left are no majority: no leader is elected meanwhile.
     """
 
     replicas: int
     leaders: int
-    lost: tuple[PartitionId, ...] = ()
-    below: tuple[PartitionId, ...] = ()
-    single: tuple[PartitionId, ...] = ()
-    at_minimum: tuple[PartitionId, ...] = ()
-    without_spare: tuple[PartitionId, ...] = ()
-    unknown: tuple[PartitionId, ...] = ()
+    effects: Mapping[Effect, Sequence[PartitionId]] = field(default_factory=dict)
     no_quorum: bool = False
 
     @property
     def is_harmful(self) -> bool:
         """Whether clients cannot write, or read, some partitions meanwhile, or may not be able, or
         nobody can lead, or less is to spare than was asked for."""
-        return self.is_known_to_harm or bool(self.unknown)
+        return self.no_quorum or not self.effects.keys().isdisjoint(_HARM)
 
     @property
     def is_known_to_harm(self) -> bool:
-        return bool(self.lost or self.below or self.without_spare or self.no_quorum)
+        return self.no_quorum or bool(self.effects.keys() & _HARM.keys() - {Effect.UNKNOWN})
 
     def as_document(self) -> dict[str, Any]:
         """For JSON: counts, and some of the partitions."""
-        parts = {
-            "lost": self.lost,
-            "below": self.below,
-            "at_minimum": self.at_minimum,
-            "less_than_spare": self.without_spare,
-            "single": self.single,
-        }
+        of = {effect: self.effects.get(effect, ()) for effect in Effect}
+        shown = {effect: ids for effect, ids in of.items() if effect is not Effect.UNKNOWN}
         return {
             "broker": self.broker,
             "host": self.host,
@@ -130,14 +142,12 @@ class Risk(Node):
             "role": self.role,
             "replicas": self.replicas,
             "leaders": self.leaders,
-            "no_other_replica": len(self.lost),
-            "below_min_insync_replicas": len(self.below),
-            "at_min_insync_replicas": len(self.at_minimum),
-            "less_than_spare": len(self.without_spare),
-            "one_replica_left": len(self.single),
-            "min_insync_replicas_not_known": len(self.unknown),
+            **{str(effect): len(ids) for effect, ids in of.items()},
             "no_quorum": self.no_quorum,
-            "such_as": {name: list(map(str, ids[:_EXAMPLES])) for name, ids in parts.items()},
+            "such_as": {
+                effect.name.lower(): list(map(str, ids[:_EXAMPLES]))
+                for effect, ids in shown.items()
+            },
         }
 
 
@@ -205,22 +215,18 @@ def plan_roll(
         (broker for broker in snapshot.brokers if broker.id in ids),
         key=lambda b: (b.id == facts.active, b.id in voters, b.rack or "", b.id),
     )
-    by_broker = _held(snapshot)
+    held = _held(snapshot)
     steps = tuple(
-        _risk(
-            Risk(
-                broker.id,
-                broker.host,
-                broker.port,
-                broker.rack,
-                _role(broker.id, facts),
-                len(by_broker.get(broker.id, ())),
-                snapshot.leaders_per_broker[broker.id],
-                no_quorum=loses_quorum and broker.id in voters,
-            ),
-            by_broker.get(broker.id, ()),
-            facts.min_insync,
-            spare,
+        Risk(
+            broker.id,
+            broker.host,
+            broker.port,
+            broker.rack,
+            _role(broker.id, facts),
+            len(held.get(broker.id, ())),
+            snapshot.leaders_per_broker[broker.id],
+            _effects(broker.id, held.get(broker.id, ()), facts.min_insync, spare),
+            no_quorum=loses_quorum and broker.id in voters,
         )
         for broker in order
     )
@@ -274,7 +280,7 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
         what = "stops partitions"
         if one.no_quorum:
             what = "stops the controllers"
-        elif not one.lost and not one.below:
+        elif one.effects.keys().isdisjoint((Effect.LOST, Effect.BELOW)):
             what = "leaves less to spare than was asked for"
         kind = "nodes" if any(step.is_controller_only for step in plan.steps) else "brokers"
         raise RefusedError(
@@ -293,15 +299,8 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
 
 def describe_risk(risk: Risk) -> str:
     """What a restart does, in a few words; "" of no harm."""
-    parts = []
-    if risk.lost:
-        parts.append(f"{_some(risk.lost)} without any replica")
-    if risk.below:
-        parts.append(f"{_some(risk.below)} below min.insync.replicas")
-    if risk.without_spare:
-        parts.append(f"{_some(risk.without_spare)} with too few above min.insync.replicas")
-    if risk.unknown:
-        parts.append(f"{_some(risk.unknown)} of unknown min.insync.replicas")
+    effects = risk.effects
+    parts = [f"{_some(effects[one])} {words}" for one, words in _HARM.items() if one in effects]
     if risk.no_quorum:
         parts.append("no majority of controllers is left: no leader is elected meanwhile")
     return ", ".join(parts)
@@ -319,39 +318,34 @@ def _held(snapshot: Snapshot) -> dict[int, list[Partition]]:
     return held
 
 
-def _risk(
-    about: Risk, held: Iterable[Partition], min_insync: Mapping[str, int | None], spare: int
-) -> Risk:
-    lost, below, single, unknown, at_minimum, without_spare = [], [], [], [], [], []
-    for partition in held:
-        if is_own(partition.id.topic):
-            continue
-        left = len(frozenset(partition.isr) - {about.broker})
-        least = min_insync.get(partition.id.topic)
-        if not left:
-            lost.append(partition.id)
-            continue
-        if least is None:
-            unknown.append(partition.id)
-        else:
-            if left == least:
-                at_minimum.append(partition.id)
-            if least <= left < least + spare:
-                without_spare.append(partition.id)
-        # With more than it has replicas it takes no acks=all writes today either.
-        if least is not None and left < least <= len(partition.isr):
-            below.append(partition.id)
-        elif left == 1:
-            single.append(partition.id)
-    return replace(
-        about,
-        lost=tuple(lost),
-        below=tuple(below),
-        single=tuple(single),
-        at_minimum=tuple(at_minimum),
-        without_spare=tuple(without_spare),
-        unknown=tuple(unknown),
-    )
+def _effects(
+    broker: int, held: Iterable[Partition], min_insync: Mapping[str, int | None], spare: int
+) -> dict[Effect, list[PartitionId]]:
+    found: dict[Effect, list[PartitionId]] = {}
+    for one in held:
+        if not is_own(one.id.topic):
+            left = len(frozenset(one.isr) - {broker})
+            for effect in _effects_on(left, len(one.isr), min_insync.get(one.id.topic), spare):
+                found.setdefault(effect, []).append(one.id)
+    return found
+
+
+def _effects_on(left: int, in_sync: int, least: int | None, spare: int) -> Iterator[Effect]:
+    """What becomes of a partition of which so many replicas, of those in sync, are left."""
+    if not left:
+        yield Effect.LOST
+        return
+    if least is None:
+        yield Effect.UNKNOWN
+    elif left == least:
+        yield Effect.AT_MINIMUM
+    if least is not None and least <= left < least + spare:
+        yield Effect.LESS_THAN_SPARE
+    # With more than it has replicas it takes no acks=all writes today either.
+    if least is not None and left < least <= in_sync:
+        yield Effect.BELOW
+    elif left == 1:
+        yield Effect.SINGLE
 
 
 def _role(broker: int, facts: Facts) -> str:
@@ -380,7 +374,7 @@ def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
 def _unknown(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
     if facts.voters is None:
         yield "Which brokers are controllers is not known: their order is by rack alone."
-    topics = sorted({one.topic for step in steps for one in step.unknown})
+    topics = sorted({one.topic for step in steps for one in step.effects.get(Effect.UNKNOWN, ())})
     if topics:
         yield (
             f"min.insync.replicas of {len(topics)} topics, such as {topics[0]}, is not known:"

@@ -9,7 +9,7 @@ from kipctl.cluster.snapshot import PartitionId, Snapshot
 from kipctl.errors import RefusedError, UsageError
 from kipctl.own_topic_names import new_name
 from kipctl.report.roll_tables import plan_answer
-from kipctl.roll.plan import Facts, RollPlan, plan_roll, require_safe
+from kipctl.roll.plan import Effect, Facts, RollPlan, plan_roll, require_safe
 from kipctl.roll.quorum import Quorum, Voter
 
 
@@ -63,7 +63,8 @@ def test_what_the_restart_of_broker_1_risks(
 ) -> None:
     plan = plan_roll(Facts(cluster_of(replicas), frozenset(), 9, min_insync={"t": least}), (1,))
     [step] = plan.steps
-    assert [len(ids) for ids in (step.lost, step.below, step.single, step.unknown)] == [
+    effects = (Effect.LOST, Effect.BELOW, Effect.SINGLE, Effect.UNKNOWN)
+    assert [len(step.effects.get(effect, ())) for effect in effects] == [
         lost,
         below,
         single,
@@ -121,7 +122,8 @@ def test_a_partition_at_its_minimum_is_told_from_one_with_room(
     facts = Facts(cluster_of(replicas), frozenset(), 9, min_insync={"t": least})
     plan = plan_roll(facts, (1,), spare=spare)
     [step] = plan.steps
-    assert (len(step.at_minimum), len(step.without_spare)) == (at_minimum, without_spare)
+    seen = (Effect.AT_MINIMUM, Effect.LESS_THAN_SPARE)
+    assert [len(step.effects.get(one, ())) for one in seen] == [at_minimum, without_spare]
     document = step.as_document()
     answer = plan_answer(plan.as_document()).first
     assert ("less than --spare asks for would be left of 1 partition while" in answer) == bool(
@@ -184,8 +186,8 @@ def test_topics_of_kipctls_own_runs_hold_nobodys_data() -> None:
     mine = replace(seen.partitions[0], id=own)
     snapshot = replace(seen, partitions=(mine, seen.partitions[1]))
     [step] = plan_roll(Facts(snapshot, min_insync={"t": 1, own.topic: 2}), (1,)).steps
-    assert (step.lost, step.below) == ((), ())
-    assert (step.replicas, step.single) == (2, (PartitionId("t", 1),))
+    assert step.effects.keys().isdisjoint((Effect.LOST, Effect.BELOW))
+    assert (step.replicas, step.effects[Effect.SINGLE]) == (2, [PartitionId("t", 1)])
 
 
 def with_controllers(*ids: int, active: int, behind_ms: int | None = 0) -> Facts:
