@@ -43,7 +43,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.clients.libraries import LIBRARIES, LeftOutError, Library
 from benchmarks.clients.request_counts import Refusals, Rotation, refusals
 from benchmarks.clients.same_epoch_broker import same_epoch_broker
-from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
+from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import EARLIEST, LATEST, await_topic, create_topics, offsets
 from kipctl.errors import KipctlError

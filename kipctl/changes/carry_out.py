@@ -9,7 +9,7 @@ from dataclasses import replace
 from kipctl.changes.change import Change, ChangeRun, Done, Seen
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.plan_result import require_all_done
-from kipctl.changes.guard_session import GuardSession
+from kipctl.changes.guard_interface import GuardSession
 from kipctl.changes.journal.entry import Entry
 from kipctl.changes.proposal import Undone
 from kipctl.changes.throttle import require_restored

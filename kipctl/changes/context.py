@@ -24,7 +24,7 @@ from kipctl.changes.execution.throttled_change import (
     still_set,
     throttles_set_by_others,
 )
-from kipctl.changes.guard_session import GuardSession
+from kipctl.changes.guard_interface import GuardSession
 from kipctl.changes.journal.entry import Entry, Origin
 from kipctl.changes.journal.journal import Damaged, Journal, journal
 from kipctl.changes.plans.plan import Plan

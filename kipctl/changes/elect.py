@@ -9,7 +9,7 @@ from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import Change, ChangeRun, Done, Seen
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.elections.batches import DEFAULT_TIMEOUT_S, REPEAT, elect_preferred
-from kipctl.changes.execution.catch_up import CatchUp
+from kipctl.changes.execution.copy_progress import CatchUp
 from kipctl.changes.execution.election_until_balanced import (
     UNTIL_TIMEOUT_S,
     elect_until_balanced,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from kipctl.changes.change import Change, ChangeRun
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.adaptive_rate import AdaptiveRate
-from kipctl.changes.execution.catch_up import CatchUpTracker
+from kipctl.changes.execution.copy_progress import CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.reassign import Failure
 from kipctl.changes.execution.throttled_change import (

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from kipctl.at_once import AT_ONCE
 from kipctl.changes.elections.request import SEE_LEADERS
-from kipctl.changes.execution.catch_up import CatchUpTracker
+from kipctl.changes.execution.copy_progress import CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.cluster.acls import require_topics_shown
 from kipctl.cluster.metadata_convergence import sample_brokers

@@ -10,7 +10,7 @@ from kipctl.changes.entries import described, restore_throttles, throttled_for
 from kipctl.changes.execution.cancellation import Cancellation, cancel, started_by
 from kipctl.changes.execution.plan_execution import roll_back
 from kipctl.changes.execution.reassign import retry_until, topic_ids
-from kipctl.changes.execution.rollback import plan_rollback
+from kipctl.changes.execution.remaining import plan_rollback
 from kipctl.changes.execution.safety_checks import (
     list_or_reason,
     replication_factor_warning,

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from kipctl.changes.guard_interface import RecordedGuard
-from kipctl.changes.guard_session import GuardSession
+from kipctl.changes.guard_interface import GuardSession, RecordedGuard
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.environment import Environment

@@ -13,8 +13,7 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.pacing import Pace
 from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.reassign import Progress
-from kipctl.changes.guard_interface import ChangeGuard
-from kipctl.changes.guard_session import GuardSession
+from kipctl.changes.guard_interface import ChangeGuard, GuardSession
 from kipctl.changes.journal.entry import EntryState
 from kipctl.changes.planned import PlannedChange
 from kipctl.changes.plans.plan import Plan

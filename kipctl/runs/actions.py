@@ -6,9 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from kipctl.changes.elections.batches import elect_preferred
-from kipctl.changes.execution.plan_execution import reassign
+from kipctl.changes.execution.plan_execution import reassign, rotate_own_topics
 from kipctl.changes.execution.plan_result import LeadersMoved
-from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
 from kipctl.changes.plans.planners.rotate_leaders import replace_leaders, rotate
 from kipctl.cluster.acls import require_to_move_leaders
 from kipctl.cluster.kafka_release import kafka_release

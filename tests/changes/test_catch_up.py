@@ -8,7 +8,7 @@ from many_brokers import ManyBrokers, many_brokers
 from passing_clock import PassingClock
 from reassigning import Held
 
-from kipctl.changes.execution.catch_up import CatchUp, CatchUpTracker
+from kipctl.changes.execution.copy_progress import CatchUp, CatchUpTracker
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import (
     NO_LEADER,

@@ -6,7 +6,7 @@ import pytest
 from electing_broker import ElectingCluster, partition
 from passing_clock import PassingClock
 
-from kipctl.changes.execution.catch_up import CatchUp
+from kipctl.changes.execution.copy_progress import CatchUp
 from kipctl.changes.execution.election_until_balanced import (
     next_batch,
     not_preferred,

@@ -9,8 +9,7 @@ import pytest
 from passing_clock import PassingClock
 from reassigning import Reassigning
 
-from kipctl.changes.execution.remaining import remaining_work
-from kipctl.changes.execution.rollback import plan_rollback
+from kipctl.changes.execution.remaining import plan_rollback, remaining_work
 from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions, read_entry
 from kipctl.changes.journal.phases import at_phase, left_in, present_phase
 from kipctl.changes.plans.kafka_json import ReassignmentFile, reassignment_document

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from on_lab import Kipctl, MakeTopic, leaders_of, replicas_of, wait_until_everywhere
 
+from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.changes.execution.reassign import submit
-from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
 from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.cli.environment import Environment
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind

@@ -12,8 +12,16 @@ from on_lab import Ran
 from passing_clock import PassingClock
 from reassigning import Held, Reassigning
 
-from kipctl.changes.execution.remaining import DONE, TARGET_NOT_KNOWN, Remaining, remaining_work
-from kipctl.changes.execution.rollback import CHANGED, DELETED, RECREATED, plan_rollback
+from kipctl.changes.execution.remaining import (
+    CHANGED,
+    DELETED,
+    DONE,
+    RECREATED,
+    TARGET_NOT_KNOWN,
+    Remaining,
+    plan_rollback,
+    remaining_work,
+)
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import (
     Entry,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kipctl.changes.execution.rollback import (
+from kipctl.changes.execution.remaining import (
     ALREADY_BACK,
     CHANGED,
     DELETED,

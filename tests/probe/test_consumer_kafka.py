@@ -22,7 +22,7 @@ from real_reads import (
     write,
 )
 
-from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
+from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.topics import delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.probe.consume.config import ConsumerConfig

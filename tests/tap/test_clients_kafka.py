@@ -21,7 +21,7 @@ from campaigns import as_many, campaign
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from stock_clients import MOST_BYTES, TRANSACTIONS, Confluent, KafkaPython, StockClient, java
 
-from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
+from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.topics import await_no_topics, await_topics, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars

@@ -18,7 +18,7 @@ from kipctl.changes.elections.batches import (
     elect_preferred,
 )
 from kipctl.changes.elections.request import SEE_LEADERS, ElectionResult, Outcome
-from kipctl.changes.execution.catch_up import CatchUp, CatchUpTracker
+from kipctl.changes.execution.copy_progress import CatchUp, CatchUpTracker
 from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.plan_result import merged_elections
 from kipctl.changes.execution.reassign import retry_until

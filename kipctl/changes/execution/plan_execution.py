@@ -1,6 +1,6 @@
 """Changes carried out from end to end: reassign, elect, and wait until every broker knows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from kipctl.changes.execution.batch_execution import Execution
@@ -10,9 +10,10 @@ from kipctl.changes.execution.reassign import Progress
 from kipctl.changes.execution.remaining import Remaining
 from kipctl.changes.guard_interface import ChangeGuard
 from kipctl.changes.journal.entry import Entry, EntryState
-from kipctl.changes.plans.plan import Plan
-from kipctl.cluster.metadata_convergence import OnEvent
-from kipctl.cluster.snapshot import PartitionId
+from kipctl.changes.plans.plan import Plan, require_moves
+from kipctl.changes.plans.planners.rotate_leaders import rotate
+from kipctl.cluster.metadata_convergence import OnEvent, ignore_event
+from kipctl.cluster.snapshot import PartitionId, is_glob, select, take_snapshot
 from kipctl.next_step import Command
 from kipctl.transport.request import Cluster
 
@@ -83,7 +84,7 @@ def roll_back(
     go_on: Command = _UNDO,
     **settings: Unpack[ExecutionSettings],
 ) -> LeadersMoved:
-    """Carry out a way back (`kipctl.changes.execution.rollback`), and elect the leaders of before.
+    """Carry out a way back (`kipctl.changes.execution.remaining`), and elect the leaders of before.
 
     `in_place` are the leaders to elect where the replicas are back already. What was refused does
     not hold up the others. `go_on` is the command that goes on with it. It raises what
@@ -135,3 +136,17 @@ def resume(
     reassigned = change.execute() if left.plan.moves else change.outcome()
     change.finish()
     return change.leaders_moved(reassigned)
+
+
+def rotate_own_topics(
+    cluster: Cluster, topics: Sequence[str], on_event: OnEvent = ignore_event
+) -> LeadersMoved:
+    """Move every leader of these topics (names or globs) to its next replica, and wait for it.
+
+    Nothing is saved in a journal. Raises what `rotate_leaders` does, and RefusedError when a topic
+    cannot be rotated.
+    """
+    before = select(take_snapshot(cluster, None if any(map(is_glob, topics)) else topics), topics)
+    plan = rotate(before)
+    require_moves(plan, topics)
+    return rotate_leaders(cluster, plan, on_event=on_event)

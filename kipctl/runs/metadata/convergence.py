@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
+from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
 from kipctl.errors import UsageError
 from kipctl.own_topic_names import OWN_MANY, new_name

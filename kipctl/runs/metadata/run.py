@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
-from kipctl.changes.execution.rotate_own_topics import rotate_own_topics
+from kipctl.changes.execution.plan_execution import rotate_own_topics
 from kipctl.cluster.broker_metrics import scrape
 from kipctl.errors import KipctlError, UsageError
 from kipctl.probe.idle_eviction import TopicPolicy
