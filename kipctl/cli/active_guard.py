@@ -15,10 +15,10 @@ from kipctl.guard.canary import WINDOW_US, canary
 from kipctl.guard.canary_moves import MOST_PARTITIONS, add_canary_moves
 from kipctl.guard.conditions import Kind, parse_guard
 from kipctl.guard.monitor import GuardMonitor, monitor_of
+from kipctl.load.actions import lab_of
+from kipctl.load.plan import OWN_TOPIC
 from kipctl.report.guard_tables import guard_table
 from kipctl.report.tables import Report
-from kipctl.runs.actions import lab_of
-from kipctl.runs.plan import OWN_TOPIC
 from kipctl.transport.request import Cluster
 
 

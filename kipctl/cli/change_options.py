@@ -83,7 +83,7 @@ def changing(
     from kipctl.changes.journal.entry import Origin
     from kipctl.cli.active_guard import guarded
     from kipctl.cli.change_ui import TerminalUi
-    from kipctl.runs.plan import OWN_TOPIC
+    from kipctl.load.plan import OWN_TOPIC
 
     asked = of if isinstance(of, ChangeOptions) else ChangeOptions()
     if environment.command == "undo":

@@ -87,8 +87,8 @@ class TerminalUi(ChangeUi):
     def measured(self, act: Callable[[], T], *, moves_leaders: bool) -> T:
         if not self.measures:
             return act()
-        from kipctl.runs.execute import Listeners
-        from kipctl.runs.produce import measure_during
+        from kipctl.load.execute import Listeners
+        from kipctl.load.produce import measure_during
 
         listeners = Listeners(self.environment.message)
         done, load = measure_during(act, self.cluster, listeners, moves_leaders=moves_leaders)

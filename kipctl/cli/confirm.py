@@ -6,7 +6,7 @@ from kipctl.cli.environment import Environment
 from kipctl.counts import counted
 
 if TYPE_CHECKING:
-    from kipctl.runs.actions import Action
+    from kipctl.load.actions import Action
     from kipctl.transport.access import Access
     from kipctl.transport.request import Cluster
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def is_lab(cluster: "Cluster") -> bool:
     """Whether it is a lab of kipctl's that runs."""
     from kipctl.errors import UsageError
-    from kipctl.runs.actions import lab_of
+    from kipctl.load.actions import lab_of
 
     try:
         lab_of(cluster)
@@ -39,8 +39,8 @@ def confirm_moves(
     Raises UsageError when there is no such topic, and what `Environment.confirm` raises.
     """
     from kipctl.cluster.snapshot import take_snapshot
-    from kipctl.runs.actions import ActionKind
-    from kipctl.runs.plan import OWN_TOPIC
+    from kipctl.load.actions import ActionKind
+    from kipctl.load.plan import OWN_TOPIC
     from kipctl.transport.request import Cluster
 
     if during is None or topic == OWN_TOPIC or during.kind is ActionKind.RESTART:  # labs' alone
@@ -61,7 +61,7 @@ def confirm_topics(
     environment: Environment, access: "Access", topics: int, partitions: int, yes: bool
 ) -> None:
     """Ask before many topics are made. Raises what `Environment.confirm` raises."""
-    from kipctl.runs.metadata.run import REPLICAS
+    from kipctl.load.metadata.run import REPLICAS
     from kipctl.transport.request import Cluster
 
     with Cluster(access) as cluster:

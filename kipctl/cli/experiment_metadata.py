@@ -19,8 +19,8 @@ from kipctl.cli.options import (
     YesOption,
 )
 from kipctl.durations import Duration
+from kipctl.load.metadata.plan import Phase
 from kipctl.report.tables import Report
-from kipctl.runs.metadata.plan import Phase
 
 _SETTINGS = {"acks": "1", "enable.idempotence": "false"}
 _QUICK_TOPICS, _QUICK_S = 60, 3.0
@@ -57,9 +57,9 @@ def metadata(
     """
     from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.metadata.experiment import parse_clients, run_claims
+    from kipctl.load.metadata.plan import MetadataPlan
     from kipctl.probe.produce.config import parse_properties
     from kipctl.report.experiment_metadata_tables import claims_answer, claims_tables
-    from kipctl.runs.metadata.plan import MetadataPlan
     from kipctl.transport.access import Access
 
     environment: Environment = context.obj

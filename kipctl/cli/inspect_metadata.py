@@ -8,7 +8,7 @@ from kipctl.errors import UsageError
 from kipctl.report.metadata_view_tables import MOST_BYTES, metadata_report
 
 if TYPE_CHECKING:
-    from kipctl.runs.metadata.convergence import Sightings
+    from kipctl.load.metadata.convergence import Sightings
 
 TIMEOUT_S = 5.0
 """For each request: a broker that hangs is reported, not waited for."""
@@ -49,8 +49,8 @@ def metadata(
         sampled,
     )
     from kipctl.cluster.snapshot import select, take_snapshot
-    from kipctl.runs.metadata.convergence import PARTITIONS
-    from kipctl.runs.metadata.convergence import measure_convergence as measure
+    from kipctl.load.metadata.convergence import PARTITIONS
+    from kipctl.load.metadata.convergence import measure_convergence as measure
 
     if moves < 1:
         raise UsageError(f"--moves is {moves}; it must be at least 1.")

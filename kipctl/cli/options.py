@@ -230,7 +230,7 @@ class LoadOptions:
 
     def load(self, every_s: float | None, count: int) -> Load:
         """What was given, and what is usual of the rest."""
-        from kipctl.runs.plan import default_every_s, usual_records
+        from kipctl.load.plan import default_every_s, usual_records
 
         records, warmup = usual_records(self.throughput)
         if self.num_records is not None:
@@ -294,8 +294,8 @@ class RunOptions:
 
     def of_plan(self, every_s: float, environment: "Environment") -> dict[str, Any]:
         """What these options say of a `RunPlan`. Raises UsageError."""
+        from kipctl.load.actions import parse_action
         from kipctl.redaction import words_without_secrets
-        from kipctl.runs.actions import parse_action
 
         return {
             "during": None if self.during is None else parse_action(self.during),

@@ -70,13 +70,13 @@ def produce(
     Latency counts from when a record should have been sent, so a stall is charged to every record
     that had to wait. The last line on stdout is that of Kafka's own perf tool.
     """
+    from kipctl.load.measure import run
+    from kipctl.load.plan import OWN_TOPIC
+    from kipctl.load.produce import PerfPlan, ProduceLoad
     from kipctl.probe.produce.config import parse_properties
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.perf_tables import perf_answer, perf_tables
-    from kipctl.runs.measure import run
-    from kipctl.runs.plan import OWN_TOPIC
-    from kipctl.runs.produce import PerfPlan, ProduceLoad
 
     load = sent.load(options.every, options.count)
     properties = given_properties(command_config, command_property)

@@ -99,14 +99,14 @@ def consume(
     Records are counted, not unpacked. The last lines on stdout are those of Kafka's own perf tool;
     its MB are of keys and values, these are of whole record batches as they come over the wire.
     """
+    from kipctl.load.consume import ConsumeLoad, ConsumePlan
+    from kipctl.load.measure import run
+    from kipctl.load.plan import USUAL_EVERY_S
     from kipctl.probe.consume.config import parse_properties
     from kipctl.probe.consume.positions import NO_OFFSET
     from kipctl.probe.consume.run import ConsumeSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.consume_tables import consume_answer, consume_tables
-    from kipctl.runs.consume import ConsumeLoad, ConsumePlan
-    from kipctl.runs.measure import run
-    from kipctl.runs.plan import USUAL_EVERY_S
 
     named = given_properties(command_config, command_property)
     access = environment.access(options.bootstrap_server, named, command_config)

@@ -100,22 +100,22 @@ def e2e(
 
     --forever watches for days what others do to the cluster: memory and disk do not grow.
     """
+    from kipctl.load.e2e import (
+        FOREVER_RECORDS,
+        TOPIC_OF_DAYS,
+        EndToEndLoad,
+        EndToEndPlan,
+    )
+    from kipctl.load.forever import WatchOptions, parse_listen
+    from kipctl.load.measure import run
+    from kipctl.load.plan import OWN_TOPIC
+    from kipctl.load.produce import PerfPlan
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.consume.config import parse_properties as consumer_config
     from kipctl.probe.produce.config import parse_properties as producer_config
     from kipctl.probe.produce.run import ProduceSpec
     from kipctl.protocol.api import ApiKey
     from kipctl.report.e2e_tables import e2e_answer, e2e_tables
-    from kipctl.runs.e2e import (
-        FOREVER_RECORDS,
-        TOPIC_OF_DAYS,
-        EndToEndLoad,
-        EndToEndPlan,
-    )
-    from kipctl.runs.forever import WatchOptions, parse_listen
-    from kipctl.runs.measure import run
-    from kipctl.runs.plan import OWN_TOPIC
-    from kipctl.runs.produce import PerfPlan
 
     load = sent.load(options.every, options.count)
     shared = given_properties(command_config, command_property)

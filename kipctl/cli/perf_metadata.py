@@ -16,9 +16,9 @@ from kipctl.cli.options import (
 )
 from kipctl.cli.perf_results import raise_for_failed
 from kipctl.durations import Duration
+from kipctl.load.metadata.plan import ClientKind, Phase
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.report.tables import Report, paragraphs
-from kipctl.runs.metadata.plan import ClientKind, Phase
 
 DEFAULTS = {"acks": "1", "enable.idempotence": "false"}
 """What is measured is Metadata: with acks=all it would stand behind replication."""
@@ -79,13 +79,13 @@ def metadata(
     Clients under test go one after another through the same phases: startup, steady,
     leader-changes and idle-return, in which topics come back that were idle too long.
     """
+    from kipctl.load.metadata.phases import RENEWED_MS
+    from kipctl.load.metadata.plan import POLICIES, MetadataPlan
+    from kipctl.load.metadata.run import run
     from kipctl.probe.config import parse_pairs
     from kipctl.probe.produce.config import LEAST_IDLE_MS, parse_properties
     from kipctl.protocol.api import ApiKey
     from kipctl.report.metadata_tables import perf_metadata_answer, perf_metadata_tables
-    from kipctl.runs.metadata.phases import RENEWED_MS
-    from kipctl.runs.metadata.plan import POLICIES, MetadataPlan
-    from kipctl.runs.metadata.run import run
 
     properties = parse_pairs(command_property or [])
     plan = MetadataPlan(

@@ -15,9 +15,9 @@ from kipctl.next_step import Command, NextStep
 from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
+    from kipctl.load.actions import Action
+    from kipctl.load.execute import Listeners
     from kipctl.protocol.api import ApiKey
-    from kipctl.runs.actions import Action
-    from kipctl.runs.execute import Listeners
     from kipctl.transport.access import Access
 
 
@@ -36,8 +36,8 @@ def given_properties(file: Path | None, pairs: Sequence[str] | None) -> dict[str
 @contextmanager
 def followed(environment: Environment, *, draws: bool) -> Iterator["Listeners"]:
     """Who follows a run: by messages, and by a screen if it draws and there is a terminal."""
+    from kipctl.load.execute import Listeners
     from kipctl.report.live import RunScreen
-    from kipctl.runs.execute import Listeners
 
     listeners = Listeners(environment.message, environment.message)
     with environment.live() if draws else nullcontext() as draw:

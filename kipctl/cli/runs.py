@@ -134,8 +134,8 @@ def repair(
     run. What was settled by then becomes the run, which says that it failed. What kipctl did to the
     cluster meanwhile is not known of such a run.
     """
-    from kipctl.runs.repair import left_undone
-    from kipctl.runs.repair import repair as repaired
+    from kipctl.load.repair import left_undone
+    from kipctl.load.repair import repair as repaired
     from kipctl.trace.stored_runs import folder_of, read_stored_run
 
     folder = folder_of(run, environment.variables)

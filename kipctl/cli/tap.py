@@ -83,9 +83,9 @@ def tap(
     how long its records took, and what to do about it.
     """
     from kipctl.cli.tap_watch import confirm_lending, show_clients, warn
+    from kipctl.load.tap import TapPlan
+    from kipctl.load.tap import tap as run
     from kipctl.report.tap_tables import tap_answer, tap_tables
-    from kipctl.runs.tap import TapPlan
-    from kipctl.runs.tap import tap as run
     from kipctl.security.settings import with_tls
     from kipctl.signals import noted_signals
     from kipctl.tap.spec import Lend, TapSpec, TlsFiles, parse_caps, parse_delays, parse_rate

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from kipctl.cli.environment import Environment
 from kipctl.errors import UsageError
+from kipctl.load.tap import TapPlan, conditions, described
 from kipctl.protocol.address import is_loopback
 from kipctl.report.live import TapScreen
-from kipctl.runs.tap import TapPlan, conditions, described
 from kipctl.tap.process import RunningTap
 from kipctl.tap.spec import LAST_BY_NAME, TapSpec
 from kipctl.transport.request import Cluster

@@ -10,12 +10,12 @@ import numpy as np
 
 from kipctl.errors import RefusedError
 from kipctl.guard.conditions import Condition, Kind, format_value
+from kipctl.load.own_topic import own_topic
+from kipctl.load.plan import OWN_TOPIC
+from kipctl.load.start import OnThisMachine, Probe
 from kipctl.measure.distribution import Counting
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC
-from kipctl.runs.start import OnThisMachine, Probe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows

@@ -8,10 +8,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kipctl.counts import counted
+from kipctl.load.live import ClientProgress, Interval, RunProgress
 from kipctl.report.printable import on_one_line
 from kipctl.report.progress_bar import bar, left
 from kipctl.report.tap_tables import conditions_in_words
-from kipctl.runs.live import ClientProgress, Interval, RunProgress
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _LABEL, _NUMBER, _MOST = 11, 9, 14

@@ -9,7 +9,7 @@ from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 if TYPE_CHECKING:
     from kipctl.cluster.inspect.metadata_cost import Cost
     from kipctl.cluster.inspect.metadata_views import ComparedViews, ViewOfBroker
-    from kipctl.runs.metadata.convergence import Sightings
+    from kipctl.load.metadata.convergence import Sightings
 
 MOST_BYTES = 32_000_000
 """Of all brokers' answers, at each look and for what they cost: else some brokers are asked."""

@@ -18,6 +18,7 @@ from kipctl.errors import RefusedError, UsageError
 from kipctl.guard.canary import canary
 from kipctl.guard.conditions import parse_guard, require_metrics
 from kipctl.guard.monitor import monitor_of
+from kipctl.load.actions import lab_of
 from kipctl.next_step import Command
 from kipctl.redaction import words_without_secrets
 from kipctl.roll.context import RollContext
@@ -37,7 +38,6 @@ from kipctl.roll.record import (
     unfinished_roll,
 )
 from kipctl.roll.restart_command import command_for, require_program
-from kipctl.runs.actions import lab_of
 
 _SEE_ALL = "See what there is: " + Command("changes list")
 

@@ -14,7 +14,7 @@ def test_who_says_yes_is_not_asked(
     cluster: Cluster, kipctl: Kipctl, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session's lab is taken for somebody's cluster."""
-    monkeypatch.setattr("kipctl.runs.actions.running_labs", list)
+    monkeypatch.setattr("kipctl.load.actions.running_labs", list)
     make_topic("guarded", [[1, 2], [2, 3]])
     kipctl("inspect metadata --measure-convergence --moves 1 --yes")
     words = "--topic guarded --num-records 60 --throughput 30 --record-size 9 --partitions 1"

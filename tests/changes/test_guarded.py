@@ -20,13 +20,13 @@ from kipctl.cli.environment import Environment
 from kipctl.cli.guard import GuardOptions, read_guard
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.guard.canary_moves import add_canary_moves
+from kipctl.load.plan import OWN_TOPIC
 from kipctl.protocol.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from kipctl.runs.plan import OWN_TOPIC
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 

@@ -208,7 +208,7 @@ def test_where_it_is_no_lab_it_is_asked_with_what_it_will_cost(
     yes: tuple[str, ...],
     status: int,
 ) -> None:
-    monkeypatch.setattr("kipctl.runs.actions.running_labs", list)
+    monkeypatch.setattr("kipctl.load.actions.running_labs", list)
     ran = kipctl("request-log on --all-brokers --for 1s", *yes, status=status)
     assert "How many requests they answer is not known" in ran.err
     if not yes:

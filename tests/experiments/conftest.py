@@ -11,7 +11,7 @@ from one_process import in_this_process
 
 from kipctl.experiments.arms import tapped
 from kipctl.lab.cluster import Lab
-from kipctl.runs.execute import Executed, PlannedActions, execute_load
+from kipctl.load.execute import Executed, PlannedActions, execute_load
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import REDIRECT
 

@@ -14,11 +14,11 @@ from kipctl.experiments.metadata.experiment import (
     least_asked,
     parse_clients,
 )
+from kipctl.load.metadata.phases import PhaseLoad, Rpc
+from kipctl.load.metadata.plan import Phase
+from kipctl.load.metadata.tapped import phase_result
 from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.protocol.api import ApiKey
-from kipctl.runs.metadata.phases import PhaseLoad, Rpc
-from kipctl.runs.metadata.plan import Phase
-from kipctl.runs.metadata.tapped import phase_result
 from kipctl.trace.codes import MetadataCause
 from kipctl.trace.store import Run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from kipctl.load.metadata import phases
 from kipctl.report.experiment_metadata_tables import claims_tables
-from kipctl.runs.metadata import phases
 from kipctl.trace.stored_runs import read_stored_run
 
 pytestmark = pytest.mark.kafka

@@ -21,9 +21,9 @@ from kipctl.experiments.redirect.plan import (
 )
 from kipctl.experiments.redirect.published import set_up_differences
 from kipctl.experiments.redirect.result import set_up
+from kipctl.load.plan import usual_rate
 from kipctl.probe.produce.config import parse_properties
 from kipctl.protocol.api import ApiKey
-from kipctl.runs.plan import usual_rate
 from kipctl.transport.access import Access
 
 FRESH = Conditions()

@@ -15,10 +15,10 @@ from kipctl.experiments.arms.tapped import Conditions
 from kipctl.experiments.redirect.plan import Scale, planned
 from kipctl.experiments.redirect.predict import predicted, recorded_curve
 from kipctl.experiments.redirect.result import curve_document, curve_lines, document, set_up
+from kipctl.load.metadata.convergence import Sightings
 from kipctl.report.experiment_tables import redirect_answer, redirect_tables
 from kipctl.report.formats import OutputFormat, write
 from kipctl.report.tables import Report, Table
-from kipctl.runs.metadata.convergence import Sightings
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 

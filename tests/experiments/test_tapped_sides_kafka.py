@@ -17,9 +17,9 @@ from kipctl.experiments.arms.end_to_end_load import (
 from kipctl.experiments.arms.stand import Place, standing
 from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.lab.cluster import Lab
+from kipctl.load.own_topic import own_topic
+from kipctl.load.plan import OWN_TOPIC
 from kipctl.measure.delivery import follow_batches
-from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.run_rows import dataset, rows
 

@@ -11,14 +11,14 @@ import pytest
 from one_process import in_this_process
 from scripted_broker import a_loopback
 
-from kipctl.clients.java import JavaClient
-from kipctl.clients.librdkafka import Librdkafka
-from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
 from kipctl.cluster.topics import await_no_topics, await_topic, create_topics, delete_topics
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import LabSpec
+from kipctl.load.clients.client import Client, ConsumerLoad, ProducerLoad
+from kipctl.load.clients.java import JavaClient
+from kipctl.load.clients.librdkafka import Librdkafka
 from kipctl.protocol.address import host_port
 from kipctl.tap.process import running_tap
 from kipctl.tap.spec import TapSpec

@@ -17,6 +17,7 @@ from rows import read_back, rows_of
 
 from kipctl import errors
 from kipctl.errors import KipctlError, PipelineError, RefusedError, UsageError
+from kipctl.load.record import Recorder
 from kipctl.measure import worker as worker_module
 from kipctl.measure.consumer_summary import reads_of
 from kipctl.measure.export import record_batches
@@ -39,7 +40,6 @@ from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.schedule import Share
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.runs.record import Recorder
 from kipctl.security.sasl import OAUTHBEARER, AuthenticationError, Sasl
 from kipctl.security.settings import Security
 from kipctl.security.tls import Tls

@@ -11,11 +11,11 @@ import pytest
 from fake_broker import FakeCluster, Produced, Silence
 
 from kipctl.errors import UsageError
+from kipctl.load.start import OnThisMachine
 from kipctl.measure.running_probe import RunningProbe, running_probe
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.protocol.error_codes import ErrorCode
-from kipctl.runs.start import OnThisMachine
 from kipctl.trace.clock import now_us
 from kipctl.transport.access import Access
 

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 from test_tap_tables import client
 
+from kipctl.load.live import ActionProgress, ClientProgress, Interval, RunProgress
 from kipctl.progress import ProgressText
 from kipctl.report.live import RunScreen, run_lines, tap_lines
 from kipctl.report.progress_bar import ProgressLine
-from kipctl.runs.live import ActionProgress, ClientProgress, Interval, RunProgress
 
 BEGINNING = RunProgress(
     "perf produce to t", 0.4, 0.01, 1500.0, clients={"producer": ClientProgress()}

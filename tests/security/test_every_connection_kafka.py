@@ -11,15 +11,15 @@ import pytest
 from on_secured import Way, passwords, ran, topic_of
 
 from kipctl import java_properties
-from kipctl.clients.java import JavaClient
-from kipctl.clients.librdkafka import Librdkafka
-from kipctl.clients.load import Client, ConsumerLoad, ProducerLoad
 from kipctl.lab.certificates import Authority
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import MECHANISMS, SCRAM_SHA_512, Security
+from kipctl.load.clients.client import Client, ConsumerLoad, ProducerLoad
+from kipctl.load.clients.java import JavaClient
+from kipctl.load.clients.librdkafka import Librdkafka
 from kipctl.state import write_private
 
 pytestmark = pytest.mark.kafka

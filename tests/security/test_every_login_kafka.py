@@ -25,9 +25,6 @@ from py4j.java_gateway import JavaGateway
 from token_endpoint import Answer, Endpoint
 
 from kipctl import java_properties
-from kipctl.clients.java import JavaClient
-from kipctl.clients.librdkafka import Librdkafka
-from kipctl.clients.load import ProducerLoad
 from kipctl.errors import KipctlError
 from kipctl.lab.certificates import Authority
 from kipctl.lab.cluster import Lab
@@ -35,14 +32,17 @@ from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.lab.properties import LabSpec
 from kipctl.lab.security import Security
+from kipctl.load.clients.client import ProducerLoad
+from kipctl.load.clients.java import JavaClient
+from kipctl.load.clients.librdkafka import Librdkafka
+from kipctl.load.metadata.java import JavaSender, java_machine
+from kipctl.load.metadata.phases import PhaseLoad
+from kipctl.load.metadata.plan import Phase
 from kipctl.measure import worker as workers
 from kipctl.measure.worker import Answer as WorkersAnswer
 from kipctl.measure.worker import SharedFolder, WorkOrder, work
 from kipctl.probe.produce.many_topics import Segment
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.runs.metadata.java import JavaSender, java_machine
-from kipctl.runs.metadata.phases import PhaseLoad
-from kipctl.runs.metadata.plan import Phase
 from kipctl.security import tokens
 from kipctl.security.dialects import as_javas
 from kipctl.security.jaas import jaas_options, jaas_text

@@ -19,13 +19,13 @@ from on_secured import Way, ran, topic_of
 from scripted_broker import Asked, ScriptedBroker
 
 from kipctl import java_properties, process
-from kipctl.clients.java import JavaClient
-from kipctl.clients.load import ConsumerLoad, ProducerLoad
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
 from kipctl.lab.security import Security
+from kipctl.load.clients.client import ConsumerLoad, ProducerLoad
+from kipctl.load.clients.java import JavaClient
 from kipctl.protocol.address import Address
 from kipctl.protocol.message import Response
 from kipctl.protocol.sasl import SaslHandshakeRequest, SaslHandshakeResponse

@@ -9,12 +9,12 @@ from confluent_kafka import KafkaException, Producer
 from credentials import Properties, refusal
 
 from kipctl import extras
-from kipctl.clients.java_command import system_properties
 from kipctl.errors import UsageError
 from kipctl.lab import kdc
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import LabSpec, node_specs, server_properties
 from kipctl.lab.security import AccessControl, Security, client_properties
+from kipctl.load.clients.java_command import system_properties
 from kipctl.security.dialects import as_javas
 from kipctl.security.jaas import jaas_options
 from kipctl.security.kerberos import GSSAPI, Kerberos

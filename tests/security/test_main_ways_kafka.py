@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from on_secured import Program, Way, broker_ids, files_with, passwords, processes_with
 
-from kipctl.clients.java import JavaClient
-from kipctl.clients.librdkafka import Librdkafka
-from kipctl.clients.load import ConsumerLoad, ProducerLoad
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.lab.cluster import Lab
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
+from kipctl.load.clients.client import ConsumerLoad, ProducerLoad
+from kipctl.load.clients.java import JavaClient
+from kipctl.load.clients.librdkafka import Librdkafka
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka

@@ -17,8 +17,8 @@ from sigv4 import RefusedTokenError, signature, signer_of, url_of
 from token_endpoint import Answer, Endpoint
 
 from kipctl import extras, java_properties
-from kipctl.clients.java_command import jvm_arguments, system_properties, write_files
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
+from kipctl.load.clients.java_command import jvm_arguments, system_properties, write_files
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.protocol.sasl import SaslAuthenticateResponse

@@ -14,9 +14,9 @@ from on_secured import Program, Way, files_with, ran, topic_of
 from token_endpoint import Answer, Endpoint, jwt
 
 from kipctl import java_properties
-from kipctl.clients.librdkafka import Librdkafka
-from kipctl.clients.load import ProducerLoad
 from kipctl.lab.cluster import Lab
+from kipctl.load.clients.client import ProducerLoad
+from kipctl.load.clients.librdkafka import Librdkafka
 from kipctl.state import write_private
 
 pytestmark = pytest.mark.kafka

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from kipctl.clients.java_command import write_files
 from kipctl.lab.jars import KafkaJars
 from kipctl.lab.java import find_java
+from kipctl.load.clients.java_command import write_files
 from kipctl.transport.access import Access
 
 with warnings.catch_warnings():

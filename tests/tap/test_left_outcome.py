@@ -9,7 +9,7 @@ import pytest
 
 from kipctl.client_behaviour.behaviour import Doubt, Seen, Waits
 from kipctl.client_behaviour.episode import HintFault, Outcome
-from kipctl.runs.tap import described
+from kipctl.load.tap import described
 from kipctl.tap.clients import Counts, Identity
 from kipctl.tap.export import left_in
 from kipctl.tap.process import OUTCOME_FILE, ClientSeen, TapOutcome, _Shown

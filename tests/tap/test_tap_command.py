@@ -12,11 +12,11 @@ import pytest
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
 from kipctl.lab.cluster import Lab
+from kipctl.load.execute import Listeners
+from kipctl.load.measure import run as measured
+from kipctl.load.plan import OWN_TOPIC
+from kipctl.load.produce import PerfPlan, ProduceLoad
 from kipctl.probe.produce.run import ProduceSpec
-from kipctl.runs.execute import Listeners
-from kipctl.runs.measure import run as measured
-from kipctl.runs.plan import OWN_TOPIC
-from kipctl.runs.produce import PerfPlan, ProduceLoad
 from kipctl.trace.schema import DATASETS
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access

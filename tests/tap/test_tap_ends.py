@@ -17,9 +17,9 @@ from raw_peers import EXCHANGE, RawBroker, RawClient
 from kipctl.child_process import ChildDiedError
 from kipctl.cli.app import run
 from kipctl.cli.environment import Environment
+from kipctl.load.repair import repair
+from kipctl.load.tap import TapPlan, tap
 from kipctl.process import wait_until
-from kipctl.runs.repair import repair
-from kipctl.runs.tap import TapPlan, tap
 from kipctl.tap.process import RunningTap
 from kipctl.tap.recorder import COLUMNS
 from kipctl.tap.spec import TapSpec

@@ -4,8 +4,8 @@ import pytest
 
 from kipctl.client_behaviour.behaviour import Doubt, Seen
 from kipctl.client_behaviour.episode import Outcome
+from kipctl.load.tap import described
 from kipctl.machine import CpuTimes
-from kipctl.runs.tap import described
 from kipctl.tap import watch as watch_module
 from kipctl.tap.clients import Counts, Identity
 from kipctl.tap.process import ClientSeen, TapOutcome

@@ -43,7 +43,7 @@ class LibrdkafkaClient:
 
 @dataclass(frozen=True, slots=True)
 class CommandClient:
-    """Any program: see `kipctl.clients.command`."""
+    """Any program: see `kipctl.load.clients.command`."""
 
     words: tuple[str, ...]
 

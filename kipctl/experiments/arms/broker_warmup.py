@@ -11,8 +11,8 @@ from kipctl.experiments.arms.end_to_end_load import (
     recorded_in,
 )
 from kipctl.experiments.arms.stand import Stand
+from kipctl.load.own_topic import own_topic
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.runs.own_topic import own_topic
 
 
 def warm_up(

@@ -15,6 +15,9 @@ from typing import Any, Protocol
 
 from kipctl import __version__
 from kipctl.errors import PipelineError
+from kipctl.load.read_to_end import WrittenTo, acknowledged_ends, await_offsets
+from kipctl.load.record import recording
+from kipctl.load.start import OnThisMachine, Probe, Starter
 from kipctl.measure.export import record_batches
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.probe.config import as_properties
@@ -25,9 +28,6 @@ from kipctl.probe.produce.config import ProducerConfig, producer_properties
 from kipctl.probe.produce.run import ProduceOutcome, ProduceSpec
 from kipctl.probe.run import Outcome
 from kipctl.redaction import without_secrets
-from kipctl.runs.read_to_end import WrittenTo, acknowledged_ends, await_offsets
-from kipctl.runs.record import recording
-from kipctl.runs.start import OnThisMachine, Probe, Starter
 from kipctl.trace.clock import now_us
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access

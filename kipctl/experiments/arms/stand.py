@@ -5,10 +5,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kipctl.clients.command import CommandClient
-from kipctl.clients.java import JavaClient
-from kipctl.clients.librdkafka import Librdkafka, fetched
-from kipctl.clients.load import Client
 from kipctl.errors import UsageError
 from kipctl.experiments.arms import arm as arms
 from kipctl.experiments.arms.arm import (
@@ -29,7 +25,11 @@ from kipctl.lab.properties import (
     node_specs,
     suits_c1,
 )
-from kipctl.runs.actions import kafka_version
+from kipctl.load.actions import kafka_version
+from kipctl.load.clients.client import Client
+from kipctl.load.clients.command import CommandClient
+from kipctl.load.clients.java import JavaClient
+from kipctl.load.clients.librdkafka import Librdkafka, fetched
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 

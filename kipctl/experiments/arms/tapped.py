@@ -7,22 +7,22 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl import __version__
-from kipctl.clients.load import Produced, ProducerLoad, RunningClient
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
+from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
+from kipctl.load.execute import Executed, PlannedActions, execute_load
+from kipctl.load.plan import RunPlan
+from kipctl.load.record import describe, event_rows
+from kipctl.load.start import OnThisMachine
 from kipctl.measure.producer_summary import measured_produce
 from kipctl.probe.produce.config import parse_properties
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
 from kipctl.redaction import without_secrets
-from kipctl.runs.execute import Executed, PlannedActions, execute_load
-from kipctl.runs.plan import RunPlan
-from kipctl.runs.record import describe, event_rows
-from kipctl.runs.start import OnThisMachine
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.spec import Lend, TapSpec, api_name

@@ -7,13 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kipctl.clients.load import (
-    Consumed,
-    ConsumerLoad,
-    Produced,
-    ProducerLoad,
-    RunningClient,
-)
 from kipctl.experiments.arms.arm import Arm, ProbeClient
 from kipctl.experiments.arms.end_to_end_load import (
     CONSUMER,
@@ -30,8 +23,15 @@ from kipctl.experiments.arms.end_to_end_load import (
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped import Load as TappedLoad
 from kipctl.experiments.arms.tapped import began_us
+from kipctl.load.clients.client import (
+    Consumed,
+    ConsumerLoad,
+    Produced,
+    ProducerLoad,
+    RunningClient,
+)
+from kipctl.load.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.redaction import without_secrets
-from kipctl.runs.read_to_end import WrittenTo, await_offsets, ends_of
 from kipctl.tap import export
 from kipctl.tap.process import RunningTap, running_tap
 from kipctl.tap.recorder import COLUMNS as TAP_COLUMNS

@@ -16,15 +16,15 @@ from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document
 from kipctl.experiments.batch.plan import BatchPlan
+from kipctl.load.actions import Action, ActionKind, Performed
+from kipctl.load.execute import Listeners, RunningLoad
+from kipctl.load.measure import measure
+from kipctl.load.own_topic import own_topic
+from kipctl.load.plan import OWN_TOPIC
+from kipctl.load.produce import PerfPlan, ProduceLoad
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
-from kipctl.runs.actions import Action, ActionKind, Performed
-from kipctl.runs.execute import Listeners, RunningLoad
-from kipctl.runs.measure import measure
-from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC
-from kipctl.runs.produce import PerfPlan, ProduceLoad
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
 from kipctl.trace.run_rows import dataset, rows

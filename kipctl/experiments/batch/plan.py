@@ -4,8 +4,8 @@ import os
 from dataclasses import dataclass, field
 
 from kipctl.errors import UsageError
+from kipctl.load.plan import check_least, usual_rate
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.runs.plan import check_least, usual_rate
 from kipctl.verdict import LEAST_RUNS
 
 ALL = "all"

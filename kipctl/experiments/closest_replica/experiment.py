@@ -33,13 +33,13 @@ from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.arms.tapped_sides import reader_of
 from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traffic, within
 from kipctl.lab.cluster import Lab
+from kipctl.load.actions import lab_of
+from kipctl.load.own_topic import own_topic
+from kipctl.load.plan import OWN_TOPIC, check_least
+from kipctl.load.record import describe
 from kipctl.measure.delivery import follow_batches
 from kipctl.next_step import Command, NextStep
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.runs.actions import lab_of
-from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC, check_least
-from kipctl.runs.record import describe
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows

@@ -14,8 +14,7 @@ from kipctl.experiments.arms.arm import JavaClient as JavaArm
 from kipctl.experiments.arms.experiment import Experiment
 from kipctl.experiments.arms.stand import Stand
 from kipctl.extras import require
-from kipctl.probe.idle_eviction import TopicPolicy
-from kipctl.runs.metadata.phases import (
+from kipctl.load.metadata.phases import (
     PhaseLoad,
     PhaseResult,
     Rpc,
@@ -23,10 +22,11 @@ from kipctl.runs.metadata.phases import (
     phase_document,
     phase_loads,
 )
-from kipctl.runs.metadata.plan import MetadataPlan, Phase
-from kipctl.runs.metadata.run import phase_going_on, probe_client, topics_of
-from kipctl.runs.metadata.tapped import Sender, tapped_client
-from kipctl.runs.record import describe
+from kipctl.load.metadata.plan import MetadataPlan, Phase
+from kipctl.load.metadata.run import phase_going_on, probe_client, topics_of
+from kipctl.load.metadata.tapped import Sender, tapped_client
+from kipctl.load.record import describe
+from kipctl.probe.idle_eviction import TopicPolicy
 from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 
@@ -132,7 +132,7 @@ def _maker(
         of_policy = partial(probe_client, replace(plan, config=config), client.policy, ids)
         return lambda server, _: of_policy(server)
     if client.arm is not None and isinstance(client.arm.client, JavaArm):
-        from kipctl.runs.metadata.java import JavaSender, java_machine
+        from kipctl.load.metadata.java import JavaSender, java_machine
 
         version = client.arm.client.version
         gateway = machines.enter_context(java_machine(stand.java[version]))
@@ -147,7 +147,7 @@ def _maker(
             return JavaSender(gateway, version, server, plan.names, plan.record_size, given)
 
         return java
-    from kipctl.runs.metadata.librdkafka import LibrdkafkaSender
+    from kipctl.load.metadata.librdkafka import LibrdkafkaSender
 
     return lambda server, load: LibrdkafkaSender(
         server, config, plan.names, plan.record_size, load.max_age_ms

@@ -14,8 +14,8 @@ from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.own.file import OwnArm, OwnPlan
-from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC
+from kipctl.load.own_topic import own_topic
+from kipctl.load.plan import OWN_TOPIC
 from kipctl.trace.store import Run
 
 MEASURES: Measures[ArmRun] = {

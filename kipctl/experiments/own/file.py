@@ -12,8 +12,8 @@ from kipctl.errors import UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm, CommandClient, parse_arm
 from kipctl.experiments.arms.tapped import Conditions, Load
 from kipctl.lab.properties import DEFAULT_KAFKA_VERSION
-from kipctl.runs.actions import parse_action
-from kipctl.runs.plan import OWN_TOPIC, RunPlan, check_least, usual_rate
+from kipctl.load.actions import parse_action
+from kipctl.load.plan import OWN_TOPIC, RunPlan, check_least, usual_rate
 from kipctl.verdict import LEAST_RUNS
 
 MEASURES = ("move_wait", "p50", "p99", "p999")

@@ -23,15 +23,15 @@ from kipctl.experiments.redirect.result import (
     document,
     set_up,
 )
+from kipctl.load.actions import parse_action
+from kipctl.load.execute import Listeners
+from kipctl.load.measure import measure
+from kipctl.load.own_topic import own_topic
+from kipctl.load.plan import OWN_TOPIC, RunPlan
+from kipctl.load.produce import PerfPlan, ProduceLoad
 from kipctl.probe.produce.config import ProducerConfig
 from kipctl.probe.produce.run import ProduceSpec
 from kipctl.progress import part_of
-from kipctl.runs.actions import parse_action
-from kipctl.runs.execute import Listeners
-from kipctl.runs.measure import measure
-from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC, RunPlan
-from kipctl.runs.produce import PerfPlan, ProduceLoad
 from kipctl.trace.store import Run
 
 _WARM_EVERY_S = 0.8

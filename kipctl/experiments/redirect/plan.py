@@ -12,7 +12,7 @@ from kipctl.experiments.arms.arm import ARMS, Arm, parse_arms
 from kipctl.experiments.arms.stand import Place
 from kipctl.experiments.arms.tapped import Conditions, Load
 from kipctl.lab.cluster import labs_folder
-from kipctl.runs.plan import OWN_TOPIC, check_least, usual_rate
+from kipctl.load.plan import OWN_TOPIC, check_least, usual_rate
 from kipctl.verdict import LEAST_RUNS
 
 

@@ -10,8 +10,8 @@ from kipctl.experiments.arms.differ import middle_ms
 from kipctl.experiments.arms.figures import Figures, figures
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.redirect.gain_curve import Line, behind_ms, hinted_pairs, saved
+from kipctl.load.metadata.convergence import Sightings, measure_convergence
 from kipctl.next_step import Command
-from kipctl.runs.metadata.convergence import Sightings, measure_convergence
 from kipctl.trace.store import Run
 
 MOVES = 5

@@ -27,15 +27,15 @@ from kipctl.experiments.roll.plan import RollPlan
 from kipctl.experiments.roll.published import in_short, published_for, set_up_differences
 from kipctl.lab.cluster import Lab
 from kipctl.lab.properties import Role
+from kipctl.load.actions import Action, ActionKind, Performed, lab_of
+from kipctl.load.own_topic import own_topic
+from kipctl.load.plan import OWN_TOPIC, RunPlan
+from kipctl.load.record import describe
+from kipctl.load.start import Starter, starter
 from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
 from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.progress import part_of
-from kipctl.runs.actions import Action, ActionKind, Performed, lab_of
-from kipctl.runs.own_topic import own_topic
-from kipctl.runs.plan import OWN_TOPIC, RunPlan
-from kipctl.runs.record import describe
-from kipctl.runs.start import Starter, starter
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
 from kipctl.trace.run_rows import dataset, rows

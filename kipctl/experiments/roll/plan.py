@@ -16,7 +16,7 @@ from kipctl.experiments.roll.published import (
     RECORD_SIZE,
     RUNS,
 )
-from kipctl.runs.plan import check_least
+from kipctl.load.plan import check_least
 from kipctl.verdict import LEAST_RUNS
 
 

@@ -16,6 +16,7 @@ from kipctl.cluster.inspect.metadata_views import (
 from kipctl.cluster.metadata_convergence import ClusterEvent, EventKind
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot, from_metadata
 from kipctl.errors import UnreachableError
+from kipctl.load.metadata.convergence import Sightings, sightings
 from kipctl.protocol.message import encode
 from kipctl.protocol.metadata import (
     MetadataResponse,
@@ -24,7 +25,6 @@ from kipctl.protocol.metadata import (
     MetadataResponseTopic,
 )
 from kipctl.report.metadata_view_tables import sentences
-from kipctl.runs.metadata.convergence import Sightings, sightings
 
 BROKERS = tuple(Broker(id, "h", 9090 + id, None) for id in (1, 2, 3))
 ID = PartitionId("t", 0)

@@ -1,0 +1,110 @@
+"""A producer that is any program: started with a bootstrap server and a topic, ended on time."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from kipctl.errors import KipctlError, RefusedError, UsageError
+from kipctl.load.clients.child import Child
+from kipctl.load.clients.client import ConsumerLoad, Produced, ProducerLoad, RunningClient
+from kipctl.trace.clock import now_us
+from kipctl.transport.access import Access
+from kipctl.transport.reachable import require_reachable
+
+_FOREVER_US = 1 << 62
+_SAID = 300
+"""So many characters of what it said last are told where it fails."""
+
+
+class _RunningCommand:
+    """At work until it ends, or until its load should be over: then it is asked to (SIGTERM)."""
+
+    def __init__(self, words: Sequence[str], child: Child, seconds: float) -> None:
+        self._name, self._child = words[0], child
+        self.start_us = now_us()
+        self._until_us = self.start_us + round(seconds * 1e6) if seconds else _FOREVER_US
+        self.stopped = False
+        self._stderr = ""
+
+    def is_done_by(self, time_us: int) -> bool:
+        """Whether it is done; waits for it until a moment of the monotonic clock."""
+        is_over = self._child.is_over_by(min(time_us, self._until_us))
+        return is_over or now_us() >= self._until_us
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        self.stopped = True
+        self._child.terminate()
+
+    def outcome(self) -> Produced:
+        """What is known of it once it is done: its own account is not read.
+
+        Raises RefusedError where it ended by itself, and not well.
+        """
+        is_over = self._child.is_over_by(self._until_us)
+        code = self._child.exit_code
+        if is_over and code and not self.stopped:
+            raise self._failure(code)
+        self._child.close()
+        return Produced(
+            software=Path(self._name).name,
+            version="",
+            records=None,
+            failed=None,
+            seconds=(now_us() - self.start_us) / 1e6,
+            latency_ms={},
+            cpu_s=self._child.cpu_s,
+            stopped=self.stopped,
+        )
+
+    def _failure(self, code: int) -> KipctlError:
+        said = (self._child.new_stderr() or self._child.stdout()).strip()[-_SAID:]
+        ended = f"ended with status {code}" if code > 0 else f"was ended by signal {-code}"
+        return RefusedError(f"{self._name} {ended}{f': {said}' if said else ''}.")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandClient:
+    """A command line; in its words {bootstrap}, {topic}, {records}, {rate} and {size} stand for
+    what it is given: a server, a topic, how many records of how many bytes, and how many a second.
+    """
+
+    words: tuple[str, ...]
+    version: str = ""
+
+    @contextmanager
+    def producer(self, load: ProducerLoad, access: Access) -> Iterator[RunningClient[Produced]]:
+        """It, started in a folder of its own. Raises KipctlError where it cannot be."""
+        require_reachable(access)
+        given = {
+            "bootstrap": str(access),
+            "topic": load.topic,
+            "records": str(load.num_records),
+            "rate": str(load.throughput),
+            "size": str(load.record_size),
+        }
+        words = [filled(word, given) for word in self.words]
+        seconds = load.num_records / load.throughput if load.throughput > 0 else 0.0
+        with tempfile.TemporaryDirectory(prefix="kipctl-command-") as folder:
+            try:
+                child = Child(words, Path(folder))
+            except OSError as error:
+                raise UsageError(
+                    f"{words[0]} cannot be run: {error.strerror}.", "Give its whole path."
+                ) from None
+            with closing(child):
+                yield _RunningCommand(words, child, seconds)
+
+    def consumer(self, load: ConsumerLoad, access: Access) -> NoReturn:
+        """Raises UsageError: who reads is not asked yet."""
+        raise UsageError("A command is measured as a producer.", "Name another client to read.")
+
+
+def filled(word: str, given: dict[str, str]) -> str:
+    """The word with what stands for something replaced; other braces stay as they are."""
+    for name, value in given.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word

@@ -1,0 +1,249 @@
+"""`kipctl tap`: a tap for as long as somebody wants it, what its clients did, and the record."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kipctl.child_process import ChildDiedError
+from kipctl.client_behaviour.behaviour import Doubt, verdict_document
+from kipctl.client_behaviour.software import Software
+from kipctl.errors import UsageError
+from kipctl.load.record import describe, recording, rows_folder
+from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
+from kipctl.next_step import Command
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import error_name
+from kipctl.tap.export import left_in, write
+from kipctl.tap.process import ClientSeen, RunningTap, TapOutcome, running_tap
+from kipctl.tap.recorder import DATASETS
+from kipctl.tap.spec import TapSpec, api_name
+from kipctl.trace.store import RUN_FILE, Run
+
+TAPS_ROWS = "0"
+"""The folder of its rows, among those of a run's clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class TapPlan:
+    """A tap, and where its trace is recorded (None: nowhere)."""
+
+    spec: TapSpec
+    record: Path | None = None
+
+
+def tap(plan: TapPlan, wait: Callable[[RunningTap], None]) -> dict[str, Any]:
+    """Run the tap until `wait` returns; the document of what it saw. Raises KipctlError.
+
+    The trace is recorded also when `wait` raises, and when the tap's process has died.
+    """
+    with recording(plan.record) as run, _rows(run, plan.spec) as rows:
+        with running_tap(plan.spec, rows) as running:
+            try:
+                wait(running)
+            finally:
+                outcome = _outcome(running, rows)
+                document = {
+                    "clients_connect_to": plan.spec.advertised_address(running.bootstrap_server)
+                } | described(outcome, conditions(plan.spec))
+                if run and rows:
+                    record(run, rows, outcome, str(plan.spec.access), document)
+                    (rows.parent / RUN_FILE).unlink()  # there is nothing to repair any more
+        if outcome.failure:
+            raise ChildDiedError(outcome.failure)
+    return document
+
+
+@contextmanager
+def _rows(run: Run | None, spec: TapSpec) -> Iterator[Path | None]:
+    """Where a tap keeps its rows while it runs, with what is known when it begins."""
+    if run is None:
+        yield None
+        return
+    with rows_folder(run.folder, DATASETS) as folder:
+        known = TapSettings(str(spec.access), conditions(spec))
+        Run(folder).describe({"command": "tap", **asdict(known)})
+        (folder / TAPS_ROWS).mkdir()
+        yield folder / TAPS_ROWS
+
+
+def _outcome(running: RunningTap, rows: Path | None) -> TapOutcome:
+    """End the tap; of one that has died, what is known of it. Raises ChildDiedError."""
+    try:
+        return running.stop()
+    except ChildDiedError as died:
+        if rows:
+            found = left_in(rows, died.what, running.shown)
+        else:
+            found = running.shown and replace(running.shown, failure=died.what)
+        if not found:
+            raise
+        return found
+
+
+def record(
+    run: Run, rows: Path, outcome: TapOutcome, servers: str, document: Mapping[str, Any]
+) -> None:
+    """Make the run whole, of a tap whose rows are there."""
+    write(run, outcome, rows)
+    run.write("events", [])
+    describe(
+        run,
+        "tap",
+        outcome.wall_start_us,
+        {
+            "source": "tap",
+            "interval_ns": 0,
+            "arm": "tap",
+            "bootstrap_server": servers,
+            **({"failed": outcome.failure} if outcome.failure else {}),
+            "summary": document,
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TapSettings:
+    """What is known of a tap when it begins."""
+
+    bootstrap_server: str
+    conditions: Mapping[str, Any]
+
+
+def repaired(run: Run, known: TapSettings, rows: Path, failure: str) -> Mapping[str, Any]:
+    """Make a tap's run whole whose recorder was killed; its document. Raises UsageError."""
+    outcome = left_in(rows / TAPS_ROWS, failure)
+    if outcome is None:
+        raise UsageError(f"{run.folder} holds nothing to repair: the tap had not begun.")
+    document = described(outcome, known.conditions)
+    record(run, rows / TAPS_ROWS, outcome, known.bootstrap_server, document)
+    return document
+
+
+def described(
+    outcome: TapOutcome, conditions: Mapping[str, Any], since: TapOutcome | None = None
+) -> dict[str, Any]:
+    """What `--output json` prints; rates are of the time since then, or since the tap began."""
+    seconds = (outcome.now_us - outcome.start_us) / 1e6
+    before = (
+        {seen.identity: seen.counts.requests.total() for seen in since.clients} if since else {}
+    )
+    rate_s = (outcome.now_us - (since.now_us if since else outcome.start_us)) / 1e6
+    return {
+        "cluster_id": outcome.cluster_id or None,
+        "seconds": round(seconds, 3),
+        "conditions": conditions,
+        "doubts": _doubts(outcome),
+        "machine": {
+            "busy_percent": None if outcome.busy is None else round(100 * outcome.busy, 1),
+            "tap_late_ms": outcome.late_us / 1000,
+        },
+        "listeners": [{"broker": broker, "port": port} for broker, port in outcome.ports.items()],
+        "clients": [
+            client_document(seen, rate_s, before.get(seen.identity, 0))
+            for seen in sorted_clients(outcome)
+        ],
+        "leaders": {str(broker): count for broker, count in sorted(outcome.leading.items())},
+        "dropped_connections": outcome.dropped,
+        "dropped": list(outcome.messages),
+        "cpu_seconds": round(outcome.cpu_s, 3),
+        "peak_memory_bytes": outcome.peak_memory_bytes,
+    }
+
+
+def _doubts(outcome: TapOutcome) -> list[str]:
+    """What spoils what was seen, each in a sentence."""
+    found = {doubt for client in outcome.clients for doubt in client.seen.doubts}
+    busy = max(outcome.busy or 0.0, outcome.most_busy if Doubt.BUSY in found else 0.0)
+    said = list(doubts(Observed(measured_p99_ms=0.0, busy=busy)))
+    if Doubt.TAP in found:
+        said.append(
+            f"The tap itself went on up to {outcome.late_us / 1000:.1f} ms late (p99) and "
+            "more: use a machine that has less to do. More: " + Command("explain client-late")
+        )
+    met = {client.identity.client_id or "-": [client.moves] for client in outcome.clients}
+    return said + few_moves_doubts({name: moves for name, moves in met.items() if moves[0]})
+
+
+def sorted_clients(outcome: TapOutcome) -> list[ClientSeen]:
+    """The clients by name."""
+    return sorted(outcome.clients, key=lambda seen: seen.identity)
+
+
+def client_document(seen: ClientSeen, seconds: float, before: int = 0) -> dict[str, Any]:
+    """One client; its requests without the first `before` came within so many seconds."""
+    counts, identity, what, waits = seen.counts, seen.identity, seen.seen, seen.seen.waits
+    requests = counts.requests.total()
+    batches, *took_us = seen.took_us
+    return {
+        "client_id": identity.client_id,
+        "host": identity.host,
+        "software_name": identity.software_name or None,
+        "software_version": identity.software_version or None,
+        "verdict": verdict_document(
+            what, Software(identity.software_name, identity.software_version)
+        ),
+        "connections": {"open": seen.connections, "made": counts.connections}
+        | {"lost": counts.lost, "reset": counts.resets},
+        "requests": {
+            "total": requests,
+            "per_second": round((requests - before) / seconds, 1) if seconds else 0.0,
+            "not_decoded": counts.not_decoded,
+            "acks_0": counts.acks_0,
+            "by_api": {
+                api_name(key): count for key, count in counts.requests.most_common() if count
+            },
+        },
+        "produce_errors": _named(counts.produce_errors),
+        "fetch_errors": _named(counts.fetch_errors),
+        "leader_errors": counts.leader_errors,
+        "redirects": counts.redirects,
+        "hints": {
+            "sent": counts.hints,
+            "draft": counts.draft_hints,
+            "dropped": counts.dropped_hints,
+        },
+        "refused_by_hint": {
+            decision.name.lower(): count for decision, count in counts.decisions.most_common()
+        },
+        "moves": {
+            "met": seen.moves,
+            "given_up": seen.given_up,
+            "loops": what.loops,
+            "by_outcome": {str(outcome): n for outcome, n in what.outcomes.items() if n},
+            "hint_faults": {str(fault): n for fault, n in what.faults.items() if n},
+            "wait_ms": _milliseconds((waits.p50_us, waits.p99_us, waits.max_us)),
+        },
+        "records_took_ms": _milliseconds(took_us) if batches else None,
+        "metadata_rpcs": {
+            "total": counts.requests[int(ApiKey.METADATA)],
+            "by_cause": dict(counts.metadata.most_common()),
+            "answered_the_same": counts.same_again,
+        },
+    }
+
+
+def _milliseconds(times_us: Sequence[int]) -> dict[str, float]:
+    return {name: us / 1000 for name, us in zip(("p50", "p99", "max"), times_us, strict=True)}
+
+
+def _named(errors: Counter[int]) -> dict[str, int]:
+    return {error_name(code): count for code, count in errors.most_common()}
+
+
+def conditions(spec: TapSpec) -> dict[str, Any]:
+    """What the tap changes on the way; empty for one that only looks on."""
+    found: dict[str, Any] = {}
+    if spec.caps:
+        found["cap"] = {api_name(key): highest for key, highest in spec.caps}
+    if spec.delays:
+        found["delay_ms"] = {api_name(key): delay_us / 1000 for key, delay_us in spec.delays}
+    if spec.drop_hints:
+        found["drop_hints"] = True
+    if spec.stale_metadata_us:
+        found["stale_metadata_ms"] = spec.stale_metadata_us / 1000
+    if spec.resets_per_s:
+        found["resets_per_minute"] = round(spec.resets_per_s * 60, 3)
+    return found

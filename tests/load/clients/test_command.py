@@ -1,0 +1,69 @@
+"""Any program as a client under test: what it is given, and how it ends."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from scripted_broker import Asked, ScriptedBroker
+
+from kipctl.errors import RefusedError, UsageError
+from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
+from kipctl.load.clients.command import CommandClient, filled
+from kipctl.protocol.message import Response
+from kipctl.protocol.metadata import MetadataResponse, MetadataResponseBroker
+from kipctl.transport.access import Access
+
+
+def answered(asked: Asked) -> Response | None:
+    brokers = (MetadataResponseBroker(1, "127.0.0.1", 1),)
+    return MetadataResponse(brokers=brokers) if asked.request.api.key == 3 else None
+
+
+@contextmanager
+def running(*words: str, records: int = 100, rate: int = 100) -> Iterator[RunningClient[Produced]]:
+    load = ProducerLoad(topic="t", num_records=records, throughput=rate, record_size=7)
+    with (
+        ScriptedBroker(answered) as broker,
+        CommandClient(words).producer(load, Access(broker.address)) as client,
+    ):
+        yield client
+
+
+def test_words_are_filled_and_other_braces_stay() -> None:
+    given = {"bootstrap": "127.0.0.1:1", "topic": "t"}
+    assert filled("--to={bootstrap}/{topic}", given) == "--to=127.0.0.1:1/t"
+    assert filled('{"topic": {}}', given) == '{"topic": {}}'
+
+
+def test_one_that_goes_on_is_ended_when_its_load_is_over(tmp_path: Path) -> None:
+    code = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); "
+    code += "time.sleep(600)"  # it does not end by itself
+    pid = tmp_path / "pid"
+    with running(sys.executable, "-c", code, str(pid), records=200) as client:
+        assert client.is_done_by(client.start_us + 600_000_000)
+        done = client.outcome()
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid.read_text()), 0)
+    assert (done.records, done.failed) == (None, None)
+
+
+def test_it_gets_what_it_is_to_send() -> None:
+    code = "import sys; sys.exit(0 if sys.argv[1:] == ['t', '100', '100', '7'] else 3)"
+    words = (sys.executable, "-c", code, "{topic}", "{records}", "{rate}", "{size}")
+    with running(*words) as client:
+        assert client.outcome().software.startswith("python")
+
+
+def test_one_that_fails_says_why() -> None:
+    code = "import sys; sys.exit('no such setting')"
+    with running(sys.executable, "-c", code) as client, pytest.raises(RefusedError) as failed:
+        client.outcome()
+    assert "status 1: no such setting" in failed.value.what
+
+
+def test_one_that_is_not_there_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="cannot be run"), running("/no/such/program"):
+        pass
