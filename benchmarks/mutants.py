@@ -8,7 +8,7 @@ out of the process; the same seed and the same `kipctl/` give the same mutants. 
 copy of this checkout, and meets the tests that need no cluster and no Spark and run its line: those
 of the file named after the module first, the quickest first, until one fails. Which tests run a
 line is seen beforehand, in one run of them all (`lines_run.py`); `--lines FOLDER` keeps that for
-the next time. `--below tests/changes` takes only tests of that folder. `--tests` takes `tests/`
+the next time. `--below tests/changes` takes only tests of such folders. `--tests` takes `tests/`
 from another checkout, so that two states of the tests meet the same mutants. With `--spark` they
 are drawn from the modules that import PySpark, and meet the tests that need it.
 
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--in", dest="only", default="kipctl", help="modules below this folder")
     parser.add_argument("--spark", action="store_true", help="modules that import PySpark")
     parser.add_argument("--tests", type=Path, default=CHECKOUT, help="the checkout with the tests")
-    parser.add_argument("--below", default="tests", help="tests below this folder")
+    parser.add_argument("--below", nargs="+", default=["tests"], help="tests below these folders")
     parser.add_argument("--lines", type=Path, help="keeps which tests run which lines, or has it")
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds for a mutant's tests")
@@ -79,11 +79,11 @@ def main() -> None:
         copies: Queue[Path] = Queue()
         for number in range(asked.workers):
             copies.put(_copy(asked.tests, Path(folder) / str(number)))
-        bench = Bench(copies, kind.marker, asked.timeout)
         lines = (asked.lines or Path(folder, "lines")).absolute()
         if not lines.exists():
-            bench.record(asked.below, lines)
+            record(asked.below, lines, copies, kind.marker)
         chooser = Chooser(LinesRun(lines))
+        bench = Bench(copies, kind.marker, asked.timeout, chooser.lines)
         if failing := [name for name, test in chooser.lines.tests.items() if not test.passed]:
             print(f"Left out, as they fail without a mutant: {', '.join(failing)}")
         with ThreadPoolExecutor(asked.workers) as pool:
@@ -122,6 +122,19 @@ class Chooser:
         return tests or self._of_folder(folder.parent)
 
 
+def record(tests: list[str], lines: Path, copies: "Queue[Path]", marker: str) -> None:
+    """Run all tests below the folders on what is not mutated; see which lines each runs."""
+    lines.mkdir(parents=True)
+    (lines / "sitecustomize.py").write_text(IN_CHILDREN, encoding="utf-8")
+    workers = ("-n", str(copies.qsize())) if copies.qsize() > 1 else ()
+    copy = copies.get()
+    environment = {"KIPCTL_LINES": str(lines), "PYTHONPATH": str(lines)}
+    with pytest_in(copy, environment, {}, "-m", marker, *workers, *tests) as process:
+        print(process.communicate()[0].splitlines()[-1], flush=True)
+    copies.put(copy)
+    combine(lines)
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """Runs tests in copies of the checkout, one mutant at a time in each."""
@@ -129,17 +142,7 @@ class Bench:
     copies: "Queue[Path]"
     marker: str
     timeout_s: float
-
-    def record(self, tests: str, lines: Path) -> None:
-        """Run all tests below the folder on what is not mutated; see which lines each runs."""
-        lines.mkdir(parents=True)
-        (lines / "sitecustomize.py").write_text(IN_CHILDREN, encoding="utf-8")
-        workers = ("-n", str(self.copies.qsize())) if self.copies.qsize() > 1 else ()
-        with self._copy() as copy:
-            environment = {"KIPCTL_LINES": str(lines), "PYTHONPATH": str(lines)}
-            with self._pytest(copy, environment, *workers, tests) as process:
-                print(f"{(process.communicate()[0]).splitlines()[-1]}", flush=True)
-        combine(lines)
+    lines: LinesRun
 
     def tried(self, mutant: Mutant, tests: tuple[list[str], list[str]]) -> Outcome:
         """Run the tests on the mutant until one fails."""
@@ -167,42 +170,53 @@ class Bench:
         chosen = copy.with_suffix(".chosen")
         chosen.write_text(json.dumps(names), encoding="utf-8")
         files = dict.fromkeys(name.split("::")[0] for name in names)
-        with self._pytest(copy, {"KIPCTL_CHOSEN": str(chosen)}, "-x", *files) as process:
+        # Of processor time: how much else goes on here says nothing of the mutant.
+        least_s = 30 + 10 * round(sum(self.lines.tests[name].seconds for name in names))
+        limits = {resource.RLIMIT_AS: MEMORY, resource.RLIMIT_CPU: least_s}
+        environment = {"KIPCTL_CHOSEN": str(chosen)}
+        with pytest_in(copy, environment, limits, "-m", self.marker, "-x", *files) as process:
             try:
                 printed, _ = process.communicate(timeout=self.timeout_s)
             except subprocess.TimeoutExpired:
                 return "(did not end)"
+        if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return "(did not end)"
         if process.returncode in (0, 5):  # all passed, or none of them is here
             return None
         failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
         return failed[0].split(" - ")[0].split(" ")[1] if failed else printed[-300:]
 
-    @contextmanager
-    def _pytest(
-        self, copy: Path, environment: dict[str, str], *arguments: str
-    ) -> Iterator["subprocess.Popen[str]"]:
-        """Pytest in a copy; whatever it has started is ended with it."""
-        paths = (copy, copy / "benchmarks", environment.pop("PYTHONPATH", copy))
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "lines_run"),
-                *("-p", "no:cacheprovider", "-o", "addopts=", "-m", self.marker, *arguments),
-            ],
-            cwd=copy,
-            env=os.environ
-            | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "KIPCTL_SEED": "1"}
-            | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
-        )
-        try:
-            yield process
-        finally:
-            _end_group(process)
+
+@contextmanager
+def pytest_in(
+    copy: Path, environment: dict[str, str], limits: dict[int, int], *arguments: str
+) -> Iterator["subprocess.Popen[str]"]:
+    """Pytest in a copy of the checkout; whatever it has started is ended with it."""
+    paths = (copy, copy / "benchmarks", environment.get("PYTHONPATH", copy))
+    of_copy = {"PYTHONPATH": os.pathsep.join(map(str, paths)), "KIPCTL_SEED": "1"}
+
+    def limit() -> None:
+        for kind, most in limits.items():
+            resource.setrlimit(kind, (most, most))
+
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "lines_run"),
+            *("-p", "no:cacheprovider", "-o", "addopts=", *arguments),
+        ],
+        cwd=copy,
+        env=os.environ | environment | of_copy,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=limit,
+    )
+    try:
+        yield process
+    finally:
+        _end_group(process)
 
 
 def _write_module(path: Path, source: str) -> None:

@@ -47,7 +47,6 @@ _PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) 
 ports.RANGE = range(20_000 + 1_500 * _PROCESS, 21_500 + 1_500 * _PROCESS)
 
 FAST = "not kafka and not spark"
-NEEDS_MORE = re.compile(r"^pytestmark = .*\bmark\.(kafka|spark)\b", re.MULTILINE)
 
 NO_LEADER_MOVES_UNASKED = (("leader.imbalance.check.interval.seconds", "86400"),)
 SHARED_LAB = (

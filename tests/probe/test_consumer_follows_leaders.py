@@ -8,7 +8,7 @@ from fake_reads import ReadRan, read_fake
 from fake_run import BASELINE, KIP951, NEVER_MS, REFRESH
 from fetching import READ_VERSIONS, Fetching, ReadCluster, ReadReply
 
-from kipctl.probe.leadership import Leader, LeaderDiscovery
+from kipctl.probe.leadership import Leader
 from kipctl.protocol.error_codes import ErrorCode
 from kipctl.trace.codes import Decision
 
@@ -93,47 +93,6 @@ def test_baseline_takes_no_hints_and_waits_until_metadata_names_the_new_leader(m
 
 
 # --- while it goes on ---
-
-
-@pytest.mark.parametrize("discovery", list(LeaderDiscovery))
-def test_nothing_is_lost_skipped_or_read_twice_while_leaders_move(
-    discovery: LeaderDiscovery,
-) -> None:
-    """Every partition moves after each few records of it, and more are written meanwhile."""
-    rounds = 6
-    moved_at: dict[int, set[int]] = {index: set() for index in range(5)}
-
-    def script(fetching: Fetching) -> None:
-        index, offset = fetching.partition, fetching.offset
-        leader = cluster.leaders[index]
-        if fetching.broker == leader.id and offset and offset not in moved_at[index]:
-            moved_at[index].add(offset)
-            if len(moved_at[index]) <= rounds:
-                cluster.move(index, 1 + leader.id % 3)
-                cluster.write(index, batches=2, records=2)
-
-    cluster = ReadCluster(brokers=3, partitions=5)
-    for index in range(5):
-        cluster.write(index, batches=4, records=3)
-    cluster.read_script = script
-    total = 5 * (12 + 4 * rounds)
-    ran = read_fake(cluster, total, discovery, fetch_max_wait_ms=50, max_partition_fetch_bytes=200)
-    assert ran.outcome.records == total
-    assert {index: len(ran.received.offsets(index)) for index in range(5)} == dict.fromkeys(
-        range(5), 12 + 4 * rounds
-    )
-    assert len(ran.redirects) >= rounds
-
-
-def test_a_partition_without_a_leader_is_read_on_when_it_has_one() -> None:
-    cluster = ReadCluster(partitions=2)
-    cluster.lead(Leader(1, 5), Leader(1, 5))
-    for index in (0, 1):
-        cluster.write(index, batches=2)
-    cluster.shown = {0: Leader(1, 5), 1: Leader(-1, 5)}
-    shown_after(cluster, 3)
-    ran = read_fake(cluster, 4, offset=0)
-    assert ran.received.offsets(1) == [0, 1]
 
 
 def test_a_leader_that_metadata_has_but_not_its_node_is_read_from_when_the_node_is_there() -> None:

@@ -293,18 +293,6 @@ def test_a_leader_that_cannot_say_yet_is_asked_again(error: ErrorCode) -> None:
     assert ran.received.offsets() == [0, 1]
 
 
-def test_a_leader_that_moves_before_it_is_asked_where_to_begin() -> None:
-    def script(question: str, broker: int, index: int) -> None:
-        if len(cluster.questions) == 1:
-            cluster.move(0, 2)
-
-    cluster = written(2)
-    cluster.position_script = script
-    ran = read_fake(cluster, 2)
-    assert cluster.questions[-1] == ("start", 2, 0)
-    assert ran.brokers_read == [2]
-
-
 @pytest.mark.parametrize("trouble", [HangUp(), Silence()])
 def test_a_question_whose_connection_is_lost_or_silent_is_asked_again(trouble: Exception) -> None:
     def script(question: str, broker: int, index: int) -> None:

@@ -106,21 +106,6 @@ def test_a_lease_that_outlives_the_run_is_not_asked_about_again() -> None:
     assert brokers_asked(cluster).count(1) == 1
 
 
-def test_the_same_records_from_leader_and_replica_are_read_once() -> None:
-    """The lease ends while the replica holds the Fetch: both are asked for what comes next."""
-
-    def script(fetching: Fetching) -> None:
-        if fetching.broker == 1 and fetching.offset == 1:
-            cluster.names_replicas = False
-            if cluster.log_of(0).now.end == 1:
-                cluster.write(0)  # the replica's reader wakes as well
-
-    cluster = written(1)
-    cluster.read_script = script
-    ran = read_fake(cluster, 2, metadata_max_age_ms=100, fetch_max_wait_ms=20_000, **RACK_2)
-    assert ran.received.offsets() == [0, 1]
-
-
 # --- what makes it come back ---
 
 
@@ -212,23 +197,6 @@ def test_a_replica_that_does_not_listen_any_more_is_left_and_taken_again_when_it
     ran = read_fake(cluster, 3, **RACK_2)
     assert brokers_asked(cluster) == [1, 2, 1, 1, 1]
     assert ran.received.offsets() == [0, 1, 2]
-
-
-def test_a_replica_that_metadata_does_not_have_any_more_is_left() -> None:
-    """It answers still, and holds the Fetch."""
-
-    def script(fetching: Fetching) -> None:
-        if fetching.offset == 1 and not cluster.hidden:
-            cluster.hidden = {2}
-            cluster.names_replicas = False
-        if fetching.offset == 1 and fetching.broker == 1 and cluster.log_of(0).now.end == 1:
-            cluster.write(0)
-
-    cluster = written(1)
-    cluster.read_script = script
-    ran = read_fake(cluster, 2, metadata_max_age_ms=300, fetch_max_wait_ms=20_000, **RACK_2)
-    assert ran.received.offsets() == [0, 1]
-    assert 1 in brokers_asked(cluster)[2:]
 
 
 def test_a_replica_that_metadata_does_not_have_yet_is_read_from_once_it_does() -> None:

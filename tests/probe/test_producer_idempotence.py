@@ -1,11 +1,8 @@
 """Idempotence: whatever happens, every record is in the log once and in order."""
 
 from collections import Counter
-from itertools import pairwise
-from random import Random
 
 import pytest
-from campaigns import as_many, campaign, chance
 from fake_kafka import Reply, SimulatedCluster, Waiting
 from fake_run import (
     IDEMPOTENT,
@@ -18,8 +15,6 @@ from fake_run import (
 from logs import Produced
 from wire import HangUp
 
-from kipctl.probe.leadership import Leader, LeaderDiscovery
-from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import ErrorCode
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -134,58 +129,3 @@ def test_a_new_leader_gets_no_later_batch_first_while_the_old_leader_is_slow(
     ran = run_fake(cluster, discovery=REFRESH, **(ONE_EACH | at_rate))
     assert_all_in_the_log_once_and_in_order(cluster, ran)
     assert {p.epoch for p in cluster.produced} == {0}
-
-
-class Troubles:
-    """Leaders move, connections break, appends fail after they were made, answers get lost."""
-
-    def __init__(self, choose: Random) -> None:
-        self._choose = choose
-        self.cluster = SimulatedCluster(brokers=3, partitions=4, script=self._script)
-
-    def _script(self, produced: Produced) -> Reply | None:
-        cluster, partition = self.cluster, produced.partition
-        trouble = self._choose.random() if len(cluster.produced) < 250 else 1
-        to, leads = self._choose.randint(1, 3), cluster.leaders[partition].id == produced.broker
-        if trouble < 0.03:
-            cluster.move(partition, to)
-        elif trouble < 0.06 and leads:
-            offset = cluster.append(produced).base_offset
-            if offset >= 0:
-                cluster.move(partition, to)
-                return Reply(NOT_LEADER, offset)
-        elif trouble < 0.12:
-            if trouble > 0.09 and leads:
-                cluster.append(produced)
-            raise HangUp
-        elif trouble < 0.14:
-            return Reply(NOT_LEADER, hint=Leader(to, 3))
-        elif trouble < 0.16:
-            return Reply(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        elif trouble < 0.18:
-            return Reply(NOT_LEADER, hint=Leader(-1, 900))
-        return None
-
-
-@campaign
-def test_whatever_happens_every_record_is_in_the_log_once_and_in_order() -> None:
-    choose = chance("idempotence")
-    for _ in range(as_many(5, 500)):
-        cluster = Troubles(choose).cluster
-        ran = run_fake(
-            cluster,
-            num_records=400,
-            throughput=4000,
-            discovery=choose.choice(list(LeaderDiscovery)),
-            batch_size=choose.choice([0, 200, 16384]),
-            compression_type=choose.choice(["none", "lz4"]),
-            retry_backoff_ms=3,
-            retry_backoff_max_ms=20,
-            **IDEMPOTENT,
-        )
-        assert_all_in_the_log_once_and_in_order(cluster, ran)
-        assert {p.epoch for p in cluster.produced} == {0}
-        assert all(
-            later["sent_us"] >= earlier["sent_us"]
-            for earlier, later in pairwise(ran.calls(ApiKey.METADATA))
-        )

@@ -123,41 +123,6 @@ def test_every_request_in_flight_on_a_cut_connection_is_sent_again_in_order() ->
     assert len(lost) >= 2
 
 
-def test_the_leader_moves_away_from_a_broker_that_died() -> None:
-    def die(produced: Produced) -> None:
-        cluster.move(0, 2)
-        cluster.hidden = {1}
-        cluster.brokers[1].close()
-
-    cluster = SimulatedCluster(script=at_batch(1, die))
-    ran = run_fake(cluster, num_records=20, throughput=200)
-    assert ran.outcome.acknowledged == 20
-    assert ran.redirects[0]["error"] == ErrorCode.NETWORK_EXCEPTION
-    assert {p.broker for p in cluster.log[0]} == {2}
-
-
-def test_a_leader_that_comes_back_at_another_address_is_sent_to_there() -> None:
-    """Its epoch is the same, and no other record comes to the partition meanwhile."""
-    cluster = SimulatedCluster(script=at_batch(1, lambda _: cluster.brokers[1].readdress()))
-    ran = run_fake(cluster, num_records=1, request_timeout_ms=3_000, delivery_timeout_ms=5_000)
-    assert ran.outcome.acknowledged == 1
-
-
-def test_a_broker_that_hangs_while_its_partition_moves_to_one_never_used_before() -> None:
-    """Metadata comes from a third broker, since the batch's own does not answer."""
-
-    def script(produced: Produced) -> Reply | None:
-        if produced.broker == 1:
-            cluster.move(0, 3)
-            raise Silence
-        return None
-
-    cluster = SimulatedCluster(brokers=3, partitions=2, script=script)
-    ran = run_fake(cluster, num_records=2, request_timeout_ms=200, metadata_max_age_ms=20)
-    assert ran.outcome.acknowledged == 2
-    assert {p.broker for p in cluster.log[0]} == {3}
-
-
 def test_an_answer_that_is_there_is_taken_however_long_the_client_stood_still(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -237,18 +202,6 @@ def test_a_topic_error_that_lasts_cuts_no_connection() -> None:
     assert calls[-1]["sent_us"] - calls[1]["sent_us"] > 1_000_000
     assert {call["error"] for call in calls[1:]} == {ErrorCode.LEADER_NOT_AVAILABLE}
     assert {row["connection"] for row in ran.rpcs if row["broker"] == 1} == {1}
-
-
-def test_a_leader_that_appears_late_gets_what_has_waited() -> None:
-    def on_metadata(broker: int) -> None:
-        if len(cluster.metadata_asked) > 3:
-            cluster.lead(Leader(1, 7))
-
-    cluster = SimulatedCluster(brokers=1)
-    cluster.lead(Leader(-1, 6))
-    cluster.on_metadata = on_metadata
-    ran = run_fake(cluster, num_records=3, **IDEMPOTENT)
-    assert_all_in_the_log_once_and_in_order(cluster, ran)
 
 
 def test_a_leader_that_metadata_left_out_once_is_sent_to_when_it_is_back() -> None:

@@ -367,13 +367,6 @@ class Broker:
         self.is_up = False
         self.hang_up()
 
-    def readdress(self) -> None:
-        """It comes back at another port, as a pod does at another address."""
-        self.close()
-        self.is_up = True
-        self.port += 100
-        self.cluster.join(self.id)
-
     # --- connections (`world.Peer`) ---
 
     def opened(self, socket: SimulatedSocket) -> bool:

@@ -16,59 +16,43 @@ P = ("t", 0)
 STALE = 1000
 
 
-def test_a_change_is_shown_so_long_after_it_was_first_seen():
+@pytest.mark.parametrize(
+    "happened",
+    [
+        # A change is shown so long after it was first seen; what is first seen is no change.
+        [(1, 5, 100, (1, 5)), (2, 6, 200, (1, 5)), (2, 6, 1199, (1, 5)), (2, 6, 1200, (2, 6))],
+        [("refused by", 1, 50), (2, 6, 100, (2, 6))],
+        # A refusal dates it, the first of them.
+        [
+            (1, 5, 100, (1, 5)),
+            *(("refused by", 1, 200), ("refused by", 1, 300)),
+            *((2, 6, 1100, (1, 5)), (2, 6, 1200, (2, 6))),
+        ],
+        # Who was shown a leader of before is refused by it once more: that dates nothing.
+        [
+            *((1, 5, 0, (1, 5)), ("refused by", 1, 100), (2, 6, 110, (1, 5))),
+            *(("refused by", 1, 150), (2, 6, 1100, (2, 6)), ("refused by", 2, 9000)),
+            *((3, 7, 9010, (2, 6)), (3, 7, 9999, (2, 6)), (3, 7, 10_000, (3, 7))),
+        ],
+        # Changes on the heels of one another are each shown late.
+        [
+            *((1, 5, 0, (1, 5)), (2, 6, 100, (1, 5)), (3, 7, 600, (1, 5))),
+            *((3, 7, 1100, (2, 6)), (3, 7, 1600, (3, 7))),
+        ],
+        # A broker that is really behind is shown as it is.
+        [(1, 5, 0, (1, 5)), (2, 6, 100, (1, 5)), (2, 6, 2000, (2, 6)), (1, 5, 2001, (1, 5))],
+    ],
+)
+def test_a_change_is_shown_so_long_after_it_was(happened):
+    """Answers are (leader, epoch, at, shown)."""
     stale = StaleLeaders(STALE)
-    assert stale.leader_to_show(P, 1, 5, 100) == (1, 5)
-    assert stale.leader_to_show(P, 2, 6, 200) == (1, 5)
-    assert stale.leader_to_show(P, 2, 6, 1199) == (1, 5)
-    assert stale.leader_to_show(P, 2, 6, 1200) == (2, 6)
-
-
-def test_a_refusal_dates_the_change():
-    stale = StaleLeaders(STALE)
-    stale.leader_to_show(P, 1, 5, 100)
-    stale.refused(P, 1, 200)
-    stale.refused(P, 1, 300)  # of the same change
-    assert stale.leader_to_show(P, 2, 6, 1100) == (1, 5)
-    assert stale.leader_to_show(P, 2, 6, 1200) == (2, 6)
-
-
-def test_a_refusal_by_a_leader_of_before_dates_nothing():
-    """Clients that were shown it are refused by it once more: the next change has its own time."""
-    stale = StaleLeaders(STALE)
-    stale.leader_to_show(P, 1, 5, 0)
-    stale.refused(P, 1, 100)
-    assert stale.leader_to_show(P, 2, 6, 110) == (1, 5)
-    stale.refused(P, 1, 150)
-    assert stale.leader_to_show(P, 2, 6, 1100) == (2, 6)
-    stale.refused(P, 2, 9000)
-    assert stale.leader_to_show(P, 3, 7, 9010) == (2, 6)
-    assert stale.leader_to_show(P, 3, 7, 9999) == (2, 6)
-    assert stale.leader_to_show(P, 3, 7, 10_000) == (3, 7)
-
-
-def test_changes_on_the_heels_of_one_another_are_each_shown_late():
-    stale = StaleLeaders(STALE)
-    stale.leader_to_show(P, 1, 5, 0)
-    stale.leader_to_show(P, 2, 6, 100)
-    assert stale.leader_to_show(P, 3, 7, 600) == (1, 5)
-    assert stale.leader_to_show(P, 3, 7, 1100) == (2, 6)
-    assert stale.leader_to_show(P, 3, 7, 1600) == (3, 7)
-
-
-def test_a_broker_that_is_really_behind_is_shown_as_it_is():
-    stale = StaleLeaders(STALE)
-    stale.leader_to_show(P, 1, 5, 0)
-    stale.leader_to_show(P, 2, 6, 100)
-    assert stale.leader_to_show(P, 2, 6, 2000) == (2, 6)
-    assert stale.leader_to_show(P, 1, 5, 2001) == (1, 5)
-
-
-def test_what_is_first_seen_is_no_change():
-    stale = StaleLeaders(STALE)
-    stale.refused(P, 1, 50)
-    assert stale.leader_to_show(P, 2, 6, 100) == (2, 6)
-    assert stale.leader_to_show(("t", 1), 3, 0, 100) == (3, 0)
+    for event in happened:
+        match event:
+            case "refused by", leader, at_us:
+                stale.refused(P, leader, at_us)
+            case leader, epoch, at_us, shown:
+                assert stale.leader_to_show(P, leader, epoch, at_us) == shown
+    assert stale.leader_to_show(("t", 1), 3, 0, 100) == (3, 0)  # another partition's is its own
 
 
 def answer(leader, epoch, error=0):
