@@ -73,6 +73,8 @@ class GuardCondition(TypedDict):
     looks: int
     not_known: int
     crossed: int
+    undisturbed: float | None
+    """What it was before the change began, where it is compared with that."""
 
 
 class GuardSeen(TypedDict):
