@@ -102,12 +102,21 @@ class PlanShown(TypedDict):
     copied: NotRequired[ToCopy]
 
 
+class PhaseShown(PlanShown):
+    """One of several plans that are carried out one after the other."""
+
+    plan: str
+    version: int
+    partitions: list[PlannedPartition]
+
+
 class PlanDocument(PlanShown, Besides):
     """A dry run: the plan as Kafka's own tool reads it, and what it changes."""
 
     version: int
     partitions: list[PlannedPartition]
     ongoing: int
+    phases: NotRequired[list[PhaseShown]]
     roll: NotRequired[str]
     entry: NotRequired[str]
     under_way: NotRequired[int]
@@ -428,6 +437,7 @@ class GuardAsked(TypedDict):
     quiet_s: float
     action: str
     urls: list[str]
+    undisturbed: dict[str, float]
 
 
 class RollHow(TypedDict):
