@@ -11,7 +11,8 @@ from kipctl.probe.leadership import Node
 from kipctl.probe.metadata_refresh import NEVER_US
 from kipctl.probe.network import Network
 from kipctl.probe.produce.config import ProducerConfig
-from kipctl.transport.loop_connection import ConnectionLostError, LoopConnection
+from kipctl.protocol.api import ApiKey
+from kipctl.transport.loop_connection import ConnectionLostError, InFlight, LoopConnection
 
 _AGES_S = 1e6
 START_US = 50_000_000_000
@@ -113,6 +114,22 @@ def test_how_late_it_was_before_the_run_does_not_count() -> None:
     network.begin_run()
     network.update_timers(sockets.now)
     assert not network.lags_us
+
+
+@pytest.mark.parametrize(
+    ("api", "since"),
+    [(ApiKey.PRODUCE, 6), (ApiKey.FETCH, 8), (ApiKey.LIST_OFFSETS, 3), (ApiKey.METADATA, 6)],
+)
+def test_a_broker_is_left_alone_from_the_version_on_whose_answers_come_at_once(
+    api: ApiKey, since: int
+) -> None:
+    """KIP-219; Java's `AbstractResponse.shouldClientThrottle`. Before it the broker has waited."""
+    for version, waits in ((since - 1, False), (since, True)):
+        sockets, network = made()
+        link = network.link(Node(1, "host", 9092))
+        network.throttle(link, InFlight(1, api, version, 0, 0, 0, None), 50, sockets.now)
+        assert link.is_throttled is waits
+        assert (network.throttle_ms, network.wake_us < NEVER_US) == (50 * waits, waits)
 
 
 class Renewing(LoopConnection):

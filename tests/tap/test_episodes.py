@@ -156,12 +156,16 @@ def test_a_client_that_goes_back_to_the_refuser_ignores_hints(wire):
 
 
 def test_a_client_that_goes_where_hints_say_follows_them(wire):
-    old, new = wire.connect_to(1, 2)
-    old.call(batch(b"first"), HINTED)
+    first, second, third = wire.connect_to(1, 2, 3)
+    first.call(batch(b"first"), HINTED)
     wire.after(1000)
-    new.call(batch(b"anew"), DONE)
+    second.call(batch(b"anew"), DONE)
     assert told(wire) == (Behaviour.FOLLOWS, None)
     assert seen(wire).outcomes == {Outcome.FOLLOWED: 1}
+    second.call(batch(b"then"), produced((0, NOT_LEADER), hint=(3, 2)))
+    wire.after(3000)
+    third.call(batch(b"anew"), DONE)
+    assert (seen(wire).outcomes[Outcome.FOLLOWED], seen(wire).reaction_p50_us) == (2, 1000)
 
 
 @pytest.mark.parametrize(
