@@ -30,3 +30,4 @@ def test_its_size_is_that_of_the_frame_that_came(version: int) -> None:
         _, row = first_metadata("t", cluster)
     assert (row.api_version, [row.response_bytes]) == (version, sizes)
     assert row.broker == -1  # a bootstrap server, whose id nobody knows yet
+    assert (row.queued_behind, row.queued_behind_us, row.critical, row.error) == (0, 0, False, 0)

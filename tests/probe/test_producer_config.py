@@ -1,9 +1,12 @@
 """Kafka's producer properties: each is understood or refused, none is silently without effect."""
 
+from dataclasses import asdict
+
 import pytest
 
 from kipctl.errors import UsageError
 from kipctl.probe.config import parse_pairs
+from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.produce.config import ProducerConfig, parse_properties, producer_properties
 
 ACCEPTED = [
@@ -56,6 +59,61 @@ def test_a_property_sets_its_field_and_nothing_else(name: str, text: str, value:
 
 def test_every_property_is_in_that_table() -> None:
     assert {name for name, _, _ in ACCEPTED} == set(producer_properties(ProducerConfig()))
+
+
+OF_BOTH_CLIENTS = {
+    "metadata_max_age_ms": 300_000,
+    "metadata_recovery_rebootstrap_trigger_ms": 300_000,
+    "reconnect_backoff_ms": 50,
+    "reconnect_backoff_max_ms": 1000,
+    "request_timeout_ms": 30_000,
+    "retry_backoff_ms": 100,
+    "retry_backoff_max_ms": 1000,
+    "socket_connection_setup_timeout_ms": 10_000,
+    "socket_connection_setup_timeout_max_ms": 30_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "of_java"),
+    [
+        (
+            ProducerConfig(),
+            {
+                "acks": -1,
+                "batch_size": 16_384,
+                "buffer_memory": 33_554_432,
+                "compression_type": "none",
+                "delivery_timeout_ms": 120_000,
+                "enable_idempotence": True,
+                "max_in_flight_requests_per_connection": 5,
+                "max_request_size": 1_048_576,
+                "metadata_max_idle_ms": 300_000,
+                "retries": 2_147_483_647,
+            },
+        ),
+        (
+            ConsumerConfig(),
+            {
+                "auto_offset_reset": "latest",
+                "check_crcs": True,
+                "client_rack": "",
+                "fetch_max_bytes": 52_428_800,
+                "fetch_max_wait_ms": 500,
+                "fetch_min_bytes": 1,
+                "isolation_level": "read_uncommitted",
+                "max_partition_fetch_bytes": 1_048_576,
+            },
+        ),
+    ],
+    ids=["producer", "consumer"],
+)
+def test_what_is_not_given_is_as_in_java_but_for_a_few(
+    config: ProducerConfig | ConsumerConfig, of_java: dict[str, object]
+) -> None:
+    """Kafka 4.3's `ProducerConfig` and `ConsumerConfig`."""
+    others = {"client_id", "receive_buffer_bytes", "linger_ms", "partitioner"}
+    assert {n: v for n, v in asdict(config).items() if n not in others} == OF_BOTH_CLIENTS | of_java
 
 
 @pytest.mark.parametrize(
