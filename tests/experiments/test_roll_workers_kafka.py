@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from one_process import OneProcess
 
-from kipctl.experiments.arms.end_to_end_load import CONSUMER, PRODUCER
+from kipctl.experiments.arms.end_to_end import CONSUMER, PRODUCER
 from kipctl.lab.cluster import Lab
 from kipctl.trace.store import Run
 from kipctl.trace.stored_runs import read_stored_run

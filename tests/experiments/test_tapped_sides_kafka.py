@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 
 from kipctl.experiments.arms.arm import parse_arm
-from kipctl.experiments.arms.end_to_end_load import (
-    CONSUMER,
-    PRODUCER,
-    Load,
-    await_us,
-    finish,
-    recorded_in,
-)
+from kipctl.experiments.arms.end_to_end import CONSUMER, PRODUCER, Load, measure_both
+from kipctl.experiments.arms.experiment import recorded_in
 from kipctl.experiments.arms.stand import Place, standing
-from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.lab.cluster import Lab
 from kipctl.load.own_topic import own_topic
-from kipctl.load.plan import OWN_TOPIC
 from kipctl.measure.delivery import follow_batches
 from kipctl.trace.columns import COLUMNS
 from kipctl.trace.run_rows import dataset, rows
@@ -39,16 +31,16 @@ def test_what_one_client_wrote_another_read(
     lab: Lab, tmp_path: Path, producer: str, consumer: str, software: str
 ) -> None:
     arms = (parse_arm(producer), parse_arm(consumer))
-    load = Load(lab.access, OWN_TOPIC, "all", throughput=100, warmup_s=0)
+    load = Load("all", throughput=100, warmup_s=3)
     with (
         standing(Place(lab.access), arms, lambda _: None) as stand,
         own_topic(stand.cluster, 6, 0, lambda _: None),
         recorded_in(tmp_path / "run") as run,
-        reader_of(arms[1], load, stand, "rack-3") as reader,
-        writer_of(arms[0], load, stand) as writer,
     ):
-        await_us(writer.start_us + 3_000_000)
-        written = finish(writer, reader, run)
+        both, _ = measure_both(
+            load, stand, run, lambda _: None, writer=arms[0], reader=arms[1], client_rack="rack-3"
+        )
+    written = both.written
     assert written.software.startswith(software)
     assert written.measured_by == "tap"
     assert written.failed == 0

@@ -1,13 +1,15 @@
 """Arms that take turns, each run of them recorded, and what they are compared by."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from kipctl.experiments.arms.arm import in_turn
 from kipctl.experiments.arms.differ import adjusted, differing
-from kipctl.experiments.arms.end_to_end_load import recorded_in
+from kipctl.load.record import recording
 from kipctl.progress import ProgressText
 from kipctl.trace.store import Run
 
@@ -46,6 +48,17 @@ class Experiment(Generic[AnyArm, AnyRun]):
             with recorded_in(self.record(".".join(names))) as run:
                 found[arm].append(self.run_one(arm, number, run))
         return found
+
+
+@contextmanager
+def recorded_in(folder: Path | None) -> Iterator[Run]:
+    """The run to record into; without a folder, one that is gone after the block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="kipctl-") as scratch,
+        recording(folder or Path(scratch, "run")) as run,
+    ):
+        assert run
+        yield run
 
 
 def comparisons(

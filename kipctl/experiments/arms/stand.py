@@ -3,8 +3,10 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import UsageError
 from kipctl.experiments.arms import arm as arms
 from kipctl.experiments.arms.arm import (
@@ -30,6 +32,9 @@ from kipctl.load.clients.client import Client
 from kipctl.load.clients.command import CommandClient
 from kipctl.load.clients.java import JavaClient
 from kipctl.load.clients.librdkafka import Librdkafka, fetched
+from kipctl.load.plan import OWN_TOPIC
+from kipctl.load.record import describe
+from kipctl.trace.store import Run
 from kipctl.transport.access import Access
 from kipctl.transport.request import Cluster
 
@@ -113,6 +118,27 @@ class Stand:
                 return self.librdkafka[version]
             case _:
                 return Librdkafka()
+
+    def describe(
+        self,
+        run: Run,
+        command: str,
+        wall_start_us: int,
+        arm: str,
+        before: Snapshot,
+        how: Mapping[str, Any],
+        summary: Mapping[str, Any],
+    ) -> None:
+        """Write `run.json` of a run on kipctl's own topic, which was `before` as it says."""
+        cluster = {"cluster_before": before, "cluster_after": self.snapshot()}
+        said = {"topic": OWN_TOPIC, "kafka_version": self.kafka_version, **summary}
+        described = {name: asdict(of) for name, of in cluster.items()} | {"summary": said}
+        where = {"bootstrap_server": str(self.access), "arm": arm}
+        describe(run, command, wall_start_us, {**where, **how, **described})
+
+    def snapshot(self) -> Snapshot:
+        """Of kipctl's own topic."""
+        return take_snapshot(self.cluster, [OWN_TOPIC])
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """One run of one arm: its client through a tap of its own while leaders move, and the record."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from kipctl import __version__
-from kipctl.cluster.snapshot import take_snapshot
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
@@ -15,7 +14,7 @@ from kipctl.experiments.arms.stand import Stand
 from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
 from kipctl.load.execute import Executed, PlannedActions, execute_load
 from kipctl.load.plan import RunPlan
-from kipctl.load.record import describe, event_rows
+from kipctl.load.record import event_rows
 from kipctl.load.start import OnThisMachine
 from kipctl.measure.producer_summary import measured_produce
 from kipctl.probe.produce.config import parse_properties
@@ -139,7 +138,7 @@ def run_arm(
     Raises RefusedError when every action failed or the client was refused, InterruptedRunError
     after Ctrl-C, and other KipctlErrors.
     """
-    before = take_snapshot(stand.cluster, [load.topic])
+    before = stand.snapshot()
     with TemporaryDirectory(prefix="kipctl-tap-") as scratch:
         with running_tap(conditions.tap(arm, stand.access), Path(scratch)) as tap:
             executed, claims = _executed(arm, stand, load, plan, tap, seed)
@@ -149,37 +148,32 @@ def run_arm(
     actions = [action.as_document(tapped.start_us) for action in executed.performed]
     figures = figures_of(run, load.warmup_records)
     found = ArmRun(arm, figures, claims, actions, executed.busy)
-    describe(
+    discovery = {"leader_discovery": _discovery(arm), "warmup_records": load.warmup_records}
+    stand.describe(
         run,
         command,
         tapped.wall_start_us,
+        arm.name,
+        before,
         {
             "source": "tap",
             "interval_ns": 0,
             **({"stopped": True} if executed.cut_off else {}),
-            "arm": arm.name,
-            "leader_discovery": _discovery(arm),
+            **discovery,
             "num_records": load.num_records,
             "throughput": load.throughput,
             "record_size": load.record_size,
-            "warmup_records": load.warmup_records,
-            "bootstrap_server": str(stand.access),
             "producer": without_secrets(dict(load.of(arm).properties)),
             "tap": conditions.as_document()
             | {
                 "caps": ", ".join(f"{api_name(key)}={highest}" for key, highest in arm.caps),
                 "drop_hints": arm.drop_hints,
             },
-            "cluster_before": asdict(before),
-            "cluster_after": asdict(take_snapshot(stand.cluster, [load.topic])),
-            "summary": {
-                "topic": load.topic,
-                "kafka_version": stand.kafka_version,
-                "leader_discovery": _discovery(arm),
-                "warmup_records": load.warmup_records,
-                **found.as_document(),
-                "service_ms": service(found.figures.batch_rows, load.warmup_records).as_ms(),
-            },
+        },
+        {
+            **discovery,
+            **found.as_document(),
+            "service_ms": service(found.figures.batch_rows, load.warmup_records).as_ms(),
         },
     )
     if executed.cut_off:

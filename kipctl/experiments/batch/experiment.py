@@ -10,8 +10,7 @@ from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.errors import RefusedError, UsageError
-from kipctl.experiments.arms.end_to_end_load import recorded_in
-from kipctl.experiments.arms.experiment import Experiment
+from kipctl.experiments.arms.experiment import Experiment, recorded_in
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.stand import Stand
 from kipctl.experiments.batch.figures import BatchRun, Rotation, document

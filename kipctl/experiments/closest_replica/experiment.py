@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -11,35 +11,29 @@ from typing import Any
 import numpy as np
 
 from kipctl.cluster.inspect.replica_selection_facts import broker_racks
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.errors import InterruptedRunError, UsageError, did_you_mean
 from kipctl.experiments.arms.arm import Arm
-from kipctl.experiments.arms.broker_warmup import warm_up
-from kipctl.experiments.arms.end_to_end_load import (
+from kipctl.experiments.arms.end_to_end import (
     CONSUMER,
     PRODUCER,
     Load,
-    Written,
     await_us,
-    finish,
-    probe_writer,
+    measure_both,
+    warm_up,
 )
 from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, together
-from kipctl.experiments.arms.halves import Half, records
+from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.restarts import leaders_put_back
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.arms.tapped_sides import reader_of
 from kipctl.experiments.closest_replica.figures import Racks, rack_outage, traffic, within
 from kipctl.lab.cluster import Lab
 from kipctl.load.actions import lab_of
 from kipctl.load.own_topic import own_topic
 from kipctl.load.plan import OWN_TOPIC, check_least
-from kipctl.load.record import describe
 from kipctl.measure.delivery import follow_batches
 from kipctl.next_step import Command, NextStep
-from kipctl.probe.leadership import LeaderDiscovery
 from kipctl.trace.clock import now_us
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
@@ -134,19 +128,12 @@ def run_closest(
     racks = broker_racks(cluster)
     rack = chosen_rack(plan.rack, racks)
     lab = lab_if_any(stand, message) if plan.goes else None
-    load = Load(
-        stand.access,
-        OWN_TOPIC,
-        "all",
-        plan.throughput,
-        plan.record_size,
-        plan.warmup_s,
-    )
+    load = Load("all", plan.throughput, plan.record_size, plan.warmup_s)
     warm_up(load, plan.partitions, stand, plan.broker_warmup_s, message)
 
     def run_one(arm: ClosestArm, _: int, run: Run) -> ReadRun:
-        with own_topic(cluster, plan.partitions, 0, lambda _: None) as before:
-            return _one(plan, *arm, load, Stage(stand, lab, racks, rack, before), run)
+        with own_topic(cluster, plan.partitions, 0, lambda _: None):
+            return _one(plan, *arm, load, stand, lab, racks, rack, run)
 
     # Without a lab no leader is moved here: what others move is theirs.
     with leaders_put_back(cluster) if lab is not None else nullcontext():
@@ -203,69 +190,75 @@ def lab_if_any(stand: Stand, message: Callable[[str], None]) -> Lab | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What a run happens on; without a lab no broker goes."""
+def _one(
+    plan: ClosestPlan,
+    client: Arm,
+    reads: str,
+    load: Load,
+    stand: Stand,
+    lab: Lab | None,
+    racks: Racks,
+    rack: str,
+    run: Run,
+) -> ReadRun:
+    """One run, recorded. Without a lab no broker goes."""
+    before = stand.snapshot()
 
-    stand: Stand
-    lab: Lab | None
-    racks: Racks
-    rack: str
-    before: Snapshot
-
-
-def _one(plan: ClosestPlan, client: Arm, reads: str, load: Load, stage: Stage, run: Run) -> ReadRun:
-    """One run, recorded."""
-    outage: RackOutage | None = None
-    client_rack = stage.rack if reads == CLOSEST else ""
-    with (
-        reader_of(client, load, stage.stand, client_rack) as reader,
-        # The producer is kipctl's own for all, so that the consumers alone differ.
-        probe_writer(load, LeaderDiscovery.KIP951) as writer,
-    ):
-        steady_us = writer.start_us + round(plan.warmup_s * 1e6)
-        until_us = steady_us + round(plan.seconds * 1e6)
+    def act(begun_us: int) -> RackOutage | None:
+        until_us = begun_us + round(plan.seconds * 1e6)
         await_us(until_us)
-        if stage.lab is not None:
-            await_us(until_us + _ON_THEIR_WAY_US)
-            outage = _rack_goes(plan, stage, stage.lab)
-        written = finish(writer, reader, run)
-    start = written.start_us
+        if lab is None:
+            return None
+        await_us(until_us + _ON_THEIR_WAY_US)
+        gone = [broker for broker, of in sorted(racks.items()) if of == rack]
+        return _rack_goes(plan, stand, lab, rack, gone)
+
+    # The producer is kipctl's own for all, so that the consumers alone differ.
+    both, outage = measure_both(
+        load, stand, run, act, reader=client, client_rack=rack if reads == CLOSEST else ""
+    )
+    written, start = both.written, both.written.start_us
     batches = rows(dataset(run, "batches", PRODUCER), "batches")
     read_rows = rows(dataset(run, "reads", CONSUMER), "reads")
-    span = Half(0, "steady", steady_us - start, until_us - start)
+    begin_us = both.begun_us - start
+    until_us = begin_us + round(plan.seconds * 1e6)
     followed = follow_batches(batches, read_rows)
     delivered = records(followed, written.interval_ns, written.warmup_records)
     found = ReadRun(
-        software=reader.software,
-        measured_by="probe" if "kipctl" in reader.software else "tap",
+        software=both.reader,
+        measured_by="probe" if "kipctl" in both.reader else "tap",
         seconds=plan.seconds,
-        steady=within(read_rows, span.begin_us, span.end_us),
+        steady=within(read_rows, begin_us, until_us),
         outage=None
         if outage is None
-        else rack_outage(
-            read_rows,
-            stage.racks,
-            stage.rack,
-            outage.called_us - start,
-            outage.started_us - start,
-            outage.until_us - start,
-        ),
+        else rack_outage(read_rows, racks, rack, *(at - start for at in astuple(outage))),
         delivered=Figures(
-            delivered.due(span.begin_us, span.end_us),
+            delivered.due(begin_us, until_us),
             followed,
             rows(dataset(run, "redirects", CONSUMER), "redirects"),
             rows(dataset(run, "rpcs", CONSUMER), "rpcs"),
         ),
         missing=int(followed[followed[:, BATCH["error"]] != 0, BATCH["records"]].sum()),
     )
-    _describe(client, reads, written, stage, run, found, outage)
+    stand.describe(
+        run,
+        "experiment closest-replica",
+        written.wall_start_us,
+        f"{client.name} {reads}",
+        before,
+        written.settings,
+        {
+            "actions": [] if outage is None else [_action(rack, outage, start)],
+            **run_document(found, racks, rack),
+        },
+    )
     return found
 
 
-def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> RackOutage:
+def _rack_goes(
+    plan: ClosestPlan, stand: Stand, lab: Lab, rack: str, brokers: Sequence[int]
+) -> RackOutage:
     """End the rack's brokers, start them again, and look on for a while."""
-    brokers = [broker for broker, rack in sorted(stage.racks.items()) if rack == stage.rack]
     called_us = now_us()
     try:
         for broker in brokers:
@@ -273,11 +266,9 @@ def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> RackOutage:
         await_us(called_us + round(plan.gone_s * 1e6))
         lab.start(*brokers)
     except KeyboardInterrupt:
-        if stage.stand.lab is not None:  # it goes with its brokers: none need be looked after
-            raise
         raise InterruptedRunError(
             NextStep(
-                f"Interrupted. What is in {stage.rack} was being restarted; see that it runs: ",
+                f"Interrupted. What is in {rack} was being restarted; see that it runs: ",
                 Command("lab status"),
                 ", ",
                 Command("lab start", *brokers, name=lab.name),
@@ -285,40 +276,9 @@ def _rack_goes(plan: ClosestPlan, stage: Stage, lab: Lab) -> RackOutage:
             )
         ) from None
     started_us = now_us()
-    await_topic(stage.stand.cluster, OWN_TOPIC, plan.partitions)
+    await_topic(stand.cluster, OWN_TOPIC, plan.partitions)
     time.sleep(plan.after_s)
     return RackOutage(called_us, started_us, now_us())
-
-
-def _describe(
-    client: Arm,
-    reads: str,
-    written: Written,
-    stage: Stage,
-    run: Run,
-    found: ReadRun,
-    outage: RackOutage | None,
-) -> None:
-    describe(
-        run,
-        "experiment closest-replica",
-        written.wall_start_us,
-        {
-            "bootstrap_server": str(stage.stand.access),
-            "arm": f"{client.name} {reads}",
-            **written.settings,
-            "cluster_before": asdict(stage.before),
-            "cluster_after": asdict(take_snapshot(stage.stand.cluster, [OWN_TOPIC])),
-            "summary": {
-                "topic": OWN_TOPIC,
-                "kafka_version": stage.stand.kafka_version,
-                "actions": []
-                if outage is None
-                else [_action(stage.rack, outage, written.start_us)],
-                **run_document(found, stage.racks, stage.rack),
-            },
-        },
-    )
 
 
 def _action(rack: str, outage: RackOutage, start_us: int) -> dict[str, Any]:

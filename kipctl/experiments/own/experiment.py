@@ -8,14 +8,13 @@ from typing import Any
 
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm_runs import ArmRuns, doubts_of
-from kipctl.experiments.arms.broker_warmup import warm_up
-from kipctl.experiments.arms.end_to_end_load import Load as EndToEndLoad
+from kipctl.experiments.arms.end_to_end import Load as EndToEndLoad
+from kipctl.experiments.arms.end_to_end import warm_up
 from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.stand import Place, Stand, standing
 from kipctl.experiments.arms.tapped import ArmRun, run_arm
 from kipctl.experiments.own.file import OwnArm, OwnPlan
 from kipctl.load.own_topic import own_topic
-from kipctl.load.plan import OWN_TOPIC
 from kipctl.trace.store import Run
 
 MEASURES: Measures[ArmRun] = {
@@ -79,7 +78,7 @@ def _clusters(plan: OwnPlan, place: Place) -> tuple[str, ...]:
 
 def _warm_up(plan: OwnPlan, stand: Stand, message: Callable[[str], None]) -> None:
     load = plan.file.load
-    given = EndToEndLoad(stand.access, OWN_TOPIC, load.acks, load.throughput, load.record_size)
+    given = EndToEndLoad(load.acks, load.throughput, load.record_size)
     warm_up(given, load.partitions, stand, plan.file.warmup, message)
 
 

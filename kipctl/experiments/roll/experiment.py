@@ -1,28 +1,25 @@
 """`experiment roll`: brokers restarted one by one under load (the second claim of KIP-951)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kipctl.cluster.snapshot import Snapshot, take_snapshot
-from kipctl.errors import InterruptedRunError, RefusedError, UsageError
+from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import Arm, pairs
-from kipctl.experiments.arms.broker_warmup import warm_up
-from kipctl.experiments.arms.end_to_end_load import (
+from kipctl.experiments.arms.end_to_end import (
     CONSUMER,
     PRODUCER,
     Load,
     Written,
-    await_us,
-    finish,
+    measure_both,
+    warm_up,
 )
 from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
 from kipctl.experiments.arms.figures import Figures, together
 from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
 from kipctl.experiments.arms.restarts import Restart, leaders_put_back, roll
 from kipctl.experiments.arms.stand import Stand
-from kipctl.experiments.arms.tapped_sides import reader_of, writer_of
 from kipctl.experiments.roll.plan import RollPlan
 from kipctl.experiments.roll.published import in_short, published_for, set_up_differences
 from kipctl.lab.cluster import Lab
@@ -30,7 +27,6 @@ from kipctl.lab.properties import Role
 from kipctl.load.actions import Action, ActionKind, Performed, lab_of
 from kipctl.load.own_topic import own_topic
 from kipctl.load.plan import OWN_TOPIC, RunPlan
-from kipctl.load.record import describe
 from kipctl.load.start import Starter, starter
 from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
@@ -244,23 +240,15 @@ def _cells(
     """All cells, as JSON has them."""
     cells: list[dict[str, Any]] = []
     for number, (acks, partitions) in enumerate(plan.cells):
-        load = Load(
-            stand.access,
-            OWN_TOPIC,
-            acks,
-            plan.throughput,
-            plan.record_size,
-            plan.warmup_s,
-            start,
-        )
+        load = Load(acks, plan.throughput, plan.record_size, plan.warmup_s, start)
         if not cells:
             warm_up(load, partitions, stand, plan.broker_warmup_s, message)
 
         def run_one(
             arm: Arm, _: int, run: Run, load: Load = load, size: int = partitions
         ) -> RolledRun:
-            with own_topic(stand.cluster, size, 0, lambda _: None) as before:
-                return _one(plan, arm, load, Stage(stand, lab, chosen, before), run, message)
+            with own_topic(stand.cluster, size, 0, lambda _: None):
+                return _one(plan, arm, load, stand, lab, chosen, run, message)
 
         of_arms = Experiment(
             arms=plan.arms,
@@ -281,64 +269,33 @@ def _cells(
     return cells
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What a run happens on: a lab, and of it the brokers that are restarted."""
-
-    stand: Stand
-    lab: Lab
-    brokers: Sequence[int]
-    before: Snapshot
-
-
 def _one(
     plan: RollPlan,
     arm: Arm,
     load: Load,
-    stage: Stage,
+    stand: Stand,
+    lab: Lab,
+    brokers: Sequence[int],
     run: Run,
     message: Callable[[str], None],
 ) -> RolledRun:
     """One roll under one arm's load, recorded. Raises RefusedError when a broker did not return."""
-    cluster = stage.stand.cluster
-    with (
-        reader_of(arm, load, stage.stand) as reader,
-        writer_of(arm, load, stage.stand) as writer,
-    ):
-        await_us(writer.start_us + round(plan.warmup_s * 1e6))
-        try:
-            restarts = roll(
-                stage.lab,
-                cluster,
-                load.topic,
-                stage.brokers,
-                plan.controlled,
-                plan.settle_s,
-                message,
-            )
-        except InterruptedRunError:
-            if stage.stand.lab is not None:  # it goes with its brokers: none need be looked after
-                raise KeyboardInterrupt from None
-            raise
-        written = finish(writer, reader, run)
+    before, cluster = stand.snapshot(), stand.cluster
+
+    def act(_: int) -> list[Restart]:
+        return roll(lab, cluster, OWN_TOPIC, brokers, plan.controlled, plan.settle_s, message)
+
+    both, restarts = measure_both(load, stand, run, act, writer=arm, reader=arm)
+    written = both.written
     rolled = rolled_run(written, restarts, run)
-    describe(
+    stand.describe(
         run,
         "experiment roll",
         written.wall_start_us,
-        {
-            "bootstrap_server": str(load.access),
-            "arm": arm.name,
-            **written.settings,
-            "cluster_before": asdict(stage.before),
-            "cluster_after": asdict(take_snapshot(cluster, [load.topic])),
-            "summary": {
-                "topic": load.topic,
-                "kafka_version": stage.lab.kafka_version,
-                "actions": actions(restarts, written.start_us),
-                **rolled.as_document(),
-            },
-        },
+        arm.name,
+        before,
+        written.settings,
+        {"actions": actions(restarts, written.start_us), **rolled.as_document()},
     )
     if wrong := [restart for restart in restarts if restart.error]:
         raise RefusedError(f"The roll broke off at broker {wrong[0].broker}: {wrong[0].error}")
