@@ -211,6 +211,7 @@ _kipctl() {
         'kipctl tap --map') return ;;
         'kipctl demo -o' | 'kipctl demo --output') COMPREPLY=($(compgen -W 'auto table wide plain markdown json csv' -- "$current")); return ;;
         'kipctl demo --record') return ;;
+        'kipctl lab up --log-dirs') return ;;
         'kipctl lab up --topic') return ;;
         'kipctl lab up --name') return ;;
         'kipctl lab up --brokers') return ;;
@@ -619,7 +620,7 @@ _kipctl() {
         'kipctl tap') words='' options='--for --client-ca --lend-identity --tls-to-brokers --ca --listen --advertise --certificate --key --delay --drop-hints --stale-metadata --reset --cap --yes --output --record --bootstrap-server --cluster --command-config --expect-cluster --map --help' ;;
         'kipctl demo') words='' options='--output --record --help' ;;
         'kipctl lab') words='up status down stop start restart pause resume logs' options=--help ;;
-        'kipctl lab up') words='' options='--topic --name --brokers --controllers --racks --kafka-version --kafka-home --host --port --config --security --acl --kerberos --request-log --metrics --output --help' ;;
+        'kipctl lab up') words='' options='--log-dirs --topic --name --brokers --controllers --racks --kafka-version --kafka-home --host --port --config --security --acl --kerberos --request-log --metrics --output --help' ;;
         'kipctl lab status') words='' options='--name --output --help' ;;
         'kipctl lab down') words='' options='--name --help' ;;
         'kipctl lab stop') words='' options='--kill --name --output --help'; [[ $current == -* ]] || { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" __complete '[NODE]...' "${COMP_LINE:0:COMP_POINT}" 2>/dev/null </dev/null); return; } ;;

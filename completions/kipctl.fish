@@ -330,6 +330,7 @@ complete -c kipctl -n '__kipctl_at kipctl lab' -a pause -d 'Pause nodes with SIG
 complete -c kipctl -n '__kipctl_at kipctl lab' -a resume -d 'Let paused nodes go on'
 complete -c kipctl -n '__kipctl_at kipctl lab' -a logs -d 'Print the last lines of the nodes\' logs'
 complete -c kipctl -n '__kipctl_at kipctl lab' -s h -l help -d 'Show this message and exit'
+complete -c kipctl -n '__kipctl_at kipctl lab up' -l log-dirs -x -d 'How many log directories a broker has, as with several disks'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l topic -x -d 'Make this topic, with 100 records in each partition; repeatable'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l name -x -d 'What to call it'
 complete -c kipctl -n '__kipctl_at kipctl lab up' -l brokers -x -d 'How many brokers'

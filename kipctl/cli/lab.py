@@ -91,6 +91,9 @@ def up(
     host: Annotated[
         str, option("Where clients find the brokers: 127.0.0.1, ::1 or localhost.", value="HOST")
     ] = _DEFAULT.host,
+    log_dirs: Annotated[
+        int, option("How many log directories a broker has, as with several disks.", value="N")
+    ] = _DEFAULT.log_dirs,
     topic: Annotated[
         list[str] | None,
         option(
@@ -133,6 +136,7 @@ def up(
         acl=acl,
         kerberos=kerberos,
         host=host,
+        log_dirs=log_dirs,
     )
     with environment.progress(f"Bringing up lab {name!r}.") as progress:
         lab = Lab.up(spec, progress)

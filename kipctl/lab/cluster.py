@@ -126,7 +126,8 @@ class Lab:
         except NodeDiedError:
             for node in lab.nodes:
                 node.kill()
-                shutil.rmtree(node.storage, ignore_errors=True)
+                for folder in node.log_dirs:
+                    shutil.rmtree(folder, ignore_errors=True)
             (lab.folder / "starting").unlink()
             raise
         except BaseException:

@@ -17,6 +17,7 @@ from kipctl.lab.properties import (
     NodeSpec,
     Role,
     log4j_config,
+    log_dirs,
     meta_properties,
     server_properties,
 )
@@ -71,8 +72,12 @@ class Node:
 
     @property
     def storage(self) -> Path:
-        """Kafka's log.dirs."""
-        return self.folder / "data"
+        """Of Kafka's log.dirs the first, with the metadata."""
+        return self.log_dirs[0]
+
+    @property
+    def log_dirs(self) -> tuple[Path, ...]:
+        return log_dirs(self.folder, self.spec.log_dirs)
 
     @property
     def log_path(self) -> Path:
@@ -131,8 +136,10 @@ class Node:
         meta.properties, which is written here.
         """
         shutil.copytree(formatted, self.storage)
-        text = java_properties.text(meta_properties(cluster_id, self.id))
-        (self.storage / "meta.properties").write_text(text, encoding="ascii")
+        for folder in self.log_dirs:
+            folder.mkdir(exist_ok=True)
+            text = java_properties.text(meta_properties(cluster_id, self.id))
+            (folder / "meta.properties").write_text(text, encoding="ascii")
 
     def command(
         self, java: Java, jars: KafkaJars, jvm_options: Sequence[str], program: Sequence[str]

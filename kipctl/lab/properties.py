@@ -82,7 +82,8 @@ class LabSpec:
     are as fast after seconds as they will be, and at full speed slower than others. `security`
     is that of the listener for clients; with `acl` they may do what they were granted, no more.
     With `kerberos` it has a KDC, and that listener takes GSSAPI.
-    `host` is where that listener is, and under which name it is made known. A lab `of_a_run` is
+    `host` is where that listener is, and under which name it is made known. Each broker has so many
+    `log_dirs`. A lab `of_a_run` is
     for the process that makes it, and gone with it.
     """
 
@@ -101,6 +102,7 @@ class LabSpec:
     acl: bool = False
     kerberos: bool = False
     host: str = HOST
+    log_dirs: int = 1
     of_a_run: bool = False
 
     def __post_init__(self) -> None:
@@ -124,6 +126,13 @@ class LabSpec:
             )
         if self.kafka_home is None:
             refuse_without_kraft(self.kafka_version)
+        if not 1 <= self.log_dirs <= 9:
+            raise UsageError(f"A broker has 1 to 9 log directories, not {self.log_dirs}.")
+        if self.log_dirs > 1 and _before(self.kafka_version, (3, 7)):
+            raise UsageError(
+                f"In Kafka {self.kafka_version} a broker has one log directory in KRaft.",
+                "Take 3.7 or newer.",
+            )
         if self.port is not None and not 1 <= self.port <= 65536 - self.ports:
             raise UsageError(
                 f"From port {self.port} on there is no room for {self.ports} ports.",
@@ -179,6 +188,7 @@ class NodeSpec:
     metrics_port: int | None = None
     internal_port: int | None = None
     host: str = HOST
+    log_dirs: int = 1
 
     @property
     def label(self) -> str:
@@ -217,6 +227,7 @@ def node_specs(spec: LabSpec, first_port: int) -> tuple[NodeSpec, ...]:
             metrics_port=first_of_metrics + number if spec.metrics else None,
             internal_port=first_of_internal + number if spec.has_internal else None,
             host=spec.host,
+            log_dirs=spec.log_dirs,
         )
         for number in range(spec.brokers)
     )
@@ -229,9 +240,13 @@ def node_specs(spec: LabSpec, first_port: int) -> tuple[NodeSpec, ...]:
     return brokers + controllers
 
 
+def _before(kafka_version: str, release: tuple[int, int]) -> bool:
+    return tuple(int(part) for part in kafka_version.split(".")[:2]) < release
+
+
 def refuse_without_kraft(kafka_version: str) -> None:
     """Raise UsageError for a release that makes no cluster without ZooKeeper."""
-    if tuple(int(part) for part in kafka_version.split(".")[:2]) < (2, 8):
+    if _before(kafka_version, (2, 8)):
         why = "has no KRaft, and a lab no ZooKeeper"
     elif kafka_version == "2.8.2":
         why = "has a KRaft whose brokers cannot read the controller's records"
@@ -286,7 +301,7 @@ def server_properties(
             Role.CONTROLLER: controller_listener,
             Role.BOTH: f"{broker_listeners},{controller_listener}",
         }[node.role],
-        "log.dirs": str(folder / "data"),
+        "log.dirs": ",".join(map(str, log_dirs(folder, node.log_dirs))),
         # Topics are made on purpose: a mistyped name is an error, not a new topic.
         "auto.create.topics.enable": "false",
         "default.replication.factor": replicas,
@@ -329,6 +344,11 @@ def server_properties(
 
 def _controller_port(node: NodeSpec) -> int:
     return node.port + 1 if node.role is Role.BOTH else node.port
+
+
+def log_dirs(folder: Path, count: int) -> tuple[Path, ...]:
+    """The log directories of the node in this folder; the first has the metadata too."""
+    return (folder / "data", *(folder / f"data-{number}" for number in range(2, count + 1)))
 
 
 def meta_properties(cluster_id: str, node_id: int) -> dict[str, str]:

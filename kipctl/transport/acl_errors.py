@@ -45,6 +45,7 @@ RIGHTS = {
     ApiKey.INIT_PRODUCER_ID: Right("Write", TOPIC),  # on any (KIP-679, Kafka 2.8)
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Right("Describe", TOPIC),
     ApiKey.DESCRIBE_CONFIGS: Right("DescribeConfigs", CLUSTER),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Right("Alter", CLUSTER),
     ApiKey.DESCRIBE_LOG_DIRS: Right("Describe", CLUSTER),
     ApiKey.ELECT_LEADERS: Right("Alter", CLUSTER),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: Right("AlterConfigs", CLUSTER),

@@ -30,6 +30,7 @@ _MOST_SHOWN = 3
 _CHANGES = frozenset(
     {
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_REPLICA_LOG_DIRS,
         ApiKey.CREATE_TOPICS,
         ApiKey.DELETE_TOPICS,
         ApiKey.ELECT_LEADERS,

@@ -37,6 +37,7 @@ REQUESTS = {
     "InitProducerId": (0, 6),
     "OffsetForLeaderEpoch": (2, 4),
     "DescribeConfigs": (1, 4),
+    "AlterReplicaLogDirs": (1, 2),
     "DescribeLogDirs": (1, 5),
     "ElectLeaders": (0, 2),
     "IncrementalAlterConfigs": (0, 1),
