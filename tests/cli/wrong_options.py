@@ -130,6 +130,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--config": ("num.io.threads", "=4", "node.id=7"),
     "--consumer-property": ("acks", "no.such.setting=1", "fetch.max.wait.ms=soon"),
     "--controllers": (*_COUNT, "10"),
+    "--log-dirs": (*_COUNT, "10"),
     "--broker-at": ("10.0.0.1:9092", "=1", "10.0.0.1=x", "10.0.0.1=-1"),
     "--conf": ("spark", "executor.memory=4g", "spark.master=local", ""),
     "--curve": ("never", "./never", "{none}/"),
