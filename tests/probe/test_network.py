@@ -76,6 +76,7 @@ def test_each_attempt_goes_to_the_next_address_later_and_later_also_if_it_fails_
     assert sockets.tried == [0, 1, 2, 3, 4, 5]
     assert link.has_failed
     assert network.are_unreachable([link.node])
+    assert not network.are_unreachable([link.node, network.link(Node(2, "host", 9093)).node])
     assert tried_us[5] - tried_us[4] > 4 * (tried_us[1] - tried_us[0])
 
 
