@@ -1,6 +1,6 @@
-"""A throttled drain with data that is killed at random moments, and ended by the next kipctl.
+"""A throttled drain with data, or elections, killed at random moments and ended by the next kipctl.
 
-    python benchmarks/faults.py [--moments 50] [--seed 1] [--megabytes 2] [--output json]
+    python benchmarks/faults.py [--elections] [--moments 50] [--seed 1] [--megabytes 2]
 
 On a lab of three brokers a topic of 8 partitions with two replicas each leaves broker 3, two
 partitions at a time, throttled such that copying takes some 15 seconds. `kipctl reassign` is ended
@@ -9,9 +9,14 @@ resume` or `kipctl undo`, in turn, has to end with status 0: every partition whe
 where it was before, and led as it was to be; no throttle left, and one that was set before as it
 was before.
 What was resumed is rolled back afterwards. `--seed N --moments 1` repeats moment N.
+
+With --elections it is `kipctl elect preferred`, a partition at a time, after the order of replicas
+was turned; `kipctl changes resume` has to end it, every partition led by its first replica, with no
+entry left open. Rolls: `roll_faults.py`.
 """
 
 import argparse
+import json
 import os
 import random
 import subprocess
@@ -21,13 +26,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kipctl.changes.journal.journal import journal
+from kipctl.changes.journal.journal import Journal, journal
+from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.changes.throttle import (
     BROKER,
     TOPIC,
@@ -38,7 +44,7 @@ from kipctl.changes.throttle import (
     restore_throttle,
     set_throttle,
 )
-from kipctl.cluster.snapshot import take_snapshot
+from kipctl.cluster.snapshot import PartitionId, take_snapshot
 from kipctl.cluster.throttle_configs import LEADER_RATE, LEADER_REPLICAS, RATES
 from kipctl.cluster.throttle_configs import REPLICAS as REPLICA_LISTS
 from kipctl.cluster.topics import await_topic
@@ -67,6 +73,7 @@ DRAIN = (
     "--throttle",
     RATE,
 )
+ELECT = ("elect", "preferred", "--topic", NAME, "--batch", "1", "--between", "200ms")
 RESUME, UNDO = "changes resume", "undo"
 PATIENCE_S = 300.0
 SETTLES_S = 60.0
@@ -158,12 +165,16 @@ class Bench:
             time.sleep(0.2)
         return ""
 
-    def newest(self) -> str:
-        """The state of the newest entry."""
+    @property
+    def journal(self) -> Journal:
+        """That of the command lines."""
         with Cluster(self.lab.bootstrap_server, NAME, 30) as cluster:
             cluster_id = cluster.metadata(()).cluster_id or ""
-        kept = journal(cluster_id, {"XDG_STATE_HOME": str(self.folder)})
-        entry = next(kept.entries(), None)
+        return journal(cluster_id, {"XDG_STATE_HOME": str(self.folder)})
+
+    def newest(self) -> str:
+        """The state of the newest entry."""
+        entry = next(self.journal.entries(), None)
         return "nothing" if entry is None else str(entry.state)
 
     def finished(self) -> tuple[State, float]:
@@ -190,18 +201,47 @@ class Bench:
     def kill(self, seed: int, way: str, planned: State, within_s: float) -> Ended:
         """One moment; afterwards all is as at first."""
         after_s = random.Random(seed).uniform(0, within_s)
+        is_new = self.killed(DRAIN, after_s)
+        found = self.newest() if is_new else "nothing"
+        is_throttled = self.look().throttles != self.before.throttles
+        fault = self._end(way, planned if is_new else self.before, is_new)
+        return Ended(seed, after_s, way, found, is_throttled, fault)
+
+    def killed(self, words: Sequence[str], after_s: float) -> bool:
+        """Kill the command so long after its start; returns whether it has left an entry."""
         journaled = {*self.folder.rglob("*.entry.json")}
-        with self.start(*DRAIN) as process:
+        with self.start(*words) as process:
             try:
                 process.communicate(timeout=after_s)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()
-        is_new = {*self.folder.rglob("*.entry.json")} != journaled
+        return {*self.folder.rglob("*.entry.json")} != journaled
+
+    def turn(self) -> State:
+        """Turn the order of replicas, so that none is led by its first; returns what an election of
+        all makes of it."""
+        now = self.look()
+        turned = tuple(replicas[1:] + replicas[:1] for replicas in now.replicas)
+        plan = {PartitionId(NAME, number): replicas for number, replicas in enumerate(turned)}
+        file = self.folder / "turned.json"
+        file.write_text(json.dumps(reassignment_document(plan)))
+        status, said = self.run("reassign", "--plan", str(file))
+        if status:
+            raise RuntimeError(said)
+        return replace(now, replicas=turned, leaders=tuple(replicas[0] for replicas in turned))
+
+    def kill_election(self, seed: int, within_s: float) -> Ended:
+        """One moment of an election, which is ended then."""
+        elected = self.turn()
+        after_s = random.Random(seed).uniform(0, within_s)
+        is_new = self.killed(ELECT, after_s)
         found = self.newest() if is_new else "nothing"
-        is_throttled = self.look().throttles != self.before.throttles
-        fault = self._end(way, planned if is_new else self.before, is_new)
-        return Ended(seed, after_s, way, found, is_throttled, fault)
+        status, said = self.run(RESUME) if is_new else self.run(*ELECT)
+        fault = f"{status}: {said}" if status else self.difference(elected)
+        if left := [entry.id for entry in self.journal.unfinished()]:
+            fault += f" Left open: {left}."
+        return Ended(seed, after_s, RESUME if is_new else "again", found, False, fault)
 
     def _end(self, way: str, planned: State, is_new: bool) -> str:
         if not is_new:
@@ -252,6 +292,18 @@ def moments(
             yield one.kill(seed, (RESUME, UNDO)[seed % 2], planned, seconds)
 
 
+def election_moments(lab: Lab, folder: Path, seeds: Sequence[int]) -> Iterator[Ended]:
+    """Kill elections once for each seed."""
+    with bench(lab, folder, 0) as one:
+        elected, began = one.turn(), time.monotonic()
+        status, said = one.run(*ELECT)
+        if status or one.difference(elected):
+            raise RuntimeError(f"the elections themselves: {status}: {said}")
+        seconds = time.monotonic() - began
+        for seed in seeds:
+            yield one.kill_election(seed, seconds)
+
+
 def report(ended: Sequence[Ended]) -> Report:
     """How many there were of each, and the faults."""
     kinds = Counter((one.way, one.found, one.throttled) for one in ended)
@@ -269,6 +321,7 @@ def report(ended: Sequence[Ended]) -> Report:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--elections", action="store_true")
     parser.add_argument("--moments", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--megabytes", type=int, default=MEGABYTES, help="in each partition")
@@ -280,7 +333,12 @@ def main() -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             seeds = range(options.seed, options.seed + options.moments)
-            for one in moments(lab, Path(folder), seeds, options.megabytes):
+            tried = (
+                election_moments(lab, Path(folder), seeds)
+                if options.elections
+                else moments(lab, Path(folder), seeds, options.megabytes)
+            )
+            for one in tried:
                 sys.stderr.write(f"{one}\n")
                 ended.append(one)
     finally:

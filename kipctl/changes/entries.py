@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from kipctl.changes.context import ChangeContext
+from kipctl.changes.execution.reassign import retry_until, topic_ids
+from kipctl.changes.execution.safety_checks import list_or_reason
 from kipctl.changes.execution.throttled_change import (
     clear_throttles,
     entries_with_throttles,
@@ -12,6 +14,8 @@ from kipctl.changes.execution.throttled_change import (
 from kipctl.changes.journal.entry import Entry, read_entry
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.throttle import NotRestored
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import Snapshot, take_snapshot
 from kipctl.errors import RefusedError
 from kipctl.next_step import Command
 
@@ -66,6 +70,18 @@ def throttled_for(context: ChangeContext, journal: Journal, entry: Entry) -> Seq
         found = [one for one in found if one.id != entry.id]
         found += [one for one in (entry.reload(),) if one.throttle is not None]
     return found
+
+
+def look_at_partitions(
+    context: ChangeContext, entry: Entry
+) -> tuple[tuple[Reassignment, ...], Snapshot, dict[str, str]]:
+    """What is being reassigned, then the cluster, and the ids of the entry's topics now."""
+    cluster, deadline = context.cluster, context.deadline_s
+    busy, why = retry_until(lambda: list_or_reason(cluster, may_not_list=context.dry_run), deadline)
+    context.say_if_not_listed(why)
+    now = retry_until(lambda: take_snapshot(cluster), deadline)
+    topics = sorted({p.topic for p in entry.before} & set(now.topics))
+    return busy, now, topic_ids(cluster, topics) if entry.topic_ids else {}
 
 
 def restore_throttles(

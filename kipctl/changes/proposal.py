@@ -8,7 +8,7 @@ from kipctl.changes.elections.unclean import LeaderlessPartition
 from kipctl.changes.execution.cancellation import Cancelled
 from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.reassign import Failure
-from kipctl.changes.execution.remaining import Remaining
+from kipctl.changes.execution.remaining import ALREADY_BACK, DELETED, Remaining
 from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.plans.kafka_json import ReassignmentFile
 from kipctl.changes.plans.log_sizes import NOT_ASKED, LogSizes
@@ -29,9 +29,8 @@ class Proposal:
     """What a change would do to the cluster of the snapshot.
 
     `plan` moves replicas, `to_elect` has the leaders to elect where replicas are in place.
-    `under_way` are reassignments of the change itself, `others` those of anybody else. Where
-    `is_whole` is False, something is left for later. `batch` is how many partitions are changed at
-    once, if not as the pace of the change says (0).
+    `under_way` are reassignments of the change itself, `others` those of anybody else. `batch`
+    is how many partitions are changed at once, if not as the pace of the change says (0).
     """
 
     snapshot: Snapshot
@@ -39,7 +38,6 @@ class Proposal:
     to_elect: Mapping[PartitionId, int] = field(default_factory=dict)
     under_way: tuple[Reassignment, ...] = ()
     others: tuple[Reassignment, ...] = ()
-    is_whole: bool = True
     logs: LogSizes = NOT_ASKED
     batch: int = 0
     files: tuple[ReassignmentFile, ...] = ()
@@ -77,13 +75,16 @@ class ResumeProposal(Proposal):
 class UndoProposal(Proposal):
     """The way back from a change; what of it is under way is cancelled, which is its way back.
 
-    `left` stays elsewhere than before, for later or until somebody insists. `cancelled`, and the
-    sentences of `begun`, are what was done before anything is moved back.
+    `cancelled`, and the sentences of `begun`, are what was done before anything is moved back.
     """
 
-    left: tuple[SkippedPartition, ...] = ()
     cancelled: Cancelled | None = None
     begun: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> tuple[SkippedPartition, ...]:
+        """What stays elsewhere than before: for later, or until somebody insists."""
+        return tuple(one for one in self.plan.skipped if one.reason not in (ALREADY_BACK, DELETED))
 
 
 @dataclass(frozen=True)

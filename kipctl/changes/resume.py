@@ -8,15 +8,21 @@ from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.elect import resumed_election
-from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described, restore_throttles
+from kipctl.changes.entries import (
+    OTHERS,
+    current,
+    cut_off_rollback,
+    described,
+    look_at_partitions,
+    restore_throttles,
+)
 from kipctl.changes.execution.cancellation import retire
 from kipctl.changes.execution.pacing import Pace
 from kipctl.changes.execution.phases import joined_results, reassign_phases
 from kipctl.changes.execution.plan_execution import resume as carry_on
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
-from kipctl.changes.execution.reassign import retry_until, topic_ids
 from kipctl.changes.execution.remaining import remaining_work
-from kipctl.changes.execution.safety_checks import list_or_reason, require_no_reassignments
+from kipctl.changes.execution.safety_checks import require_no_reassignments
 from kipctl.changes.execution.throttled_change import (
     kept_beside,
     settings_now,
@@ -29,7 +35,6 @@ from kipctl.changes.journal.phases import not_begun, phase_reached
 from kipctl.changes.plans.plan_summary import skip_reasons
 from kipctl.changes.proposal import ResumeProposal
 from kipctl.changes.throttle import Throttle, require_restored
-from kipctl.cluster.snapshot import take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.next_step import Command
@@ -47,14 +52,8 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         return self.how.elects
 
     def propose(self, context: ChangeContext) -> ResumeProposal:
-        cluster, deadline, entry = context.cluster, context.deadline_s, self.entry.reload()
-        busy, why = retry_until(
-            lambda: list_or_reason(cluster, may_not_list=context.dry_run), deadline
-        )
-        context.say_if_not_listed(why)
-        now = retry_until(lambda: take_snapshot(cluster), deadline)
-        topics = sorted({p.topic for p in entry.before} & set(now.topics))
-        now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
+        cluster, entry = context.cluster, self.entry.reload()
+        busy, now, now_ids = look_at_partitions(context, entry)
         throttle = entry.throttle
         settings = settings_now(cluster, throttle, now.broker_ids) if throttle else {}
         left = remaining_work(entry, now, busy, now_ids, settings)
@@ -65,7 +64,6 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
             left.in_place,
             tuple(one for one in busy if one.id in own),
             tuple(one for one in busy if one.id not in own),
-            left.is_whole,
             left=left,
         )
 
@@ -96,11 +94,11 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         journal, entry = context.journal(), self.entry
         with context.locked(journal):
             not_restored = restore_throttles(context, journal, entry)
-            _end(context, journal, entry, is_whole=seen.is_whole)
+            _end(context, journal, entry, is_whole=seen.left.is_whole)
         for reason in skip_reasons(seen.plan)[:3]:
             context.ui.say(str(reason))
         require_restored(not_restored)
-        if not seen.is_whole:
+        if not seen.left.is_whole:
             raise RefusedError(
                 f"Nothing of entry {entry.id} can be gone on with now.",
                 "Resume it later, or undo it: " + Command("undo", context.named(entry)),
@@ -166,7 +164,7 @@ class Resume(ReplicaChange[ResumeProposal, LeadersMoved | Reassigned]):
         self, run: ChangeRun, again: ResumeProposal, done: LeadersMoved | Reassigned
     ) -> None:
         run.not_restored += restore_throttles(run.context, run.journal, self.entry)
-        is_whole = again.is_whole and not done.failures
+        is_whole = again.left.is_whole and not done.failures
         _end(run.context, run.journal, self.entry, is_whole=is_whole)
 
     def report(

@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 
 from kipctl.changes.change import ChangeRun, ReplicaChange
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.entries import described, restore_throttles, throttled_for
+from kipctl.changes.entries import described, look_at_partitions, restore_throttles, throttled_for
 from kipctl.changes.execution.cancellation import Cancellation, cancel, started_by
 from kipctl.changes.execution.plan_execution import roll_back
-from kipctl.changes.execution.reassign import retry_until, topic_ids
 from kipctl.changes.execution.remaining import plan_rollback
 from kipctl.changes.execution.safety_checks import (
-    list_or_reason,
     replication_factor_warning,
     require_same,
 )
@@ -21,7 +19,6 @@ from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import skip_reasons
 from kipctl.changes.proposal import Undone, UndoProposal
 from kipctl.changes.throttle import require_restored
-from kipctl.cluster.snapshot import take_snapshot
 from kipctl.counts import counted
 from kipctl.errors import PartlyDoneError, RefusedError, UsageError
 from kipctl.next_step import Command, NextStep, joined
@@ -36,12 +33,8 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
     entry: Entry
 
     def propose(self, context: ChangeContext) -> UndoProposal:
-        cluster, deadline, entry = context.cluster, context.deadline_s, self.entry.reload()
-        busy, why = list_or_reason(cluster, may_not_list=context.dry_run)
-        context.say_if_not_listed(why)
-        now = retry_until(lambda: take_snapshot(cluster), deadline)
-        topics = sorted({p.topic for p in entry.before} & set(now.topics))
-        now_ids = topic_ids(cluster, topics) if entry.topic_ids else {}
+        entry = self.entry.reload()
+        busy, now, now_ids = look_at_partitions(context, entry)
         way = plan_rollback(entry, now, now_ids, [one.id for one in busy], force=context.force)
         own = tuple(one for one in busy if entry.is_open and started_by(entry, one))
         own_ids = {one.id for one in own}
@@ -52,8 +45,6 @@ class Undo(ReplicaChange[UndoProposal, Undone]):
             way.in_place,
             own,
             tuple(one for one in busy if one.id not in own_ids),
-            way.is_whole,
-            left=tuple(one for one in way.left if one.id not in own_ids),
         )
 
     def about(self, seen: UndoProposal) -> dict[str, object]:

@@ -13,10 +13,11 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.execution.pacing import Pace
 from kipctl.changes.execution.plan_result import LeadersMoved
 from kipctl.changes.execution.reassign import Progress
+from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.guard_interface import ChangeGuard, GuardSession
 from kipctl.changes.journal.entry import EntryState
 from kipctl.changes.planned import PlannedChange
-from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.plans.planners.preferred_leaders import leaders_off
 from kipctl.changes.proposal import Proposal, Undone, UndoProposal
 from kipctl.changes.ui import ChangeUi
@@ -82,9 +83,10 @@ class _LeadersBack(Undo):
         self._end(again)
 
     def _end(self, seen: UndoProposal) -> None:
-        if not seen.is_whole:
-            held = seen.left[0]
-            raise PartlyDoneError(f"Leaders are not all back: {held.id}: {held.reason}.")
+        held = [SkippedPartition(one.id, BUSY) for one in seen.under_way]
+        held += (one for one in seen.left if one.is_for_later)
+        if held:
+            raise PartlyDoneError(f"Leaders are not all back: {held[0]}.")
         if (entry := self.entry.reload()).state is not EntryState.UNDONE:
             entry.mark(EntryState.UNDONE)
 

@@ -1,4 +1,4 @@
-"""What is left to do of a change that was cut off. Pure rules."""
+"""What is left to do of a change that was cut off, and the way back from one. Pure rules."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from kipctl.changes.execution.safety_checks import BUSY
 from kipctl.changes.journal.entry import Entry, EntryState
 from kipctl.changes.journal.phases import at_phase, left_in, present_phase
 from kipctl.changes.plans.phases import left_by
-from kipctl.changes.plans.plan import Move, Plan, SkippedPartition
+from kipctl.changes.plans.plan import Move, Plan, SkippedPartition, move_of, sorted_plan
 from kipctl.changes.throttle import Throttle
 from kipctl.cluster.reassignments import Reassignment
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
@@ -22,23 +22,6 @@ UNKNOWN_STATE = "how kipctl left it is not known, and the way back would copy da
 ALREADY_BACK = "it is as before already"
 
 
-@dataclass(frozen=True, slots=True)
-class RollbackPlan:
-    """`plan` has the moves, and what is left alone and why; `in_place` the leaders to elect where
-    the replicas are back already. Where `is_whole` is False, something is left for later: it is
-    being reassigned, or waits for a broker.
-    """
-
-    plan: Plan
-    in_place: Mapping[PartitionId, int]
-    is_whole: bool
-
-    @property
-    def left(self) -> tuple[SkippedPartition, ...]:
-        """What stays elsewhere than before: for later, or until somebody insists (`force`)."""
-        return tuple(one for one in self.plan.skipped if one.reason not in (ALREADY_BACK, DELETED))
-
-
 def plan_rollback(
     entry: Entry,
     now: Snapshot,
@@ -46,7 +29,7 @@ def plan_rollback(
     busy: Iterable[PartitionId] = (),
     *,
     force: bool = False,
-) -> RollbackPlan:
+) -> "Remaining":
     """How the entry's partitions come back to where they were before.
 
     Only those that are as kipctl left them; `force` insists on the others too. Those that are being
@@ -54,35 +37,31 @@ def plan_rollback(
     that was only prepared no leader was moved: none is elected.
     """
     by_id, alive, being_moved = now.by_id, frozenset(now.broker_ids), frozenset(busy)
-    moves: list[Move] = []
-    skipped: list[SkippedPartition] = []
+    steps: list[Move | SkippedPartition] = []
     in_place: dict[PartitionId, int] = {}
-    is_whole = True
-    for partition_id, before in sorted(entry.before.items()):
+    for partition_id, before in entry.before.items():
         partition = by_id.get(partition_id)
         if partition is None:
-            skipped.append(SkippedPartition(partition_id, DELETED))
+            steps.append(SkippedPartition(partition_id, DELETED))
             continue
         is_anew = is_recreated(entry, topic_ids, partition_id.topic)
         left_alone = RECREATED if is_anew else _changed(entry, partition)
         if left_alone and not force:
-            skipped.append(SkippedPartition(partition_id, left_alone))
+            steps.append(SkippedPartition(partition_id, left_alone))
         elif partition_id in being_moved:
-            is_whole = False
-            skipped.append(SkippedPartition(partition_id, BUSY))
+            steps.append(SkippedPartition(partition_id, BUSY, is_for_later=True))
         elif why := not_alive(partition, before, alive):
-            is_whole = False
-            skipped.append(SkippedPartition(partition_id, why))
+            steps.append(SkippedPartition(partition_id, why, is_for_later=True))
         elif before[0] in partition.replicas and before[0] not in partition.isr:
-            is_whole = False
-            skipped.append(SkippedPartition(partition_id, f"broker {before[0]} is not in sync"))
+            why = f"broker {before[0]} is not in sync"
+            steps.append(SkippedPartition(partition_id, why, is_for_later=True))
         elif partition.replicas != before:
-            moves.append(Move(partition_id, partition.replicas, before, partition.leader))
+            steps.append(move_of(partition, before))
         elif partition.leader != before[0] and entry.state is not EntryState.PREPARED:
             in_place[partition_id] = before[0]
         else:
-            skipped.append(SkippedPartition(partition_id, ALREADY_BACK))
-    return RollbackPlan(Plan(tuple(moves), tuple(skipped)), in_place, is_whole)
+            steps.append(SkippedPartition(partition_id, ALREADY_BACK))
+    return Remaining(sorted_plan(steps), in_place=in_place)
 
 
 def not_alive(partition: Partition, target: tuple[int, ...], alive: frozenset[int]) -> str:
@@ -127,21 +106,25 @@ TARGET_NOT_KNOWN = "where kipctl was to bring it is not known"
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """`plan` has the moves to submit, and what is left alone and why; `under_way` those that were
-    submitted and are not there yet; `in_place` the leaders to elect where the replicas are there.
+    """What an entry leaves to do, to its end or back to before.
 
-    Where `is_whole` is False, something is left for later still. `later` has the phases that
-    follow, by what is left then. `to_set` is the part of the entry's throttle that is not set now,
-    `set_by_others` what others have set it to since.
+    `plan` has the moves to submit, and what is left alone and why; `under_way` those that were
+    submitted and are not there yet; `in_place` the leaders to elect where the replicas are there.
+    `later` has the phases that follow, by what is left then. `to_set` is the part of the entry's
+    throttle that is not set now, `set_by_others` what others have set it to since.
     """
 
     plan: Plan
     under_way: Plan = field(default_factory=lambda: Plan(()))
     in_place: Mapping[PartitionId, int] = field(default_factory=dict)
-    is_whole: bool = True
     to_set: Throttle = field(default_factory=lambda: Throttle(()))
     set_by_others: Mapping[Setting, str | None] = field(default_factory=dict)
     later: tuple[Plan, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is left for later still."""
+        return all(phase.is_whole for phase in (self.plan, *self.later))
 
     @property
     def count(self) -> int:
@@ -184,12 +167,10 @@ def remaining_work(
     busy = [one for one in busy if one.id not in left.under_way.target]
     now, later = left_by(now, Plan(left.moves)), list[Plan]()
     for number in range(entry.phase + 1, len(entry.phases)):
-        if not left.is_whole:
+        if not (left.plan, *later)[-1].is_whole:
             break
-        phase = _left_of(at_phase(entry, number), now, busy, topic_ids or {})
-        left = replace(left, is_whole=phase.is_whole)
-        later.append(phase.plan)
-        now = left_by(now, phase.plan)
+        later.append(_left_of(at_phase(entry, number), now, busy, topic_ids or {}).plan)
+        now = left_by(now, later[-1])
     return replace(left, later=tuple(later))
 
 
@@ -202,43 +183,33 @@ def _left_of(
     """The same of one phase, or of a change that has none."""
     open_ones, alive = {one.id: one for one in busy}, frozenset(now.broker_ids)
     elects = entry.how is not None and entry.how.elects
-    moves: list[Move] = []
+    steps: list[Move | SkippedPartition] = []
     under_way: list[Move] = []
     in_place: dict[PartitionId, int] = {}
-    skipped: list[SkippedPartition] = []
-    is_whole = True
     for partition_id, before in sorted(entry.before.items()):
         after, partition = entry.after.get(partition_id), now.by_id.get(partition_id)
         one = open_ones.get(partition_id)
         if after is None or partition is None:
-            skipped.append(
-                SkippedPartition(partition_id, DELETED if partition is None else TARGET_NOT_KNOWN)
-            )
+            why = DELETED if partition is None else TARGET_NOT_KNOWN
+            steps.append(SkippedPartition(partition_id, why))
         elif is_recreated(entry, topic_ids, partition_id.topic):
-            skipped.append(SkippedPartition(partition_id, RECREATED))
+            steps.append(SkippedPartition(partition_id, RECREATED))
         elif one is not None and started_by(entry, one) and one.target == after:
             under_way.append(Move(partition_id, before, after, partition.leader))
         elif one is not None:
-            is_whole = False
-            skipped.append(SkippedPartition(partition_id, BUSY))
+            steps.append(SkippedPartition(partition_id, BUSY, is_for_later=True))
         elif partition.replicas == after:
             if elects and partition.leader != after[0]:
                 in_place[partition_id] = after[0]
             else:
-                skipped.append(SkippedPartition(partition_id, DONE))
+                steps.append(SkippedPartition(partition_id, DONE))
         elif partition.replicas != before and not was_cancelled(entry, partition):
-            skipped.append(SkippedPartition(partition_id, CHANGED))
+            steps.append(SkippedPartition(partition_id, CHANGED))
         elif why := not_alive(partition, after, alive):
-            is_whole = False
-            skipped.append(SkippedPartition(partition_id, why))
+            steps.append(SkippedPartition(partition_id, why, is_for_later=True))
         else:
-            moves.append(Move(partition_id, partition.replicas, after, partition.leader))
-    return Remaining(
-        Plan(tuple(moves), tuple(skipped)),
-        Plan(tuple(under_way)),
-        in_place,
-        is_whole,
-    )
+            steps.append(move_of(partition, after))
+    return Remaining(sorted_plan(steps), Plan(tuple(under_way)), in_place)
 
 
 def _throttle(

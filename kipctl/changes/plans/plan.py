@@ -4,7 +4,7 @@ The planners make one; so do a given assignment and the way back (`plan_to`). Pu
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kipctl.at_once import chunks
 from kipctl.cluster.snapshot import Assignment, Partition, PartitionId, Snapshot, is_glob
@@ -46,10 +46,11 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class SkippedPartition:
     """A partition that is left alone, and why: by the plan, or as it was refused, not submitted, or
-    cancelled again."""
+    cancelled again. `is_for_later`: it may be done when what is in its way has ended."""
 
     id: PartitionId
     reason: str
+    is_for_later: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.id}: " + self.reason
@@ -69,6 +70,11 @@ class Plan:
     @property
     def topics(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(move.id.topic for move in self.moves))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of it is left for later."""
+        return not any(one.is_for_later for one in self.skipped)
 
     @property
     def preferred_leaders(self) -> dict[PartitionId, int]:
