@@ -1,53 +1,37 @@
 """`kipctl experiment batch`: batch size against time, and against what clients wait."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import (
-    ExperimentOptions,
-    recorded_runs,
-)
-from kipctl.cli.grouped import grouped
-from kipctl.cli.options import (
-    LeaderDiscoveryOption,
-    RecordSizeOption,
-    finite,
-)
+from kipctl.cli.experiment_options import ExperimentOptions, on_stand
+from kipctl.cli.options import LeaderDiscoveryOption, RecordSizeOption, finite
 from kipctl.probe.leadership import LeaderDiscovery
-from kipctl.report.tables import Report
 
 
-@grouped
 def batch(
-    context: typer.Context,
+    environment: Environment,
     shared: ExperimentOptions,
     batches: Annotated[
-        str,
-        typer.Option("--batches", metavar="N,...", help="Leaders moved at a time; all: at once."),
+        str, typer.Option(metavar="N,...", help="Leaders moved at a time; all: at once.")
     ] = "1,5,20,all",
-    runs: Annotated[
-        int, typer.Option("--runs", help="Of each batch size, sizes taking turns.")
-    ] = 3,
+    runs: Annotated[int, typer.Option(help="Of each batch size, sizes taking turns.")] = 3,
     rotations: Annotated[
-        int | None,
-        typer.Option("--rotations", help="Of all leaders, in each run. Default: 3."),
+        int | None, typer.Option(help="Of all leaders, in each run. Default: 3.")
     ] = None,
     partitions: Annotated[
-        int | None,
-        typer.Option("--partitions", help="Of the topic, all of whose leaders rotate. Default 60."),
+        int | None, typer.Option(help="Of the topic, all of whose leaders rotate. Default 60.")
     ] = None,
     throughput: Annotated[
         float | None,
         typer.Option(
-            "--throughput",
-            callback=finite,
-            help="Records per second. Default: 150 for each core, up to 1500.",
+            callback=finite, help="Records per second. Default: 150 for each core, up to 1500."
         ),
     ] = None,
     record_size: RecordSizeOption = 1000,
-    acks: Annotated[str, typer.Option("--acks", metavar="all|1", help="Of the producer.")] = "all",
+    acks: Annotated[str, typer.Option(metavar="all|1", help="Of the producer.")] = "all",
     leader_discovery: LeaderDiscoveryOption = LeaderDiscovery.KIP951,
 ) -> None:
     """How many leaders to move at a time: batch size against time and what clients wait.
@@ -56,8 +40,6 @@ def batch(
     every partition: how long a rotation takes, the latency meanwhile, and the wait for each moved
     leader that was met. Choose --batch of `kipctl reassign` by it.
     """
-    environment = context.ensure_object(Environment)
-    from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.batch.experiment import run_batches
     from kipctl.experiments.batch.plan import PARTITIONS, BatchPlan, parse_sizes
     from kipctl.report.experiment_batch_tables import batch_answer, batch_tables
@@ -74,10 +56,7 @@ def batch(
         discovery=leader_discovery,
         **given,
     )
-    place = shared.place(environment)
-    with recorded_runs(environment, shared) as recorded:
-        with environment.progress(), standing(place, (), environment.message) as stand:
-            document = run_batches(plan, stand, recorded.folder, environment.message)
-        opening = (batch_answer(document),)
-        report = Report("experiment batch", document, batch_tables(document), opening=opening)
-        recorded.report(report)
+    measure = on_stand(shared.place(environment), (), partial(run_batches, plan))
+    shared.report(
+        environment, "experiment batch", measure, lambda found: (batch_answer(found),), batch_tables
+    )

@@ -1,22 +1,14 @@
 """`kipctl experiment closest-replica`: what reading in one's own rack saves, and what it costs."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import (
-    ExperimentOptions,
-    recorded_runs,
-)
-from kipctl.cli.grouped import grouped
-from kipctl.cli.options import (
-    RecordSizeOption,
-    ThroughputOption,
-    duration_option,
-)
+from kipctl.cli.experiment_options import ExperimentOptions, on_stand
+from kipctl.cli.options import RecordSizeOption, ThroughputOption, duration_option
 from kipctl.durations import Duration
-from kipctl.report.tables import Report
 from kipctl.verdict import LEAST_RUNS
 
 _QUICK_S = 8.0
@@ -24,34 +16,29 @@ _GONE_S, _GONE_KILLED_S = 5.0, 15.0
 """One that was killed is taken for alive until its session ends, by default 9 s later."""
 
 
-@grouped
 def closest_replica(
-    context: typer.Context,
+    environment: Environment,
     shared: ExperimentOptions,
     arms: Annotated[
-        str,
-        typer.Option(
-            "--arms", metavar="ARM,...", help="Consumers; named as in experiment redirect."
-        ),
+        str, typer.Option(metavar="ARM,...", help="Consumers; named as in experiment redirect.")
     ] = "probe-kip951,java-4.3.1,librdkafka",
     client_rack: Annotated[
-        str | None,
-        typer.Option("--client-rack", metavar="RACK", help="The consumers'; default: the first."),
+        str | None, typer.Option(metavar="RACK", help="The consumers'; default: the first.")
     ] = None,
-    partitions: Annotated[int, typer.Option("--partitions", help="Of the topic.")] = 12,
+    partitions: Annotated[int, typer.Option(help="Of the topic.")] = 12,
     seconds: Annotated[
         Duration, duration_option("--for", "How long a run is before the rack goes.")
     ] = Duration(15),
     stay: Annotated[
-        bool, typer.Option("--stay", help="Do not end the brokers of the consumer's rack.")
+        bool, typer.Option(help="Do not end the brokers of the consumer's rack.")
     ] = False,
     kill: Annotated[
-        bool, typer.Option("--kill", help="Kill them (SIGKILL), as when a machine fails.")
+        bool, typer.Option(help="Kill them (SIGKILL), as when a machine fails.")
     ] = False,
     throughput: ThroughputOption = 500,
     record_size: RecordSizeOption = 1000,
     runs: Annotated[
-        int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3; --quick: 1.")
+        int | None, typer.Option(help="Of each arm, in turn. Default: 3; --quick: 1.")
     ] = None,
 ) -> None:
     """Read from leaders and from the closest replica, and show what that saves and costs (KIP-392).
@@ -60,15 +47,9 @@ def closest_replica(
     adds, and what it feels when the brokers of its rack are ended and started again (on a lab).
     """
     from kipctl.experiments.arms.arm import parse_arms
-    from kipctl.experiments.arms.stand import standing
-    from kipctl.experiments.closest_replica.experiment import (
-        ClosestPlan,
-        chosen_rack,
-        run_closest,
-    )
+    from kipctl.experiments.closest_replica.experiment import ClosestPlan, chosen_rack, run_closest
     from kipctl.report.experiment_replica_tables import replica_answer, replica_tables
 
-    environment: Environment = context.obj
     plan = ClosestPlan(
         clients=parse_arms(arms),
         rack=client_rack or "",
@@ -85,10 +66,7 @@ def closest_replica(
     place = shared.place(environment)
     if place.is_lab:
         chosen_rack(plan.rack, place.lab_racks)
-    with recorded_runs(environment, shared) as recorded:
-        with environment.progress(), standing(place, plan.clients, environment.message) as stand:
-            document = run_closest(plan, stand, recorded.folder, environment.message)
-        tables = replica_tables(document)
-        opening = replica_answer(document)
-        report = Report("experiment closest-replica", document, tables, opening=opening)
-        recorded.report(report)
+    measure = on_stand(place, plan.clients, partial(run_closest, plan))
+    shared.report(
+        environment, "experiment closest-replica", measure, replica_answer, replica_tables
+    )

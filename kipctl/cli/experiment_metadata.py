@@ -1,17 +1,13 @@
 """`kipctl experiment metadata`: what KIP-526 claims, for any producer."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kipctl.cli.confirm import confirm_topics
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import (
-    ExperimentOptions,
-    recorded_runs,
-)
-from kipctl.cli.grouped import grouped
+from kipctl.cli.experiment_options import Document, ExperimentOptions, Folders, Message, on_stand
 from kipctl.cli.options import (
     InTurnThroughputOption,
     PhaseSecondsOption,
@@ -20,33 +16,33 @@ from kipctl.cli.options import (
 )
 from kipctl.durations import Duration
 from kipctl.load.metadata.plan import Phase
-from kipctl.report.tables import Report
+
+if TYPE_CHECKING:
+    from kipctl.experiments.arms.stand import Stand
 
 _SETTINGS = {"acks": "1", "enable.idempotence": "false"}
 _QUICK_TOPICS, _QUICK_S = 60, 3.0
 
 
-@grouped
 def metadata(
-    context: typer.Context,
+    environment: Environment,
     shared: ExperimentOptions,
     arms: Annotated[
         str,
         typer.Option(
-            "--arms",
             metavar="CLIENT,...",
             help="probe-legacy, probe-preload, probe-kip526, java-X.Y.Z, librdkafka; one after the"
             " other.",
         ),
     ] = "probe-legacy,probe-kip526,probe-preload,java-3.6.0,java-4.3.1,librdkafka",
-    topics: Annotated[int, typer.Option("--topics", help="Made for the run, and removed.")] = 200,
-    partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
+    topics: Annotated[int, typer.Option(help="Made for the run, and removed.")] = 200,
+    partitions: Annotated[int, typer.Option(help="Of each topic.")] = 3,
     throughput: InTurnThroughputOption = 300,
     seconds: PhaseSecondsOption = Duration(6),
     record_size: RecordSizeOption = 100,
     phase: Annotated[
         list[Phase] | None,
-        typer.Option("--phase", help="What is done after startup; repeatable. Default: all."),
+        typer.Option(help="What is done after startup; repeatable. Default: all."),
     ] = None,
     yes: YesOption = False,
 ) -> None:
@@ -55,14 +51,12 @@ def metadata(
     Each client starts with all topics new, renews what it knows, sees leaders move, and comes back
     to topics that it left idle; a tap counts its requests, the topics they ask for, their bytes.
     """
-    from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.metadata.experiment import parse_clients, run_claims
     from kipctl.load.metadata.plan import MetadataPlan
     from kipctl.probe.produce.config import parse_properties
     from kipctl.report.experiment_metadata_tables import claims_answer, claims_tables
     from kipctl.transport.access import Access
 
-    environment: Environment = context.obj
     watched = parse_clients(arms)
     stock = [client.arm for client in watched if client.arm is not None]
     place = shared.place(environment)
@@ -78,10 +72,9 @@ def metadata(
     )
     if place.access is not None:
         confirm_topics(environment, place.access, plan.topics, partitions, yes)
-    with recorded_runs(environment, shared) as recorded:
-        with environment.progress(), standing(place, stock, environment.message) as stand:
-            here = replace(plan, access=stand.access)
-            document = run_claims(here, watched, stand, recorded.folder, environment.message)
-        opening = claims_answer(document)
-        report = Report("experiment metadata", document, claims_tables(document), opening=opening)
-        recorded.report(report)
+
+    def measure(stand: "Stand", record: Folders, message: Message) -> Document:
+        return run_claims(replace(plan, access=stand.access), watched, stand, record, message)
+
+    on_place = on_stand(place, stock, measure)
+    shared.report(environment, "experiment metadata", on_place, claims_answer, claims_tables)

@@ -1,11 +1,11 @@
 """Options that experiments share, where their runs are recorded, and the page of them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +14,16 @@ from kipctl.cli.options import HtmlOption, OutputOption
 from kipctl.errors import UsageError
 from kipctl.pipeline.place import Place
 from kipctl.report.formats import OutputFormat
-from kipctl.report.tables import Report
+from kipctl.report.tables import Paragraph, Report, Table
 
 if TYPE_CHECKING:
+    from kipctl.experiments.arms.arm import Arm
     from kipctl.experiments.arms.stand import Place as StandPlace
+    from kipctl.experiments.arms.stand import Stand
+
+Document = Mapping[str, Any]
+Folders = Callable[[str], Path | None]
+Message = Callable[[str], None]
 
 RecordRunsOption = Annotated[
     str | None,
@@ -35,15 +41,13 @@ class ExperimentOptions:
     """Of every experiment: where it runs, what is kept of its runs, what is printed."""
 
     quick: Annotated[
-        bool,
-        typer.Option("--quick", help="A version of about a minute: it shows, it proves little."),
+        bool, typer.Option(help="A version of about a minute: it shows, it proves little.")
     ] = False
-    brokers: Annotated[int | None, typer.Option("--brokers", help="Of the lab.")] = None
-    controllers: Annotated[int | None, typer.Option("--controllers", help="Of the lab.")] = None
+    brokers: Annotated[int | None, typer.Option(help="Of the lab.")] = None
+    controllers: Annotated[int | None, typer.Option(help="Of the lab.")] = None
     bootstrap_server: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap-server",
             metavar="HOST:PORT,...",
             help="The cluster to use. Default: a lab is made for the experiment, and removed.",
         ),
@@ -67,6 +71,34 @@ class ExperimentOptions:
             of_lab[0] if self.brokers is None else self.brokers,
             of_lab[1] if self.controllers is None else self.controllers,
         )
+
+    def report(
+        self,
+        environment: Environment,
+        command: str,
+        measure: Callable[[Folders, Message], Document],
+        answer: Callable[[Document], Sequence[Paragraph]],
+        tables: Callable[[Document], Sequence[Table]],
+    ) -> None:
+        """Measure, print the result, and write the page of its runs if one is asked for."""
+        with recorded_runs(environment, self) as recorded:
+            with environment.progress():
+                found = measure(recorded.folder, environment.message)
+            opening = tuple(answer(found))
+            recorded.report(Report(command, found, tuple(tables(found)), opening=opening))
+
+
+def on_stand(
+    place: "StandPlace", arms: Iterable["Arm"], run: Callable[["Stand", Folders, Message], Document]
+) -> Callable[[Folders, Message], Document]:
+    """What measures at that place, with the clients of the arms there."""
+    from kipctl.experiments.arms.stand import standing
+
+    def measure(record: Folders, message: Message) -> Document:
+        with standing(place, arms, message) as stand:
+            return run(stand, record, message)
+
+    return measure
 
 
 def run_folders(record: str | None, variables: Mapping[str, str]) -> Callable[[str], Path | None]:
@@ -96,10 +128,7 @@ class RecordedRuns:
     """An experiment's runs: where each is recorded, and what is said of them all."""
 
     def __init__(
-        self,
-        environment: Environment,
-        output: OutputFormat,
-        folder: Callable[[str], Path | None],
+        self, environment: Environment, output: OutputFormat, folder: Callable[[str], Path | None]
     ) -> None:
         """`folder` is where the run of a name is recorded, None where it is not."""
         self._environment = environment

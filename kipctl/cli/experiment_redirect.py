@@ -7,57 +7,38 @@ from typing import Annotated
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import (
-    ExperimentOptions,
-    recorded_runs,
-)
-from kipctl.cli.grouped import grouped
-from kipctl.cli.options import (
-    RecordSizeOption,
-    duration_option,
-    pause_option,
-)
+from kipctl.cli.experiment_options import Document, ExperimentOptions, Folders, Message
+from kipctl.cli.options import RecordSizeOption, duration_option, pause_option
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
 from kipctl.next_step import Command
-from kipctl.report.tables import Report
 
 
-@grouped
 def redirect(
-    context: typer.Context,
+    environment: Environment,
     shared: ExperimentOptions,
     arms: Annotated[
         str | None,
         typer.Option(
-            "--arms",
             metavar="ARM,...",
             help="Clients under test: probe-kip951|refresh|baseline, java-X.Y.Z with -capped or "
             "-unhinted, librdkafka with -Nms (its backoff).",
         ),
     ] = None,
-    runs: Annotated[
-        int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3.")
-    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Of each arm, in turn. Default: 3.")] = None,
     acks: Annotated[
         str | None,
-        typer.Option(
-            "--acks", metavar="1|all", help="Of every client. Default: 1; with --scale kip all."
-        ),
+        typer.Option(metavar="1|all", help="Of every client. Default: 1; with --scale kip all."),
     ] = None,
     num_records: Annotated[
-        int | None,
-        typer.Option("--num-records", help="In a run. Default: enough for 4 rotations."),
+        int | None, typer.Option(help="In a run. Default: enough for 4 rotations.")
     ] = None,
     throughput: Annotated[
-        int | None,
-        typer.Option(
-            "--throughput", help="Records per second. Default: 150 for each core, up to 1500."
-        ),
+        int | None, typer.Option(help="Records per second. Default: 150 for each core, up to 1500.")
     ] = None,
     record_size: RecordSizeOption = 1000,
     partitions: Annotated[
-        int, typer.Option("--partitions", help="Of the topic, all of whose leaders rotate.")
+        int, typer.Option(help="Of the topic, all of whose leaders rotate.")
     ] = 100,
     every: Annotated[
         Duration | None,
@@ -76,26 +57,17 @@ def redirect(
         ),
     ] = Duration(0),
     gain_curve: Annotated[
-        bool,
-        typer.Option(
-            "--gain-curve", help="Measure with Metadata stale for 0, 100, 300 and 1000 ms."
-        ),
+        bool, typer.Option(help="Measure with Metadata stale for 0, 100, 300 and 1000 ms.")
     ] = False,
     predict: Annotated[
-        bool,
-        typer.Option(
-            "--predict",
-            help="Measure how stale Metadata gets here, and say what hints save.",
-        ),
+        bool, typer.Option(help="Measure how stale Metadata gets here, and say what hints save.")
     ] = False,
     curve: Annotated[
         str | None,
-        typer.Option(
-            "--curve", metavar="NAME", help="For --predict: the gain curve recorded by that name."
-        ),
+        typer.Option(metavar="NAME", help="For --predict: the gain curve recorded by that name."),
     ] = None,
     scale: Annotated[
-        str, typer.Option("--scale", metavar="default|kip", help="kip: the KIP's own numbers.")
+        str, typer.Option(metavar="default|kip", help="kip: the KIP's own numbers.")
     ] = "default",
 ) -> None:
     """KIP-951's micro-benchmark: what it costs producers that all leaders of a topic rotate.
@@ -103,7 +75,6 @@ def redirect(
     Every client sends the same load through a tap of its own, in turn, and is measured there by
     the same rule. The result stands beside the published one, with what is set up otherwise.
     """
-    environment = context.ensure_object(Environment)
     from kipctl.experiments.arms.arm import parse_arms
     from kipctl.experiments.arms.tapped import Conditions
     from kipctl.experiments.redirect.experiment import Question, experiment
@@ -137,20 +108,20 @@ def redirect(
         "partitions": partitions,
         "every_s": every,
     }
-    with recorded_runs(environment, shared) as recorded:
+
+    def measure(record: Folders, message: Message) -> Document:
+        stalest_us = 1000 * max(STALENESS_MS) if gain_curve else 0
         question = Question(
-            plan=planned(size, given, conditions, 1000 * max(STALENESS_MS) if gain_curve else 0),
+            plan=planned(size, given, conditions, stalest_us),
             place=shared.place(environment, nodes_of(size), makes_lab=not predict),
             gain_curve=gain_curve,
             predict=predict,
             curve=_recorded(curve, environment.variables) if curve else (),
-            record=recorded.folder,
+            record=record,
         )
-        with environment.progress():
-            found = experiment(question, environment.message)
-        opening = redirect_answer(found)
-        report = Report("experiment redirect", found, redirect_tables(found), opening=opening)
-        recorded.report(report)
+        return experiment(question, message)
+
+    shared.report(environment, "experiment redirect", measure, redirect_answer, redirect_tables)
 
 
 def _recorded(curve: str, variables: Mapping[str, str]) -> tuple[Path, ...]:

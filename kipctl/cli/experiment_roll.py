@@ -1,53 +1,37 @@
 """`kipctl experiment roll`: what it costs clients that every broker is restarted in turn."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import (
-    ExperimentOptions,
-    recorded_runs,
-    whole_numbers,
-)
-from kipctl.cli.grouped import grouped
-from kipctl.cli.options import (
-    duration_option,
-    finite,
-)
+from kipctl.cli.experiment_options import ExperimentOptions, on_stand, whole_numbers
+from kipctl.cli.options import duration_option, finite
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
-from kipctl.report.tables import Report
 
 _ACKS = ("all", "1")
 
 
-@grouped
 def roll(
-    context: typer.Context,
+    environment: Environment,
     shared: ExperimentOptions,
     arms: Annotated[
         str,
         typer.Option(
-            "--arms",
-            metavar="ARM,...",
-            help="Clients, one after the other: see experiment redirect.",
+            metavar="ARM,...", help="Clients, one after the other: see experiment redirect."
         ),
     ] = "probe-baseline,probe-kip951",
     acks: Annotated[
-        str, typer.Option("--acks", metavar="all,1", help="Of the producer: all, 1, or both.")
+        str, typer.Option(metavar="all,1", help="Of the producer: all, 1, or both.")
     ] = "all,1",
     partitions: Annotated[
-        str,
-        typer.Option(
-            "--partitions", metavar="N,...", help="Of the topic; several are cells. Default: 108."
-        ),
+        str, typer.Option(metavar="N,...", help="Of the topic; several are cells. Default: 108.")
     ] = "",
-    restarts: Annotated[
-        int, typer.Option("--restarts", help="Brokers restarted in each run; 0 for all.")
-    ] = 0,
+    restarts: Annotated[int, typer.Option(help="Brokers restarted in each run; 0 for all.")] = 0,
     kill: Annotated[
-        bool, typer.Option("--kill", help="Kill brokers (SIGKILL), as when a machine fails.")
+        bool, typer.Option(help="Kill brokers (SIGKILL), as when a machine fails.")
     ] = False,
     every: Annotated[
         Duration | None,
@@ -56,25 +40,20 @@ def roll(
     scale: Annotated[
         str,
         typer.Option(
-            "--scale",
             metavar="default|kip-low|kip-high",
             help="A workload of KIP-951's own: its partitions, rate, size and intervals.",
         ),
     ] = "default",
     throughput: Annotated[
-        float | None,
-        typer.Option("--throughput", callback=finite, help="Records per second. Default: 500."),
+        float | None, typer.Option(callback=finite, help="Records per second. Default: 500.")
     ] = None,
     record_size: Annotated[
-        int | None, typer.Option("--record-size", help="Bytes of a record. Default: 1000.")
+        int | None, typer.Option(help="Bytes of a record. Default: 1000.")
     ] = None,
-    runs: Annotated[
-        int | None, typer.Option("--runs", help="Of each arm, in turn. Default: 3.")
-    ] = None,
+    runs: Annotated[int | None, typer.Option(help="Of each arm, in turn. Default: 3.")] = None,
     workers: Annotated[
         int,
         typer.Option(
-            "--workers",
             metavar="N",
             help="Share a probe arm's producer, and its consumer, among N processes (Spark).",
         ),
@@ -87,12 +66,10 @@ def roll(
     one that --bootstrap-server names.
     """
     from kipctl.experiments.arms.arm import parse_arms
-    from kipctl.experiments.arms.stand import standing
     from kipctl.experiments.roll.experiment import run_roll
     from kipctl.experiments.roll.plan import SCALES, RollPlan, nodes_of, sizes
     from kipctl.report.experiment_roll_tables import roll_answer, roll_tables
 
-    environment: Environment = context.obj
     chosen = tuple(dict.fromkeys(acks.split(",")))
     if wrong := set(chosen) - set(_ACKS):
         raise UsageError(f"--acks {min(wrong)!r}: it must be all, 1, or all,1.")
@@ -117,10 +94,7 @@ def roll(
         workers=workers,
         **sizes(scale, given),
     )
-    place = shared.place(environment, nodes_of(scale))
-    with recorded_runs(environment, shared) as recorded:
-        with environment.progress(), standing(place, plan.arms, environment.message) as stand:
-            document = run_roll(plan, stand, recorded.folder, environment.message)
-        opening = roll_answer(document)
-        report = Report("experiment roll", document, roll_tables(document), opening=opening)
-        recorded.report(report)
+    measure = on_stand(
+        shared.place(environment, nodes_of(scale)), plan.arms, partial(run_roll, plan)
+    )
+    shared.report(environment, "experiment roll", measure, roll_answer, roll_tables)

@@ -1,19 +1,17 @@
 """`kipctl experiment run`: a user's own experiment, from a file."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kipctl.cli.environment import Environment
-from kipctl.cli.experiment_options import ExperimentOptions, recorded_runs
-from kipctl.cli.grouped import grouped
-from kipctl.report.tables import Report
+from kipctl.cli.experiment_options import ExperimentOptions
 
 
-@grouped
 def run(
-    context: typer.Context,
+    environment: Environment,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="TOML: see docs/experiments.md, Your own.")
     ],
@@ -29,13 +27,10 @@ def run(
     from kipctl.experiments.own.file import read_experiment
     from kipctl.report.experiment_tables import own_answer, own_tables
 
-    environment: Environment = context.obj
     plan = read_experiment(file)
     if shared.quick:
         plan = plan.quick
     place = shared.place(environment, (plan.file.lab.brokers, plan.file.lab.controllers))
-    with recorded_runs(environment, shared) as recorded:
-        with environment.progress():
-            document = run_own(plan, place, recorded.folder, environment.message)
-        opening = own_answer(document)
-        recorded.report(Report("experiment run", document, own_tables(document), opening=opening))
+    shared.report(
+        environment, "experiment run", partial(run_own, plan, place), own_answer, own_tables
+    )

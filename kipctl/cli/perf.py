@@ -9,12 +9,7 @@ from kipctl.cli.combinations import combined
 from kipctl.cli.confirm import confirm_moves
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
-from kipctl.cli.options import (
-    LoadOptions,
-    PartitionsOption,
-    ReportingIntervalOption,
-    RunOptions,
-)
+from kipctl.cli.options import LoadOptions, PartitionsOption, ReportingIntervalOption, RunOptions
 from kipctl.cli.perf_consume import consume
 from kipctl.cli.perf_e2e import e2e
 from kipctl.cli.perf_metadata import metadata
@@ -38,14 +33,13 @@ def produce(
     sent: LoadOptions,
     options: RunOptions,
     record_size: Annotated[
-        int | None, typer.Option("--record-size", help="Bytes of a record's value; default 1000.")
+        int | None, typer.Option(help="Bytes of a record's value; default 1000.")
     ] = None,
     payload_file: Annotated[
-        Path | None,
-        typer.Option("--payload-file", help="Draw the values from this file (UTF-8) at random."),
+        Path | None, typer.Option(help="Draw the values from this file (UTF-8) at random.")
     ] = None,
     payload_delimiter: Annotated[
-        str, typer.Option("--payload-delimiter", help="What separates the file's values.")
+        str, typer.Option(help="What separates the file's values.")
     ] = "\\n",
     partitions: PartitionsOption = 100,
     command_property: Annotated[

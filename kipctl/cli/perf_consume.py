@@ -39,9 +39,7 @@ _NAMED = 5
 def consume(
     environment: Environment,
     options: RunOptions,
-    topic: Annotated[
-        str | None, typer.Option("--topic", metavar="TOPIC", help="What to read.")
-    ] = None,
+    topic: Annotated[str | None, typer.Option(metavar="TOPIC", help="What to read.")] = None,
     num_records: Annotated[
         int | None,
         typer.Option(
@@ -49,35 +47,28 @@ def consume(
         ),
     ] = None,
     partition: Annotated[
-        list[int] | None,
-        typer.Option("--partition", metavar="P", help="Only this partition; repeatable."),
+        list[int] | None, typer.Option(metavar="P", help="Only this partition; repeatable.")
     ] = None,
     offset: Annotated[
         int | None,
-        typer.Option(
-            "--offset", min=0, help="Begin each partition here, not at its earliest record."
-        ),
+        typer.Option(min=0, help="Begin each partition here, not at its earliest record."),
     ] = None,
-    from_latest: Annotated[
-        bool, typer.Option("--from-latest", help="Begin at the end of each partition.")
-    ] = False,
+    from_latest: Annotated[bool, typer.Option(help="Begin at the end of each partition.")] = False,
     client_rack: ClientRackOption = None,
     fetch_size: Annotated[
-        int | None, typer.Option("--fetch-size", help="Bytes of a partition in one answer.")
+        int | None, typer.Option(help="Bytes of a partition in one answer.")
     ] = None,
     socket_buffer_size: Annotated[
-        int | None, typer.Option("--socket-buffer-size", help="Bytes of the receive buffer.")
+        int | None, typer.Option(help="Bytes of the receive buffer.")
     ] = None,
     timeout: Annotated[
         Duration, milliseconds_option("--timeout", "End when no record came for so long.")
     ] = Duration(10),
     group: Annotated[
-        str | None,
-        typer.Option("--group", help="Taken and left alone: partitions are assigned."),
+        str | None, typer.Option(help="Taken and left alone: partitions are assigned.")
     ] = None,
     command_property: Annotated[
-        list[str] | None,
-        typer.Option("--command-property", metavar="NAME=VALUE...", help="Consumer settings."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE...", help="Consumer settings.")
     ] = None,
     command_config: Annotated[
         Path | None,
@@ -86,13 +77,10 @@ def consume(
         ),
     ] = None,
     show_detailed_stats: Annotated[
-        bool,
-        typer.Option("--show-detailed-stats", help="Print Kafka's line for each interval."),
+        bool, typer.Option(help="Print Kafka's line for each interval.")
     ] = False,
     reporting_interval: ReportingIntervalOption = Duration(5),
-    hide_header: Annotated[
-        bool, typer.Option("--hide-header", help="Leave Kafka's header line out.")
-    ] = False,
+    hide_header: Annotated[bool, typer.Option(help="Leave Kafka's header line out.")] = False,
 ) -> None:
     """Read a topic's partitions and show which brokers they came from, and why that changed.
 

@@ -36,38 +36,29 @@ def e2e(
     options: RunOptions,
     record_size: RecordSizeOption = 1000,
     producer_acks: Annotated[
-        str | None,
-        typer.Option("--producer-acks", metavar="all|1", help="The producer's acks; default all."),
+        str | None, typer.Option(metavar="all|1", help="The producer's acks; default all.")
     ] = None,
     partitions: PartitionsOption = 12,
     client_rack: ClientRackOption = None,
     command_property: Annotated[
         list[str] | None,
-        typer.Option(
-            "--command-property", metavar="NAME=VALUE...", help="Settings that both clients have."
-        ),
+        typer.Option(metavar="NAME=VALUE...", help="Settings that both clients have."),
     ] = None,
     producer_property: Annotated[
-        list[str] | None,
-        typer.Option("--producer-property", metavar="NAME=VALUE...", help="Producer settings."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE...", help="Producer settings.")
     ] = None,
     consumer_property: Annotated[
-        list[str] | None,
-        typer.Option("--consumer-property", metavar="NAME=VALUE...", help="Consumer settings."),
+        list[str] | None, typer.Option(metavar="NAME=VALUE...", help="Consumer settings.")
     ] = None,
     command_config: Annotated[
-        Path | None,
-        typer.Option("--command-config", metavar="FILE", help="File of such settings."),
+        Path | None, typer.Option(metavar="FILE", help="File of such settings.")
     ] = None,
     timeout: Annotated[
         Duration,
         milliseconds_option("--timeout", "After the last send: end when none came for so long."),
     ] = Duration(10),
     forever: Annotated[
-        bool,
-        typer.Option(
-            "--forever", help="Until Ctrl-C or SIGTERM: then the usual result and status."
-        ),
+        bool, typer.Option(help="Until Ctrl-C or SIGTERM: then the usual result and status.")
     ] = False,
     keep: Annotated[
         Duration | None,
@@ -86,7 +77,6 @@ def e2e(
     metrics: Annotated[
         str | None,
         typer.Option(
-            "--metrics",
             metavar="[HOST:]PORT",
             help="Serve Prometheus text there while it runs; HOST is 127.0.0.1 by default.",
         ),
@@ -100,12 +90,7 @@ def e2e(
 
     --forever watches for days what others do to the cluster: memory and disk do not grow.
     """
-    from kipctl.load.e2e import (
-        FOREVER_RECORDS,
-        TOPIC_OF_DAYS,
-        EndToEndLoad,
-        EndToEndPlan,
-    )
+    from kipctl.load.e2e import FOREVER_RECORDS, TOPIC_OF_DAYS, EndToEndLoad, EndToEndPlan
     from kipctl.load.forever import WatchOptions, parse_listen
     from kipctl.load.measure import run
     from kipctl.load.plan import OWN_TOPIC

@@ -30,35 +30,32 @@ def metadata(
     topics: Annotated[
         int,
         typer.Option(
-            "--topics",
-            help="How many topics (kipctl-metadata-...) are made, and removed afterwards.",
+            help="How many topics (kipctl-metadata-...) are made, and removed afterwards."
         ),
     ] = 1000,
-    partitions: Annotated[int, typer.Option("--partitions", help="Of each topic.")] = 3,
+    partitions: Annotated[int, typer.Option(help="Of each topic.")] = 3,
     throughput: InTurnThroughputOption = 500,
     seconds: PhaseSecondsOption = Duration(6),
     record_size: RecordSizeOption = 100,
     phase: Annotated[
         list[Phase] | None,
-        typer.Option("--phase", help="What is done after startup; repeatable. Default: all."),
+        typer.Option(help="What is done after startup; repeatable. Default: all."),
     ] = None,
     client: Annotated[
         list[ClientKind] | None,
-        typer.Option("--client", help="Whose requests are looked at; repeatable. Default: probe."),
+        typer.Option(help="Whose requests are looked at; repeatable. Default: probe."),
     ] = None,
     policy: Annotated[
         list[TopicPolicy] | None,
         typer.Option(
-            "--policy",
             help="For a new topic the probe asks for it alone, or, as before KIP-526, for all that"
             " it knows (legacy), or is given all beforehand (preload); repeatable. Default: kip526"
-            " and legacy.",
+            " and legacy."
         ),
     ] = None,
     command_property: Annotated[
         list[str] | None,
         typer.Option(
-            "--command-property",
             metavar="NAME=VALUE...",
             help="Producer settings. acks is 1 and enable.idempotence false if not given.",
         ),
@@ -66,7 +63,6 @@ def metadata(
     metrics_url: Annotated[
         list[str] | None,
         typer.Option(
-            "--metrics-url",
             metavar="URL",
             help="A broker's metrics, each broker's once: its own count of requests is shown too."
             " Nobody else may be at work on the cluster then.",
