@@ -7,6 +7,7 @@ from electing_broker import ElectingCluster, partition
 
 from kipctl.changes.journal.entry import ChangeKind, EntryState
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
+from kipctl.protocol.error_codes import ErrorCode
 
 
 @pytest.fixture
@@ -120,6 +121,15 @@ def test_an_unclean_election_is_in_the_journal_and_is_not_undone(cluster: Electi
     assert entry.leaders == {LOST: NO_LEADER, OTHER: NO_LEADER}
     assert not list(cluster.kept.unfinished())
     assert "are lost" in cluster.kipctl("undo --yes", entry.id, status=4).err
+
+
+def test_an_unclean_election_that_is_refused_as_a_whole_has_changed_nothing(
+    cluster: ElectingCluster,
+) -> None:
+    cluster.codes = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    cluster.kipctl("elect unclean --topic orders --yes", status=4)
+    (entry,) = cluster.kept.entries()
+    assert (entry.state, cluster.elected) == (EntryState.REFUSED, [])
 
 
 def test_what_has_a_leader_again_when_the_question_is_answered_is_left_alone(

@@ -3,9 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from metadata_answers import metadata_of
+from scripted_broker import HANG_UP, VERSIONS, Answers, Asked, ScriptedBroker
 
+from kipctl.cluster.snapshot import Broker
 from kipctl.errors import RefusedError
 from kipctl.protocol.describe_quorum import (
+    DescribeQuorumRequest,
     DescribeQuorumResponse,
     QuorumListener,
     QuorumNode,
@@ -13,8 +17,10 @@ from kipctl.protocol.describe_quorum import (
     QuorumTopic,
     ReplicaState,
 )
+from kipctl.protocol.metadata import MetadataRequest, MetadataResponse
 from kipctl.protocol.primitives import MalformedFrame
-from kipctl.roll.quorum import Voter, quorum_of, quorum_problem
+from kipctl.roll.quorum import Voter, broker_behind, quorum_of, quorum_problem
+from kipctl.transport.request import Cluster
 
 NOW = 1_700_000_000_000
 
@@ -83,3 +89,39 @@ def test_a_quorum_that_is_not_described_is_refused() -> None:
         quorum_of(replace(one, topics=one.topics * 2))
     with pytest.raises(RefusedError, match="does not describe its quorum"):
         quorum_of(DescribeQuorumResponse())
+
+
+ACTIVE = described((101, NOW, NOW))
+
+
+@pytest.mark.parametrize(
+    ("answer", "behind"),
+    [
+        (ACTIVE, ""),
+        (described((101, NOW, NOW), leader=102), "broker 2 knows another active controller"),
+        (HANG_UP, "broker 2 does not reach the active controller"),
+    ],
+)
+def test_which_broker_does_not_know_the_active_controller(
+    answer: DescribeQuorumResponse | bytes, behind: str
+) -> None:
+    """Each is asked by itself: the second answers so."""
+
+    def metadata(asked: Asked) -> MetadataResponse | None:
+        ports = {1: first.port, 2: second.port}
+        is_asked = isinstance(asked.request, MetadataRequest)
+        return metadata_of((1, 5), ports=ports) if is_asked else None
+
+    def answering(this: DescribeQuorumResponse | bytes) -> Answers:
+        return lambda asked: (
+            this if isinstance(asked.request, DescribeQuorumRequest) else metadata(asked)
+        )
+
+    versions = VERSIONS | {55: (0, 2)}
+    with (
+        ScriptedBroker(answering(ACTIVE), versions) as first,
+        ScriptedBroker(answering(answer), versions) as second,
+        Cluster(first.address) as cluster,
+    ):
+        brokers = [Broker(1, "", 0, None), Broker(2, "", 0, None)]
+        assert broker_behind(cluster, brokers, quorum_of(ACTIVE)) == behind
