@@ -211,13 +211,13 @@ class Execution:
         self._await_finished(under_way.target)
         self.finished_us = now_us()
         if self.elects:
-            self.elect_in_place(under_way.preferred_leaders, self.deadline())
+            self.elect_in_place(under_way.preferred_leaders)
 
-    def elect_in_place(self, leaders: Mapping[PartitionId, int], deadline: float) -> None:
+    def elect_in_place(self, leaders: Mapping[PartitionId, int]) -> None:
         """Elect these where the replicas are in their places, as far as the partitions are there"""
         topics = sorted({partition_id.topic for partition_id in leaders})
-        now = retry_until(lambda: refresh_snapshot(self.cluster, topics), deadline)
-        self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now, deadline)
+        now = retry_until(lambda: refresh_snapshot(self.cluster, topics), self.deadline())
+        self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now)
 
     def pause(self, done: str) -> None:
         """Wait so long as the pace says, when so many batches or phases are `done`, and for the
@@ -265,14 +265,14 @@ class Execution:
 
     def _submit_and_wait(self, batch: Plan, done: str) -> bool:
         """False when nothing of the batch was accepted; `done` says how much was before it."""
-        now, batch = self._without_changed(batch, self.deadline())
+        now, batch = self._without_changed(batch)
         self._demand_no_pause(done)
         accepted = self._execute_batch(batch) if batch.moves else batch
         if not accepted.moves:
             return False
         self.finished_us = now_us()
         if self.elects:
-            self.elect(accepted.preferred_leaders, now, self.deadline())
+            self.elect(accepted.preferred_leaders, now)
         if self.not_begun:
             all_of_it = f"{len(accepted.moves)} of {len(batch.moves)} partitions of a batch"
             self._demand_no_pause(f"{done}, and {all_of_it},")
@@ -294,12 +294,12 @@ class Execution:
             rest = left.without(chosen.target)
             if accepted.moves and chosen.moves:
                 self._wait_for_guard(anew=False)
-                _, chosen = self._without_changed(chosen, self.deadline(), busy)
+                _, chosen = self._without_changed(chosen, busy)
                 if self._is_to_pause:
                     self.not_begun = len(left.moves)
                     break
             left = rest
-            taken = self._submit(chosen, self.deadline()) if chosen.moves else chosen
+            taken = self._submit(chosen) if chosen.moves else chosen
             accepted = Plan((*accepted.moves, *taken.moves))
             self.accepted += taken.moves
             self.copying.submitted(taken)
@@ -323,12 +323,13 @@ class Execution:
             await_finished(self.cluster, target, until, self.progress, self._look_on)
 
     def _without_changed(
-        self, batch: Plan, deadline: float, own: Collection[PartitionId] = ()
+        self, batch: Plan, own: Collection[PartitionId] = ()
     ) -> tuple[Snapshot, Plan]:
         """The batch's topics as they are now, and the batch less what has changed since.
 
         `own` are being reassigned by this change itself.
         """
+        deadline = self.deadline()
         listed = retry_until(lambda: list_reassignments(self.cluster), deadline)
         busy = [one for one in listed if one.id not in own]
         if busy and not self.additional:
@@ -343,8 +344,9 @@ class Execution:
         self._leave_out(reasons)
         return now, batch.without(reasons)
 
-    def _submit(self, batch: Plan, deadline: float) -> Plan:
+    def _submit(self, batch: Plan) -> Plan:
         """The part of the batch that was accepted, and does what the plan says."""
+        deadline = self.deadline()
         if self.entry and not self.accepted:
             self.entry = self.entry.mark(EntryState.SUBMITTED)
         self.is_sent = True
@@ -373,7 +375,7 @@ class Execution:
         self.copying.leave_out(unplanned_moves)
         return accepted.without(unplanned_moves)
 
-    def elect(self, expected: Mapping[PartitionId, int], now: Snapshot, deadline: float) -> None:
+    def elect(self, expected: Mapping[PartitionId, int], now: Snapshot) -> None:
         """Elect these preferred leaders, and wait until the brokers know them."""
         # What was copied took its time; an order of replicas is taken at once.
         self._wait_for_guard(anew=self.plan.copies_data)

@@ -94,7 +94,7 @@ def roll_back(
     reassigned = change.execute() if plan.moves else None
     if in_place:
         with change.explain_errors():
-            change.elect_in_place(in_place, change.deadline())
+            change.elect_in_place(in_place)
     change.finish()
     return change.leaders_moved(reassigned)
 
@@ -132,7 +132,7 @@ def resume(
         if left.under_way.moves:
             change.resume(left.under_way)
         if left.in_place:
-            change.elect_in_place(left.in_place, change.deadline())
+            change.elect_in_place(left.in_place)
     reassigned = change.execute() if left.plan.moves else change.outcome()
     change.finish()
     return change.leaders_moved(reassigned)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.planners.add_brokers import add
@@ -23,6 +23,7 @@ from kipctl.errors import UsageError, did_you_mean
 from kipctl.next_step import Command
 
 RACK_PREFIX, BROKER_PREFIX = "rack:", "broker:"
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +67,7 @@ def leaders_off_option(values: Sequence[str], *, spare: int = 0) -> PlannerOptio
 
 def leader_option(values: Sequence[str]) -> PlannerOption:
     """--leader PARTITION=BROKER, repeatable."""
-    wanted: dict[PartitionId, int] = {}
-    for value in values:
-        partition, broker = parse_leader(value)
-        if wanted.setdefault(partition, broker) != broker:
-            raise UsageError(
-                f"--leader gives {partition} two leaders: {wanted[partition]} and {broker}.",
-                "Give it one.",
-            )
+    wanted = _one_each(map(parse_leader, values), "--leader gives {} two leaders: {} and {}.")
     return PlannerOption(
         _written("--leader", values),
         lambda snapshot, inputs: set_preferred(snapshot, wanted),
@@ -102,15 +96,8 @@ def add_option(values: Sequence[str]) -> PlannerOption:
 
 def replace_option(values: Sequence[str]) -> PlannerOption:
     """--replace A=B, repeatable."""
-    successors: dict[int, int] = {}
-    for value in values:
-        broker, successor = parse_replace(value)
-        if successors.setdefault(broker, successor) != successor:
-            raise UsageError(
-                f"--replace gives broker {broker} two successors: {successors[broker]} and"
-                f" {successor}.",
-                "Give it one.",
-            )
+    two = "--replace gives broker {} two successors: {} and {}."
+    successors = _one_each(map(parse_replace, values), two)
     return PlannerOption(
         _written("--replace", values),
         lambda snapshot, inputs: replace_brokers(snapshot, successors, inputs),
@@ -185,6 +172,15 @@ def brokers_of(snapshot: Snapshot, value: str) -> frozenset[int]:
         f"{did_you_mean(rack, known)}",
         "Name one of them, or a broker by its id.",
     )
+
+
+def _one_each(pairs: Iterable[tuple[K, int]], two: str) -> dict[K, int]:
+    """The broker of each. Raises UsageError for one that is given `two`."""
+    found: dict[K, int] = {}
+    for one, broker in pairs:
+        if found.setdefault(one, broker) != broker:
+            raise UsageError(two.format(one, found[one], broker), "Give it one.")
+    return found
 
 
 def _written(option: str, values: Iterable[str]) -> str:
