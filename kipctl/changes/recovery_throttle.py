@@ -1,19 +1,11 @@
-"""Throttles of what brokers copy when they come back: set, adapted to clients, taken off.
+"""Throttles of what brokers copy when they come back: set, and taken off."""
 
-`SetThrottle` sets one rate and ends; `AdaptThrottle` stays, raises it while a guard sees clients
-well, lowers it when not, and puts everything back when all replicas are in sync.
-"""
-
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 from kipctl.changes.change import Change, ChangeRun
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.execution.adaptive_rate import AdaptiveRate
-from kipctl.changes.execution.copy_progress import CatchUpTracker
-from kipctl.changes.execution.pacing import ReportInterval
 from kipctl.changes.execution.reassign import Failure
 from kipctl.changes.execution.throttled_change import (
     entries_with_throttles,
@@ -22,16 +14,14 @@ from kipctl.changes.execution.throttled_change import (
 )
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
-from kipctl.changes.throttle import Change as SettingChange
 from kipctl.changes.throttle import (
     Throttle,
     brokers_copying,
     format_rate,
-    require_restored,
     set_throttle,
     throttle_changes,
 )
-from kipctl.changes.throttle_settings import raise_for, read_settings, write
+from kipctl.changes.throttle_settings import read_settings
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.recoveries import catching_up
 from kipctl.cluster.snapshot import PartitionId, Snapshot, select, take_snapshot
@@ -45,30 +35,39 @@ from kipctl.cluster.throttle_configs import (
 )
 from kipctl.counts import counted
 from kipctl.errors import (
-    KipctlError,
-    PartlyDoneError,
     RefusedError,
-    TimedOutError,
-    UnreachableError,
     UsageError,
 )
 from kipctl.next_step import Command
-
-LOOK_S = 1.0
-IN_SYNC_LOOKS = 2
-"""So often one after the other everything has to be seen in sync: replicas come and go."""
-MB = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class ThrottleProposal:
     """What is to be set: the cluster, what is being reassigned, what each broker still copies, and
-    the throttle with what is set now."""
+    the throttle of `rate` bytes per second, with what is set now."""
 
     snapshot: Snapshot
     busy: tuple[Reassignment, ...]
     behind: dict[int, tuple[PartitionId, ...]]
+    rate: int
     throttle: Throttle
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether data is copied now."""
+        return bool(self.behind or self.busy)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those whose replicas are to be throttled, and are not yet."""
+        settings = (one.setting for one in self.throttle.changes)
+        return frozenset(one.name for one in settings if one.kind == TOPIC)
+
+    @property
+    def away(self) -> frozenset[int]:
+        """Brokers with replicas that are not alive."""
+        on = {broker for one in self.snapshot.partitions for broker in one.replicas}
+        return frozenset(on - {*self.snapshot.broker_ids})
 
     @property
     def partitions(self) -> Sequence[object]:
@@ -80,9 +79,9 @@ class ThrottleProposal:
 class ThrottleDone:
     """`rate` is what is, or was last, set; `lowest` and `highest` what was; `seconds` how long."""
 
-    rate: int
-    lowest: int
-    highest: int
+    rate: int = 0
+    lowest: int = 0
+    highest: int = 0
     seconds: float = 0.0
     failures: tuple[Failure, ...] = ()
     done: int = 1
@@ -122,9 +121,13 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
         behind = catching_up(snapshot, {one.id: one.adding for one in busy})
         topics = self._topics(context, snapshot, busy)
         brokers = self.brokers or snapshot.broker_ids
-        return ThrottleProposal(
-            snapshot, busy, behind, self._throttle(context, topics, brokers, busy)
-        )
+        rate = self.first_rate(context, is_copied=bool(behind or busy))
+        throttle = self._throttle(context, wanted_for(topics, brokers, rate), busy)
+        return ThrottleProposal(snapshot, busy, behind, rate, throttle)
+
+    def first_rate(self, context: ChangeContext, *, is_copied: bool) -> int:
+        """What is set first."""
+        return self.rate
 
     def _topics(
         self, context: ChangeContext, snapshot: Snapshot, busy: Sequence[Reassignment]
@@ -137,11 +140,9 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
     def _throttle(
         self,
         context: ChangeContext,
-        topics: Sequence[str],
-        brokers: Sequence[int],
+        wanted: Mapping[Setting, str],
         busy: Sequence[Reassignment],
     ) -> Throttle:
-        wanted = wanted_for(topics, brokers, self.rate)
         before = read_settings(context.cluster, wanted)
         moved = {one.id.topic for one in busy}
         # What a reassignment has listed is throttled already; its list is its own to put back.
@@ -170,12 +171,12 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
                 )
 
     def announce(self, context: ChangeContext, seen: ThrottleProposal) -> None:
-        topics = {c.setting.name for c in seen.throttle.changes if c.setting.kind == TOPIC}
-        rates = {c.setting.name for c in seen.throttle.changes if c.setting.kind == BROKER}
+        settings = [one.setting for one in seen.throttle.changes]
+        brokers = {one.name for one in settings if one.kind == BROKER}
+        listed = f" of {counted(len(seen.topics), 'topic')}" if seen.topics else " that are listed"
         context.ui.say(
-            f"{format_rate(str(self.rate))} in and out of each of"
-            f" {counted(len(rates), 'broker')}, for replicas out of sync of"
-            f" {counted(len(topics), 'topic')}."
+            f"{format_rate(str(seen.rate))} in and out of each of"
+            f" {counted(len(brokers), 'broker')}, for replicas out of sync{listed}."
         )
 
     def question(self, seen: ThrottleProposal) -> str:
@@ -201,7 +202,7 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
         return ""
 
     def execute(self, run: ChangeRun, again: ThrottleProposal) -> ThrottleDone:
-        return ThrottleDone(self.rate, self.rate, self.rate)
+        return ThrottleDone(self.rate)
 
     def report(
         self, run: ChangeRun, seen: ThrottleProposal, again: ThrottleProposal, done: ThrottleDone
@@ -230,171 +231,77 @@ def throttle_entries(journal: Journal) -> list[Entry]:
     return [one for one in entries_with_throttles(journal) if one.kind is ChangeKind.THROTTLE]
 
 
+@dataclass(frozen=True, slots=True)
+class ThrottlesToClear:
+    """What `kipctl throttle` has set, and what is still copied under it, by broker."""
+
+    entries: tuple[Entry, ...]
+    behind: dict[int, tuple[PartitionId, ...]]
+
+    @property
+    def partitions(self) -> Sequence[object]:
+        """What there is to do: settings."""
+        return self.throttle.changes
+
+    @property
+    def throttle(self) -> Throttle:
+        """All of it."""
+        return Throttle(
+            tuple(c for one in self.entries if one.throttle for c in one.throttle.changes)
+        )
+
+
 @dataclass(frozen=True)
-class AdaptThrottle(SetThrottle):
-    """The same, with a rate that follows what the guard sees, until all replicas are in sync."""
-
-    floor: int = MB
-    ceiling: int = 10**9
-
-    def _throttle(
-        self,
-        context: ChangeContext,
-        topics: Sequence[str],
-        brokers: Sequence[int],
-        busy: Sequence[Reassignment],
-    ) -> Throttle:
-        """With rates that are as wanted already, too: they are changed later."""
-        throttle = super()._throttle(context, topics, brokers, busy)
-        known = {one.setting for one in throttle.changes}
-        rates = wanted_for((), brokers, self.rate)
-        alike = [SettingChange(s, value, value) for s, value in rates.items() if s not in known]
-        return Throttle((*throttle.changes, *alike))
-
-    def refuse(self, context: ChangeContext, seen: ThrottleProposal) -> None:
-        if not (seen.behind or seen.busy):
-            raise RefusedError(
-                "No broker copies anything now: every replica that can be is in sync.",
-                "Start the broker that is away, then repeat it. For a rate that stays: "
-                + Command("throttle set --help"),
-            )
-
-    def announce(self, context: ChangeContext, seen: ThrottleProposal) -> None:
-        super().announce(context, seen)
-        context.ui.say(
-            f"From there it goes between {format_rate(str(self.floor))} and"
-            f" {format_rate(str(self.ceiling))}, as the guard allows, until all is in sync."
-        )
-
-    @contextmanager
-    def recorded(self, run: ChangeRun, again: ThrottleProposal) -> Iterator[Entry | None]:
-        entry = record(run, again.throttle)
-        try:
-            set_throttle(run.context.cluster, again.throttle)
-            yield entry
-        finally:
-            left = restore_throttle_of(run.context.cluster, entry, run.context.ui.say)
-            run.not_restored += left
-            if not left:
-                run.context.ui.say("The throttle is removed.")
-
-    def title(self, again: ThrottleProposal) -> str:
-        return f"Throttled to {format_rate(str(self.rate))}"
-
-    def execute(self, run: ChangeRun, again: ThrottleProposal) -> ThrottleDone:
-        entry, settings = run.entry, run.settings
-        assert entry is not None
-        began = time.monotonic()
-        now = AdaptiveRate(self.rate, self.floor, self.ceiling, began)
-        lowest = highest = now.rate
-        cluster, guard, progress = run.context.cluster, settings["guard"], settings["progress"]
-        tracker, reports, in_sync = CatchUpTracker(cluster), ReportInterval(), 0
-        until = None if run.context.timeout_s is None else began + run.context.timeout_s
-        while in_sync < IN_SYNC_LOOKS:
-            time.sleep(LOOK_S)
-            crossed = guard.crossed()
-            _require_own(run, entry)
-            following = now.after(is_good=not crossed, now_s=time.monotonic())
-            if following.rate != now.rate:
-                entry = change_rate(run, entry, following.rate)
-            now = following
-            lowest, highest = min(lowest, now.rate), max(highest, now.rate)
-            snapshot, busy = _look(run)
-            if snapshot is None:
-                continue
-            behind = catching_up(snapshot, {one.id: one.adding for one in busy})
-            listed = {c.setting.name for c in again.throttle.changes if c.setting.kind == TOPIC}
-            is_busy = any(one.id.topic in listed or not listed for one in busy)
-            in_sync = 0 if behind or is_busy else in_sync + 1
-            if reports.is_due(time.monotonic()):
-                copied = "; ".join(map(str, tracker.look(snapshot, behind)))
-                why = f" ({crossed})" if crossed else ""
-                progress(f"At most {format_rate(str(now.rate))}{why}. {copied}".rstrip(". "))
-            if until is not None and time.monotonic() > until:
-                raise PartlyDoneError(
-                    "The time allowed has ended, and not all replicas are in sync.",
-                    "Wait for them, without a throttle: " + Command("wait --until in-sync"),
-                )
-        return ThrottleDone(now.rate, lowest, highest, time.monotonic() - began)
-
-    def report(
-        self, run: ChangeRun, seen: ThrottleProposal, again: ThrottleProposal, done: ThrottleDone
-    ) -> None:
-        run.context.ui.throttle(
-            again.throttle,
-            f"All replicas are in sync after {done.seconds:.0f} s, at"
-            f" {format_rate(str(done.lowest))} to {format_rate(str(done.highest))}.",
-        )
-
-
-def _look(run: ChangeRun) -> tuple[Snapshot | None, tuple[Reassignment, ...]]:
-    """The cluster now; None while it does not answer, as when its controller moves."""
-    try:
-        busy = list_reassignments(run.context.cluster)
-        return take_snapshot(run.context.cluster), busy
-    except (TimedOutError, UnreachableError):
-        return None, ()
-
-
-def _require_own(run: ChangeRun, entry: Entry) -> None:
-    """Raise PartlyDoneError when somebody else has set a rate since: two do not adapt one."""
-    changes = entry.throttle.changes if entry.throttle else ()
-    rates = {one.setting: one for one in changes if one.setting.config in RATES}
-    alive = set(map(str, run.context.cluster.nodes))
-    try:
-        now = read_settings(run.context.cluster, [one for one in rates if one.name in alive])
-    except KipctlError:
-        return
-    for setting, value in now.items():
-        change = rates[setting]
-        if value is not None and not change.is_own(value) and value != change.before:
-            raise PartlyDoneError(
-                f"Somebody else has set {setting} to {format_rate(value)}: it is theirs now.",
-                "See whose throttles are set: " + Command("throttle show"),
-            )
-
-
-def change_rate(run: ChangeRun, entry: Entry, rate: int) -> Entry:
-    """Give the entry's brokers another rate: written down first, then set. A broker that is away
-    keeps its own."""
-    throttle = entry.throttle or Throttle(())
-    changes = tuple(
-        replace(one, during=str(rate), replaces=one.during) if one.setting.config in RATES else one
-        for one in throttle.changes
-    )
-    entry = entry.with_throttle(Throttle(changes))
-    for one in changes:
-        if one.setting.config in RATES:
-            with suppress(TimedOutError, UnreachableError):
-                for answer in write(run.context.cluster, {one.setting: one.during}):
-                    raise_for(answer)
-    return entry
-
-
-def clear(context: ChangeContext, entry: Entry | None = None) -> None:
+class ClearThrottle(Change[ThrottlesToClear, ThrottleDone]):
     """Put back what `kipctl throttle` has set, or this entry of it, whoever still needs it: who
-    needs it is said before the question.
+    needs it is said before the question."""
 
-    Raises PartlyDoneError for what stays.
-    """
-    cluster, journal, ui = context.cluster, context.journal(), context.ui
-    found = throttle_entries(journal) if entry is None else [entry.reload()]
-    if not any(one.throttle for one in found):
-        ui.say("No throttle that was set from here for a recovery is still set.")
-        return
-    if context.dry_run:
-        for one in found:
-            ui.throttle(one.throttle or Throttle(()), "Nothing was changed.", is_removal=True)
-        return
-    with journal.throttling(context.origin):
-        busy = list_reassignments(cluster)
-        behind = catching_up(take_snapshot(cluster), {one.id: one.adding for one in busy})
-        for broker, partitions in behind.items():
-            ui.say(
+    entry: Entry | None = None
+
+    def look(self, context: ChangeContext) -> ThrottlesToClear:
+        found = throttle_entries(context.journal()) if self.entry is None else [self.entry.reload()]
+        busy = list_reassignments(context.cluster)
+        adding = {one.id: one.adding for one in busy}
+        return ThrottlesToClear(tuple(found), catching_up(take_snapshot(context.cluster), adding))
+
+    def show(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
+        context.ui.throttle(seen.throttle, "Nothing was changed.", is_removal=True)
+
+    def end_without(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
+        none = "No throttle that was set from here for a recovery is still set."
+        context.ui.throttle(seen.throttle, none, is_removal=True)
+
+    def announce(self, context: ChangeContext, seen: ThrottlesToClear) -> None:
+        for broker, partitions in seen.behind.items():
+            context.ui.say(
                 f"Broker {broker} still copies {counted(len(partitions), 'partition')}, and then as"
                 " fast as it can."
             )
-        ui.confirm("Take the throttle off?")
-        not_restored = [left for one in found for left in restore_throttle_of(cluster, one, ui.say)]
-    require_restored(not_restored)
-    ui.say("The throttle is removed.")
+
+    def question(self, seen: ThrottlesToClear) -> str:
+        return "Take the throttle off?"
+
+    def locked(self, run: ChangeRun) -> AbstractContextManager[None]:
+        return run.journal.throttling(run.context.origin)
+
+    def look_again(self, run: ChangeRun, seen: ThrottlesToClear) -> ThrottlesToClear:
+        return self.look(run.context)
+
+    def recorded(
+        self, run: ChangeRun, again: ThrottlesToClear
+    ) -> AbstractContextManager[Entry | None]:
+        return nullcontext()  # its entries are those that are there
+
+    def title(self, again: ThrottlesToClear) -> str:
+        return ""
+
+    def execute(self, run: ChangeRun, again: ThrottlesToClear) -> ThrottleDone:
+        for one in again.entries:
+            run.not_restored += restore_throttle_of(run.context.cluster, one, run.context.ui.say)
+        return ThrottleDone()
+
+    def report(
+        self, run: ChangeRun, seen: ThrottlesToClear, again: ThrottlesToClear, done: ThrottleDone
+    ) -> None:
+        what = "is not all removed" if run.not_restored else "is removed"
+        run.context.ui.throttle(again.throttle, f"The throttle {what}.", is_removal=True)

@@ -8,7 +8,7 @@ from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState
 from kipctl.changes.journal.journal import Journal
-from kipctl.changes.recovery_throttle import clear
+from kipctl.changes.recovery_throttle import ClearThrottle
 from kipctl.changes.resume import resume_entry
 from kipctl.changes.way_back import Undo
 from kipctl.errors import RefusedError, UsageError
@@ -27,7 +27,7 @@ def undo(context: ChangeContext) -> None:
     journal, named = current(context)
     entry = _entry(context, journal, named)
     if entry.kind is ChangeKind.THROTTLE:
-        clear(context, entry)
+        carry_out(context, ClearThrottle(entry))
         return
     if begun := cut_off_rollback(context, journal, entry):
         context.ui.say(f"Back to what was before {described(entry)}.")

@@ -13,7 +13,7 @@ from kipctl.cli.options import ClusterOptions, MetricsUrlOption, TopicOption, op
 from kipctl.errors import UsageError
 
 app = Commands()
-DEFAULT_GUARD = "p99 > 50ms"
+DEFAULT_GUARD = "p99 > 1.5x and > 10ms"
 
 BrokerOption = Annotated[
     list[int] | None, option("Only at this broker; repeatable. Else all.", value="BROKER", min=0)
@@ -63,11 +63,12 @@ def adapt(
 ) -> None:
     """Let the rate follow what clients feel, until all replicas are in sync; then take it off.
 
-    It is raised while the guard is quiet, and halved while it is crossed; also that of a change
-    that runs with --throttle. Ctrl-C takes it off, too.
+    It grows while the guard is quiet, and is cut when it is crossed; also that of a change that
+    runs with --throttle. What clients wait undisturbed is measured first, under --at-least. A
+    broker that is away is waited for: begin before you start it. Ctrl-C takes it off, too.
     """
+    from kipctl.changes.adapt_throttle import AdaptThrottle
     from kipctl.changes.carry_out import carry_out
-    from kipctl.changes.recovery_throttle import AdaptThrottle
 
     floor, ceiling, first = map(parse_rate, (at_least, at_most, begin_at))
     if not floor <= ceiling:
@@ -99,7 +100,8 @@ def clear(environment: Environment, of: ChangeOptions) -> None:
 
     What changes have left, and others: `kipctl changes clear-throttles`.
     """
-    from kipctl.changes.recovery_throttle import clear as clear_throttle
+    from kipctl.changes.carry_out import carry_out
+    from kipctl.changes.recovery_throttle import ClearThrottle
 
     with changing(environment, of) as (change, _):
-        clear_throttle(change)
+        carry_out(change, ClearThrottle())

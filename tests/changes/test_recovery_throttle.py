@@ -4,13 +4,11 @@ import os
 import signal
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
 
 import pytest
 from reassigning import Reassigning
 from scripted_broker import Asked
 
-from kipctl.changes.execution.adaptive_rate import CUT_S, FIRST_RAISE_S, RAISE_S, AdaptiveRate
 from kipctl.changes.execution.throttled_change import entries_with_throttles
 from kipctl.cluster.reassignments import Reassignment, list_reassignments
 from kipctl.cluster.snapshot import PartitionId
@@ -49,64 +47,6 @@ def comes_back(fake: Reassigning) -> None:
     fake.configs = {(BROKER, "1"): {LEADER_RATE: "7"}}
 
 
-RULE = AdaptiveRate(20 * MB, MB, 100 * MB, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("before", "is_good", "now_s", "rate"),
-    [
-        # As long as nothing was too much it is doubled, up to the ceiling.
-        (RULE, True, FIRST_RAISE_S - 0.1, 20 * MB),
-        (RULE, True, FIRST_RAISE_S, 40 * MB),
-        (AdaptiveRate(80 * MB, MB, 100 * MB, 0.0), True, 60.0, 100 * MB),
-        (AdaptiveRate(100 * MB, MB, 100 * MB, 0.0), True, 60.0, 100 * MB),
-        # It is halved at once, but for what was cut just before, and never below the floor.
-        (RULE, False, 0.1, 10 * MB),
-        (AdaptiveRate(10 * MB, MB, 100 * MB, 0.0, 20 * MB, True), False, CUT_S - 1, 10 * MB),
-        (AdaptiveRate(10 * MB, MB, 100 * MB, 0.0, 20 * MB, True), False, CUT_S, 5 * MB),
-        (AdaptiveRate(MB, MB, 100 * MB, 0.0, 2 * MB, True), False, 99.0, MB),
-        # After that it is raised by a tenth of what was too much.
-        (AdaptiveRate(10 * MB, MB, 100 * MB, 0.0, 20 * MB, True), True, CUT_S - 1, 10 * MB),
-        (AdaptiveRate(10 * MB, MB, 100 * MB, 0.0, 20 * MB, True), True, CUT_S, 12 * MB),
-        (AdaptiveRate(12 * MB, MB, 100 * MB, 0.0, 20 * MB), True, RAISE_S, 14 * MB),
-        (AdaptiveRate(12 * MB, MB, 100 * MB, 0.0, 20 * MB), True, RAISE_S - 1, 12 * MB),
-    ],
-)
-def test_the_rate_follows_what_the_guard_sees(
-    before: AdaptiveRate, is_good: bool, now_s: float, rate: int
-) -> None:
-    after = before.after(is_good=is_good, now_s=now_s)
-    assert after.rate == rate
-    assert (after is before) == (rate == before.rate)
-
-
-@dataclass
-class SimulatedCluster:
-    """Clients suffer when more than `bears` is copied a second, some seconds later as percentiles
-    do; `left` is to be copied."""
-
-    bears: int
-    left: int
-    seen: list[bool] = field(default_factory=lambda: [True] * 5)
-
-    def second(self, rate: int) -> bool:
-        self.left -= rate
-        self.seen.append(rate <= self.bears)
-        return all(self.seen[-5:])
-
-
-@pytest.mark.parametrize("bears_mb", [3, 12, 50, 90, 500])
-def test_it_finds_what_a_cluster_bears_and_stays_near(bears_mb: int) -> None:
-    cluster = SimulatedCluster(bears_mb * MB, 400 * bears_mb * MB)
-    rule, harmed, simulated_s = AdaptiveRate(20 * MB, MB, 1000 * MB, 0.0), 0, 0
-    while cluster.left > 0 and simulated_s < 3000:
-        simulated_s += 1
-        harmed += rule.rate > cluster.bears
-        rule = rule.after(is_good=cluster.second(rule.rate), now_s=float(simulated_s))
-    assert simulated_s < 400 * 1.7, "it copies at most 1.7 times as long as what the cluster bears"
-    assert harmed < 0.3 * simulated_s, "and is beyond that for less than a third of the time"
-
-
 def test_a_rate_is_set_shown_and_cleared(fake: Reassigning) -> None:
     before = deepcopy(own(fake))
     fake.kipctl("throttle set 3MB/s --dry-run")
@@ -126,8 +66,12 @@ def test_a_rate_is_set_shown_and_cleared(fake: Reassigning) -> None:
     assert "A throttle is still set: entry" in fake.kipctl("").out
     ran = fake.kipctl("changes clear-throttles --yes", status=4)
     assert "Broker 3 catches up under them" in ran.err
-    ran = fake.kipctl("throttle clear --yes")
+    shown = fake.kipctl("throttle clear --dry-run -o json").document["settings"]
+    assert {one["during"] for one in shown} == {"3000000", "*"}
+    ran = fake.kipctl("throttle clear --yes -o json")
+    assert ran.document["settings"] == shown
     assert "Broker 3 still copies 1 partition" in ran.err
+    assert fake.kipctl("throttle clear --yes -o json").document["settings"] == []
     assert own(fake) == before
     assert "A throttle" not in fake.kipctl("").out
 
@@ -215,11 +159,31 @@ class TestAdapt:
                 raise late
             return list_reassignments(cluster)
 
-        monkeypatch.setattr("kipctl.changes.recovery_throttle.list_reassignments", listed)
+        monkeypatch.setattr("kipctl.changes.adapt_throttle.list_reassignments", listed)
         self.steps[30] = lambda: setattr(fake.partitions[BIG], "isr", None)
         ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
         assert "All replicas are in sync after" in ran.out
         assert next(slow, None) is None
+
+    def test_a_broker_that_is_away_is_waited_for_under_the_throttle(
+        self, fake: Reassigning, looks: list[set[str]]
+    ) -> None:
+        before = deepcopy(own(fake))
+        fake.brokers = (1, 2, 4)
+        set_before_it_is_back: list[set[str]] = []
+
+        def is_back() -> None:
+            set_before_it_is_back.append(rates(fake))
+            fake.brokers = (1, 2, 3, 4)
+
+        self.steps[40] = is_back
+        self.steps[70] = lambda: setattr(fake.partitions[BIG], "isr", None)
+        ran = fake.kipctl(self.ADAPT.replace("urp > 0", "offline > 0"))
+        assert "Broker 3 is away, and waited for: it can be started now." in ran.err
+        assert set_before_it_is_back == [{"8000000", ""}], "it stays as it was set until then"
+        assert max(int(rate) for seen in looks for rate in seen if rate) > 30 * MB
+        assert "All replicas are in sync after" in ran.out
+        assert own(fake) == before
 
     def test_it_is_lowered_while_the_guard_is_crossed(
         self, fake: Reassigning, looks: list[set[str]]

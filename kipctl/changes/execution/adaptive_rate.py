@@ -1,53 +1,96 @@
-"""How fast replicas may be copied, by what clients feel: faster while all is well, slower when not.
+"""How fast replicas may be copied, by what clients feel. Pure rules.
 
-As TCP finds what a path carries: the rate is doubled until the guard is crossed for the first time,
-then halved whenever it is, and raised by a share of what was too much while it is not. A pure rule.
+The rate grows by a share a second until the guard is crossed. Then it is cut, and from there rises
+along a cube towards what was too much, as TCP CUBIC does: quickly while it is far below, slowly
+near it, and quickly again when it is past it, as clients then bear more than they did.
+
+The quota that Kafka gets for it is another figure. Brokers compare with it the mean of the last
+eleven seconds (`ReplicationQuotaManager`: 11 samples of 1 s): where the quota is doubled, eleven
+times the difference passes at once, as fast as disks and network can, and where it is halved
+nothing passes for five seconds. The mean of the rates of the last eleven seconds as the quota lets
+through in each second what is wanted in it.
 """
 
 from dataclasses import dataclass, replace
 
-FIRST_RAISE_S = 2.0
-"""Between two raises, as long as nothing has been too much."""
-RAISE_S = 5.0
-"""Between two raises afterwards."""
-CUT_S = 10.0
-"""After a cut: so long a canary's percentiles, and Kafka's quota (its window is of 11 samples of a
-second), still have what was before it in them."""
-RAISE_SHARE = 0.1
-"""Of the rate that was too much last."""
+GROWTH = 1.15
+"""So many times as much a second later, as long as nothing has been too much."""
+GENTLE_CUT, HARD_CUT = 0.8, 0.4
+"""What is left of a rate that has come slowly to where it is too much; and of one that grew fast,
+or was cut in vain."""
+HOLD_S = 5.0
+"""After a cut the guard may be crossed by what was before it: so long it is not cut again."""
+RETURN_S = 40.0
+"""After a cut: when it is again at what was too much."""
+QUOTA_WINDOW_S = 11.0
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveRate:
-    """A rate in bytes per second, between `floor` and `ceiling`.
+    """A rate in bytes per second, between `floor` and `ceiling`, at a look that was at `looked_s`.
 
-    `changed_s` is when it was last changed, or what was read first (seconds of a monotonic clock).
-    `too_much` is the rate under which the guard was crossed last, None before; `was_cut` says that
-    the last change lowered it.
+    Times are seconds of a monotonic clock. `too_much` is the rate under which the guard was crossed
+    last, None before; `cut_to` what it was cut to then, at `cut_s`; `is_relieved` says that the
+    guard has been quiet since. `past` are the rates of the last eleven seconds, each with the time
+    since when it held, the newest last.
     """
 
     rate: int
     floor: int
     ceiling: int
-    changed_s: float
+    looked_s: float
+    past: tuple[tuple[float, int], ...]
     too_much: int | None = None
-    was_cut: bool = False
+    cut_to: int = 0
+    cut_s: float = float("-inf")
+    is_relieved: bool = False
+
+    @classmethod
+    def beginning(
+        cls, rate: int, floor: int, ceiling: int, now_s: float, before: int | None = None
+    ) -> "AdaptiveRate":
+        """`before` is the quota under which data was copied until now; None where none was."""
+        earlier = () if before is None else ((now_s - QUOTA_WINDOW_S, before),)
+        return cls(rate, floor, ceiling, now_s, (*earlier, (now_s, rate)))
+
+    def from_now(self, now_s: float) -> "AdaptiveRate":
+        """The same, where nothing has been copied until now."""
+        return AdaptiveRate.beginning(self.rate, self.floor, self.ceiling, now_s)
 
     def after(self, *, is_good: bool, now_s: float) -> "AdaptiveRate":
-        """The rate after a look at the guard. It is the same object where nothing changes."""
-        passed_s = now_s - self.changed_s
-        if not is_good:
-            if self.was_cut and passed_s < CUT_S:
-                return self
-            rate = max(self.floor, self.rate // 2)
-            if rate == self.rate:
-                return self
-            return replace(self, rate=rate, changed_s=now_s, too_much=self.rate, was_cut=True)
-        pause_s = CUT_S if self.was_cut else FIRST_RAISE_S if self.too_much is None else RAISE_S
-        if passed_s < pause_s:
-            return self
-        more = self.rate if self.too_much is None else max(1, int(self.too_much * RAISE_SHARE))
-        rate = min(self.ceiling, self.rate + more)
+        """The rate after a look at the guard."""
+        if is_good:
+            if self.too_much is None:
+                rate = int(self.rate * GROWTH ** (now_s - self.looked_s))
+            else:
+                left = 1 - (now_s - self.cut_s) / RETURN_S
+                rate = max(self.rate, int(self.too_much - (self.too_much - self.cut_to) * left**3))
+            return replace(self, is_relieved=True)._at(min(self.ceiling, rate), now_s)
+        if now_s < self.cut_s + HOLD_S:
+            return replace(self, looked_s=now_s)
+        share = GENTLE_CUT if self.too_much is not None and self.is_relieved else HARD_CUT
+        cut_to = max(self.floor, int(self.rate * share))
+        too_much = self.too_much if self.rate == self.floor else self.rate
+        cut = replace(self, too_much=too_much, cut_to=cut_to, cut_s=now_s, is_relieved=False)
+        return cut._at(cut_to, now_s)
+
+    def _at(self, rate: int, now_s: float) -> "AdaptiveRate":
         if rate == self.rate:
-            return self
-        return replace(self, rate=rate, changed_s=now_s, was_cut=False)
+            return replace(self, looked_s=now_s)
+        since = now_s - QUOTA_WINDOW_S
+        begun_before = [one for one in self.past if one[0] <= since][-1:]
+        past = (*begun_before, *(one for one in self.past if one[0] > since), (now_s, rate))
+        return replace(self, rate=rate, looked_s=now_s, past=past)
+
+    def quota(self, now_s: float) -> int:
+        """What Kafka is to be given for it now, in bytes per second."""
+        since = max(now_s - QUOTA_WINDOW_S, self.past[0][0])
+        if now_s <= since:
+            return self.past[0][1]
+        ends = [at for at, _ in self.past[1:]] + [now_s]
+        passed = sum(
+            rate * (end - max(begin, since))
+            for (begin, rate), end in zip(self.past, ends, strict=True)
+            if end > since
+        )
+        return round(passed / (now_s - since))
