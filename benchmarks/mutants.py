@@ -6,11 +6,12 @@ A mutant is one change of one expression: a comparison, an operator, a bound, a 
 value. They are drawn from all such places of the modules that import nothing with which to reach
 out of the process; the same seed and the same `kipctl/` give the same mutants. Each is put into a
 copy of this checkout, and meets the tests that need no cluster and no Spark and run its line: those
-of the file named after the module first, the quickest first, until one fails. Which tests run a
-line is seen beforehand, in one run of them all (`lines_run.py`); `--lines FOLDER` keeps that for
-the next time. `--below tests/changes` takes only tests of such folders. `--tests` takes `tests/`
-from another checkout, so that two states of the tests meet the same mutants. With `--spark` they
-are drawn from the modules that import PySpark, and meet the tests that need it.
+of the file named after the module first, the quickest first, until one fails; of its folder all, of
+others the quickest 200. Which tests run a line is seen beforehand, in one run of them all
+(`lines_run.py`); `--lines FOLDER` keeps that for the next time. `--below tests/changes` takes only
+tests of such folders. `--tests` takes `tests/` from another checkout, so that two states of the
+tests meet the same mutants. With `--spark` they are drawn from the modules that import PySpark, and
+meet the tests that need it.
 
 What runs when a module is imported (constants, defaults of fields) meets the tests that run any
 function of the module, and all of its folder.
@@ -43,6 +44,9 @@ from mutations import CHECKOUT, PURE, SPARK, Mutant, all_mutants, lines_of_funct
 
 COPIED = ("kipctl", "tests", "benchmarks", "docs", "man", "completions", "pyproject.toml")
 ALSO_COPIED = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile", ".ci", "constraints.txt")
+
+MOST_ELSEWHERE = 200
+"""Thousands of tests may run a line: of those of other folders a mutant meets the quickest."""
 
 MEMORY = 12 << 30
 """Of address space: a mutant that fills memory for ever ends."""
@@ -108,17 +112,23 @@ class Chooser:
     def tests_for(self, mutant: Mutant) -> tuple[list[str], list[str]]:
         """Those of the files named after its module, and the others; each the quickest first."""
         module = mutant.module
+        of_folder = self._of_folder(module.parent.relative_to("kipctl"))
         tests, at_import = self.lines.by(module, mutant.lines or ())
         if at_import or mutant.lines is None:
-            running, _ = self.lines.by(module, lines_of_functions(module))
-            tests |= running | self._of_folder(module.parent.relative_to("kipctl"))
+            tests |= self.lines.by(module, lines_of_functions(module))[0] | of_folder
         quickest = sorted(tests, key=lambda test: (self.lines.tests[test].seconds, test))
-        named = [test for test in quickest if module.stem in Path(test.split("::")[0]).stem]
-        return named, [test for test in quickest if test not in set(named)]
+        left_out = {*[test for test in quickest if test not in of_folder][MOST_ELSEWHERE:]}
+        quickest = [test for test in quickest if test not in left_out]
+        named = [test for test in quickest if module.stem in test.split("::")[0].rpartition("/")[2]]
+        of_others = dict.fromkeys(quickest)
+        for test in named:
+            del of_others[test]
+        return named, [*of_others]
 
     def _of_folder(self, folder: Path) -> set[str]:
         """The tests in the folder that mirrors the module's, or the nearest above that there is."""
-        tests = {test for test in self.lines.passed if Path("tests", folder) in Path(test).parents}
+        begins = f"tests/{folder}/" if folder.name else "tests/test_"
+        tests = {test for test in self.lines.passed if test.startswith(begins)}
         return tests or self._of_folder(folder.parent)
 
 

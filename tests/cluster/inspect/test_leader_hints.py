@@ -17,8 +17,10 @@ from kipctl.cluster.inspect.leader_hint_check import (
     passes_proxy,
 )
 from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
+from kipctl.protocol.address import Address
 from kipctl.protocol.leader_hints import LeaderHint
 from kipctl.protocol.produce import NodeEndpoint
+from kipctl.report.hint_tables import hints_report
 
 DRAFT = "hint in the form of KIP-951's early draft: no client reads it"
 
@@ -234,3 +236,13 @@ def test_a_proxy_is_passed_where_every_hint_names_metadatas_leader_at_an_address
     checked = [answer(one, (2, 6, "elsewhere:1")), answer(two, second_says)]
     assert tuple(broker.agrees for broker in checked) == agrees
     assert passes_proxy(checked) is passes
+
+
+@pytest.mark.parametrize(("second", "is_suggested"), [("UNREACHABLE", True), ("AGREES", False)])
+def test_a_map_is_suggested_where_no_broker_can_be_reached(second: str, is_suggested: bool) -> None:
+    checked = tuple(
+        BrokerHints(Broker(number, f"k{number}.svc", 9092, None), verdict)
+        for number, verdict in enumerate((Verdict.UNREACHABLE, Verdict[second]), 1)
+    )
+    said = hints_report(checked, True, Address("127.0.0.1", 19092)).closing
+    assert any("No broker can be reached" in str(line) for line in said) is is_suggested
