@@ -138,7 +138,10 @@ def test_a_reorder_is_told_from_a_move_of_data(
     assert move.is_reorder is reorder
     assert (move.adding, move.removing) == (adding, removing)
     assert move.changes_replication_factor is factor
-    assert Plan((move,)).copies_data is bool(adding)
+    # One move that copies is enough, beside others that do not.
+    others = Move(PartitionId("t", 1), (1, 2), (2, 1), leader=1)
+    plan = Plan((others, move, others))
+    assert (plan.copies_data, plan.changes_replication_factor) == (bool(adding), factor)
 
 
 def test_reach_moves_only_what_differs_and_still_exists() -> None:
