@@ -7,6 +7,7 @@ from pathlib import Path
 from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
+from kipctl.changes.disks import DiskChange
 from kipctl.changes.execution.disk_moves import require_no_disk_moves
 from kipctl.changes.execution.plan_execution import reassign, rotate_leaders
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
@@ -157,6 +158,13 @@ def carry_out_plan(context: ChangeContext, path: Path) -> None:
             PlannerOption(f"--plan {path}", lambda now, _: set_preferred(now, leaders), False),
         )
         return
+
+    if file.log_dirs:
+        now = take_snapshot(context.cluster)
+        check_against(file, now)
+        if not plan_to(now, file.assignment).moves:
+            carry_out(context, DiskChange(file.log_dirs))
+            return
 
     def planner(now: Snapshot) -> Plan:
         check_against(file, now)

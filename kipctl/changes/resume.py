@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
+from kipctl.changes import disks
 from kipctl.changes.carry_out import carry_out
 from kipctl.changes.change import ChangeRun, ReplicaChange, report_moves
 from kipctl.changes.context import ChangeContext
@@ -207,7 +208,9 @@ def resume_entry(context: ChangeContext, journal: Journal, entry: Entry) -> None
         context.guard.restore(entry.guard)
     pace = Pace(how.batch, how.between_s, how.throttle, how.concurrent)
     context = replace(context, pace=pace)
-    if entry.kind is ChangeKind.ELECT_PREFERRED:
+    if entry.kind is ChangeKind.DISKS:
+        carry_out(context, disks.rest(entry))
+    elif entry.kind is ChangeKind.ELECT_PREFERRED:
         carry_out(context, resumed_election(entry, how))
     else:
         carry_out(context, Resume(entry, how))

@@ -24,6 +24,7 @@ from kipctl.cluster.snapshot import PartitionId
 from kipctl.cluster.throttle_configs import (
     ALL_REPLICAS,
     BROKER,
+    DISK_RATE,
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     RATES,
@@ -46,6 +47,7 @@ from kipctl.transport.request import Cluster
 CLEAR = Command("changes clear-throttles")
 CLEAR_ALL = Command("changes clear-throttles --all")
 _SHOWN_TIMEOUT_S, _SHOWN_POLL_S = 5.0, 0.02
+_ALL_RATES = (*RATES, DISK_RATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ def throttle_changes(
     changes = []
     for setting, value in wanted.items():
         was = before.get(setting)
-        is_rate = setting.config in RATES
+        is_rate = setting.config in _ALL_RATES
         during = value if is_rate else with_replicas(was, value)
         earlier = known.get(setting)
         if earlier and earlier.is_own(was):  # held by both, until the last of them ends
@@ -265,7 +267,7 @@ def way_back(
     """
     others = [of for throttle in kept for of in throttle.changes if of.setting == one.setting]
     is_needed = busy is None or one.setting.name in map(str, busy)
-    if one.setting.config not in RATES:
+    if one.setting.config not in _ALL_RATES:
         if now is None:  # it may only not be shown yet
             return WayBack(one.setting, is_left=one.before is not None)
         if one.is_own(now):

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kipctl.changes.execution.cancellation import Cancellation, Cancelled
+from kipctl.changes.execution.disk_moves import DiskResult
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.journal.entry import Entry
+from kipctl.changes.plans.disks import DiskMove
 from kipctl.changes.plans.phases import Phase
-from kipctl.changes.plans.plan import Plan
+from kipctl.changes.plans.plan import Plan, SkippedPartition
 from kipctl.changes.plans.plan_summary import PlanSummary
 from kipctl.changes.proposal import ElectionProposal, UncleanProposal, UncleanResult, Undone
 from kipctl.changes.throttle import Throttle
@@ -35,6 +37,17 @@ class PlanShown:
     about: Mapping[str, object] = field(default_factory=dict)
     closing: tuple[str, ...] = ("Nothing was changed.",)
     phases: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DisksShown:
+    """Replicas that move between the disks of their brokers; `done` is None for a dry run."""
+
+    moves: tuple[DiskMove, ...]
+    skipped: tuple[SkippedPartition, ...] = ()
+    throttle: int | None = None
+    done: DiskResult | None = None
+    entry: Entry | None = None
 
 
 class ChangeUi:
@@ -98,6 +111,9 @@ class ChangeUi:
 
     def throttle(self, throttle: Throttle, first: str, *, is_removal: bool = False) -> None:
         """What was set, or would be, with a sentence about it; or what would be put back."""
+
+    def disks(self, shown: DisksShown) -> None:
+        """Replicas were moved between disks, or would be."""
 
     def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
         """The result of a dry run of a cancellation."""

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+from kipctl.changes import disks
 from kipctl.changes.carry_out import carry_out
 from kipctl.changes.context import ChangeContext
 from kipctl.changes.entries import OTHERS, current, cut_off_rollback, described
@@ -28,6 +29,9 @@ def undo(context: ChangeContext) -> None:
     entry = _entry(context, journal, named)
     if entry.kind is ChangeKind.THROTTLE:
         carry_out(context, ClearThrottle(entry))
+        return
+    if entry.kind is ChangeKind.DISKS and not cut_off_rollback(context, journal, entry):
+        carry_out(context.throttled_as(entry), disks.back(entry))
         return
     if begun := cut_off_rollback(context, journal, entry):
         context.ui.say(f"Back to what was before {described(entry)}.")

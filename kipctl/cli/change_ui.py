@@ -12,10 +12,11 @@ from kipctl.changes.plans.plan import Plan
 from kipctl.changes.plans.plan_summary import PlanSummary, document
 from kipctl.changes.proposal import ElectionProposal, UncleanProposal, UncleanResult, Undone
 from kipctl.changes.throttle import Throttle
-from kipctl.changes.ui import ChangeUi, PlanShown
+from kipctl.changes.ui import ChangeUi, DisksShown, PlanShown
 from kipctl.cli.active_guard import ActiveGuard
 from kipctl.cli.environment import Environment
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.report.disk_tables import disks_report
 from kipctl.report.election_tables import elected_report, not_preferred_report, unclean_report
 from kipctl.report.formats import OutputFormat
 from kipctl.report.leader_tables import limit_rows, moved_report
@@ -143,6 +144,9 @@ class TerminalUi(ChangeUi):
         self, done: Reassigned, after: Snapshot, plan: Plan, emptied: Sequence[int] = ()
     ) -> None:
         self._done(reassigned_report(done, after), plan, emptied)
+
+    def disks(self, shown: DisksShown) -> None:
+        self.report(disks_report(shown))
 
     def to_cancel(self, chosen: Cancellation, others: Sequence[str]) -> None:
         report = ongoing_report(

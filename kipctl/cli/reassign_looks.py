@@ -1,10 +1,10 @@
 """`kipctl reassign` where nothing is changed: what a rotation would move, `--list`, `--verify`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kipctl.changes.context import ChangeContext
-from kipctl.changes.execution.disk_moves import require_no_disk_moves
+from kipctl.changes.execution.disk_moves import disk_moves, look_at
 from kipctl.changes.execution.reassign import require_as_planned, verify
 from kipctl.changes.execution.safety_checks import survey
 from kipctl.changes.journal.target import read_target
@@ -12,6 +12,10 @@ from kipctl.changes.plans.kafka_json import check_against
 from kipctl.changes.plans.planners.rotate_leaders import rotate
 from kipctl.cli.change_ui import TerminalUi
 from kipctl.cluster.snapshot import PartitionId, take_snapshot
+from kipctl.counts import counted
+from kipctl.errors import PartlyDoneError
+from kipctl.next_step import Command
+from kipctl.report.disk_tables import with_disks
 from kipctl.report.reassign_tables import ongoing_report, rotations_report, verified_report
 
 
@@ -26,13 +30,22 @@ def verify_plans(context: ChangeContext, ui: TerminalUi, paths: Sequence[Path]) 
     which follow one another, as all of them leave it."""
     files = [read_target(path) for path in paths]
     snapshot, wanted = take_snapshot(context.cluster), dict[PartitionId, tuple[int, ...]]()
+    log_dirs: dict[PartitionId, Mapping[int, str]] = {}
     for file in files:
         check_against(file, snapshot, brokers_alive=False)
-        require_no_disk_moves(context.cluster, file)
         wanted |= file.assignment
+        for partition in file.assignment:
+            log_dirs[partition] = file.log_dirs.get(partition, {})
     verified = verify(context.cluster, wanted)
-    ui.report(verified_report(verified, wanted))
+    moves, missing = disk_moves(log_dirs, look_at(context.cluster, log_dirs))
+    ui.report(with_disks(verified_report(verified, wanted), moves))
     require_as_planned(verified)
+    if moves or missing:
+        raise PartlyDoneError(
+            f"{counted(len(moves) + len(missing), 'replica is', 'replicas are')} not on the disk"
+            " that the file says.",
+            "Carry it out: " + Command("reassign --plan FILE"),
+        )
 
 
 def show_ongoing(context: ChangeContext, ui: TerminalUi) -> None:

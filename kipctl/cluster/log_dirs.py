@@ -1,6 +1,7 @@
 """DescribeLogDirs: how large the logs of partitions are, as a broker reports them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from kipctl.cluster.snapshot import PartitionId, by_topic
 from kipctl.protocol.describe_log_dirs import (
@@ -17,15 +18,41 @@ def sizes_request(partitions: Iterable[PartitionId]) -> DescribeLogDirsRequest:
     return DescribeLogDirsRequest(topics=topics)
 
 
-def reported_directories(answer: DescribeLogDirsResponse) -> dict[PartitionId, str]:
-    """The directory in which a broker has each log; not that of one which is being copied there."""
-    return {
-        PartitionId(topic.name, partition.partition_index): result.log_dir
-        for result in answer.results
-        for topic in result.topics
-        for partition in topic.partitions
-        if not partition.is_future_key
-    }
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The directory of a replica and its bytes; `future` is where it is being copied to ("": it is
+    not), with the bytes that are there."""
+
+    directory: str = ""
+    size: int = 0
+    future: str = ""
+    copied: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDirs:
+    """The directories of a broker that are in use, with what is free there (-1: not known), and
+    where the replicas are that it was asked for."""
+
+    usable: Mapping[str, int]
+    replicas: Mapping[PartitionId, Located]
+
+
+def broker_dirs(answer: DescribeLogDirsResponse) -> BrokerDirs:
+    """What a broker reports. A pure function."""
+    found: dict[PartitionId, Located] = {}
+    for result in answer.results:
+        for topic in result.topics:
+            for one in topic.partitions:
+                partition = PartitionId(topic.name, one.partition_index)
+                located, where = found.get(partition, Located()), result.log_dir
+                found[partition] = (
+                    replace(located, future=where, copied=one.partition_size)
+                    if one.is_future_key
+                    else replace(located, directory=where, size=one.partition_size)
+                )
+    usable = {one.log_dir: one.usable_bytes for one in answer.results if not one.error_code}
+    return BrokerDirs(usable, found)
 
 
 def reported_sizes(

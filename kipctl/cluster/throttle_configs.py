@@ -13,6 +13,8 @@ FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 RATES = (LEADER_RATE, FOLLOWER_RATE)
+DISK_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+"""Of what a broker copies between its own log directories (KIP-113)."""
 REPLICAS = (LEADER_REPLICAS, FOLLOWER_REPLICAS)
 
 UNLIMITED = 2**63 - 1

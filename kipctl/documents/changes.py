@@ -215,11 +215,33 @@ class VerifiedPartition(PartitionId):
     replicas: list[int]
 
 
+class MovedReplica(PartitionId):
+    """A replica that is to be in another log directory of its broker, or was brought there."""
+
+    broker: int
+    from_log_dir: str
+    to_log_dir: str
+    bytes: int
+
+
+class DisksDocument(Besides):
+    """Replicas moved between the log directories of their brokers, or to be; `seconds` is null
+    where nothing was."""
+
+    disks: list[MovedReplica]
+    left_alone: list[str]
+    failures: list[str]
+    throttle_bytes_per_s: int | None
+    seconds: float | None
+    entry: str | None
+
+
 class VerifiedDocument(Besides):
     """How the cluster stands to a plan."""
 
     partitions: list[VerifiedPartition]
     counts: dict[str, int]
+    disks: list[MovedReplica]
 
 
 class OngoingPartition(PartitionId):
@@ -324,6 +346,8 @@ class JournalEntry(TypedDict):
     saved: NotRequired[str]
     nodes: NotRequired[int]
     nodes_left: NotRequired[int]
+    phase: NotRequired[int]
+    phases: NotRequired[int]
 
 
 class ListedEntry(JournalEntry):
@@ -353,6 +377,10 @@ class EntryPartition(PartitionId):
 class EntryDocument(JournalEntry, Besides):
     changed_at: list[ChangedAt]
     partitions: list[EntryPartition]
+
+
+class DisksEntryDocument(JournalEntry, Besides):
+    disks: list[MovedReplica]
 
 
 class SuchAs(TypedDict):

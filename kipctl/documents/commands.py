@@ -11,6 +11,7 @@ _CHANGE = (
     changes.ReassignedDocument,
     changes.StoppedDocument,
     changes.VerifiedDocument,
+    changes.DisksDocument,
     changes.OngoingDocument,
     changes.CancelledDocument,
 )
@@ -23,6 +24,7 @@ DOCUMENTS: Mapping[str, tuple[type, ...]] = {
     "changes": (
         changes.HistoryDocument,
         changes.EntryDocument,
+        changes.DisksEntryDocument,
         changes.NotPreferredDocument,
         *_CHANGE,
         *_ROLL,

@@ -9,6 +9,7 @@ from kipctl.changes.journal.entry import Entry
 from kipctl.changes.journal.phases import phase_reached
 from kipctl.counts import counted
 from kipctl.next_step import Command
+from kipctl.report.disk_tables import with_disks
 from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Column, Report, paragraphs
 from kipctl.roll.record import RollRecord
@@ -63,6 +64,8 @@ def history_report(
         else:
             of = counted(len(newest.after), "partition")
             what, progress = "change", f"{done:,} of {of} {_as_planned(newest)}."
+            if newest.disks:
+                progress = f"{counted(len(newest.disks), 'replica moves', 'replicas move')} disks."
         first = f"The last {what}, {newest.age(now)},"
         if newest.may_be_resumed:
             first += f" {newest.describe_state(changed_by)}. {progress}"
@@ -103,6 +106,8 @@ def entry_report(
     are those that are being reassigned."""
     by_id = snapshot.by_id
     rows = []
+    if entry.disks:
+        return _disks_entry_report(entry, now, changed_by)
     for partition_id, before in entry.before.items():
         after, seen = entry.after.get(partition_id), by_id.get(partition_id)
         replicas, leader = (seen.replicas, seen.leader) if seen else (None, None)
@@ -149,6 +154,25 @@ def entry_report(
     phase = (f"It has come to {phase_reached(entry)}.",) if entry.phases else ()
     opening = paragraphs(f"Of {counted(len(rows), 'partition')}: {counts}.", *phase, made)
     return Report(CHANGES, document, (table,), tuple(closing), opening)
+
+
+def _disks_entry_report(entry: Entry, now: datetime, changed_by: str) -> Report:
+    """A change of disks: each replica, from where and to where."""
+    closing = []
+    if entry.may_be_resumed and not changed_by:
+        closing.append("Go on with it: " + Command("changes resume", entry.id))
+    if entry.may_be_undone and not changed_by:
+        closing.append("Undo it: " + Command("undo", entry.id))
+    made = f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
+    count = counted(len(entry.disks), "replica moves", "replicas move")
+    report = Report(
+        CHANGES,
+        {"id": entry.id, **_about(entry)},
+        (),
+        tuple(closing),
+        paragraphs(f"{count} to other disks of their brokers.", made),
+    )
+    return with_disks(report, entry.disks, "Disks")
 
 
 def _placed(entry: Entry, one: "PartitionId", replicas: tuple[int, ...] | None) -> str:

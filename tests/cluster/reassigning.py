@@ -19,6 +19,12 @@ from kipctl.changes.journal.entry import Entry
 from kipctl.changes.journal.journal import Journal, journal
 from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.cluster.snapshot import PartitionId
+from kipctl.protocol.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from kipctl.protocol.describe_configs import (
     ConfigSource,
     DescribeConfigsRequest,
@@ -71,6 +77,7 @@ VERSIONS = {
     3: (0, 12),
     18: (0, 4),
     32: (1, 4),
+    34: (1, 2),
     35: (1, 4),
     43: (0, 2),
     44: (0, 1),
@@ -132,12 +139,20 @@ class Reassigning(Commands):
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     bytes_each: int = 1000
     usable_bytes: int = 10**12
+    log_dirs: tuple[str, ...] = ("/data",)
+    located: dict[PartitionId, str] = field(default_factory=dict)
+    """In which of them a partition is, if not in the first; and to which it is on its way."""
+    futures: dict[PartitionId, str] = field(default_factory=dict)
+    disk_looks: int = 1
+    """So often a partition is seen on its way to a directory before it is there; 0: for good."""
+    disks_asked: list[dict[PartitionId, str]] = field(default_factory=list)
     port: int = 0
     unreached: bool = False
     """Whether brokers are listed where nobody can reach them, as behind one port-forward."""
     state: Path = Path()
     broker: ScriptedBroker | None = None
     _looked: int = 0
+    _disks_looked: int = 0
 
     def plan_file(self, target: Mapping[PartitionId, Replicas]) -> str:
         path = self.state / "plan.json"
@@ -200,6 +215,8 @@ class Reassigning(Commands):
                 return self._configs(asked.request)
             case DescribeLogDirsRequest():
                 return self._log_dirs()
+            case AlterReplicaLogDirsRequest():
+                return self._alter_log_dirs(asked.request)
             case IncrementalAlterConfigsRequest():
                 return self._alter_configs(asked.request)
         return None
@@ -353,20 +370,57 @@ class Reassigning(Commands):
 
     def _log_dirs(self) -> DescribeLogDirsResponse:
         """As if every broker held every partition: all of them have one address."""
-        held = tuple(
-            DescribeLogDirsTopic(
-                name=p.topic,
-                partitions=(DescribeLogDirsPartition(p.partition, self.bytes_each, 0, False),),
+        held = [(p, self.located.get(p, self.log_dirs[0]), False) for p in self.partitions]
+        held += [(p, to, True) for p, to in self.futures.items()]
+        answer = DescribeLogDirsResponse(
+            results=tuple(
+                DescribeLogDirsResult(
+                    log_dir=log_dir,
+                    topics=tuple(
+                        DescribeLogDirsTopic(
+                            p.topic,
+                            (DescribeLogDirsPartition(p.partition, self.bytes_each, 0, is_future),),
+                        )
+                        for p, where, is_future in held
+                        if where == log_dir
+                    ),
+                    total_bytes=2 * self.usable_bytes,
+                    usable_bytes=self.usable_bytes,
+                )
+                for log_dir in self.log_dirs
             )
-            for p in self.partitions
         )
-        one = DescribeLogDirsResult(
-            log_dir="/data",
-            topics=held,
-            total_bytes=2 * self.usable_bytes,
-            usable_bytes=self.usable_bytes,
+        self._disks_looked += bool(self.futures)
+        if self.disk_looks and self._disks_looked >= self.disk_looks:
+            self.located |= self.futures
+            self.futures, self._disks_looked = {}, 0
+        return answer
+
+    def _alter_log_dirs(self, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+        wanted = {
+            PartitionId(topic.name, number): one.path
+            for one in request.dirs
+            for topic in one.topics
+            for number in topic.partitions
+        }
+        self.disks_asked.append(wanted)
+        for p, to in wanted.items():
+            self.futures.pop(p, None)
+            if p not in self.refused and self.located.get(p, self.log_dirs[0]) != to:
+                self.futures[p] = to
+        return AlterReplicaLogDirsResponse(
+            results=tuple(
+                AlterReplicaLogDirTopicResult(
+                    p.topic,
+                    (
+                        AlterReplicaLogDirPartitionResult(
+                            p.partition, ErrorCode.KAFKA_STORAGE_ERROR * (p in self.refused)
+                        ),
+                    ),
+                )
+                for p in wanted
+            )
         )
-        return DescribeLogDirsResponse(results=(one,))
 
     def _configs(self, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         return DescribeConfigsResponse(

@@ -1,70 +1,246 @@
-"""Plans that name log directories: which replicas they want in another one than they are in.
+"""Replicas moved between the log directories of their broker (AlterReplicaLogDirs, KIP-113).
 
-Kafka's own tool moves them by AlterReplicaLogDirs (API 34). kipctl moves no replica between disks,
-so such a plan is refused as a whole: half of it would be done, and called done.
+The broker copies the replica beside itself, and the copy takes its place once it has caught up. It
+goes on by itself, also after a restart; to ask for the directory of now gives the copy up.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
+from kipctl.changes.execution.pacing import ReportInterval
+from kipctl.changes.execution.reassign import poll_pauses, retry_until
+from kipctl.changes.plans.disks import DiskMove, by_broker
 from kipctl.changes.plans.kafka_json import LogDirs, ReassignmentFile
-from kipctl.cluster.inspect.findings.finding import brokers
-from kipctl.cluster.log_dirs import reported_directories, sizes_request
-from kipctl.cluster.snapshot import PartitionId
-from kipctl.errors import RefusedError
+from kipctl.changes.plans.plan import SkippedPartition
+from kipctl.cluster.log_dirs import BrokerDirs, Located, broker_dirs, sizes_request
+from kipctl.cluster.snapshot import PartitionId, by_topic
+from kipctl.counts import counted, format_bytes
+from kipctl.errors import KipctlError, RefusedError, TimedOutError
+from kipctl.progress import ProgressText
+from kipctl.protocol.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from kipctl.protocol.api import ApiKey
+from kipctl.protocol.error_codes import ErrorCode, error_text
+from kipctl.transport.acl_errors import refusal
 from kipctl.transport.each_broker import ask_each
 from kipctl.transport.request import Cluster
 
 _DEADLINE_S = 30.0
+_STALL_S = 300.0
+"""Without a time for the whole it is given up when nothing has been copied for so long."""
+NO_REPLICA = "its broker has no replica of it"
+_NOWHERE, _AFTER = Located(), attrgetter("after")
 
 
-class DiskMove(NamedTuple):
-    """A replica, by the id of its broker, that is to be in this directory."""
+@dataclass(frozen=True, slots=True)
+class DiskResult:
+    """What became of disk moves."""
 
-    id: PartitionId
-    broker: int
-    directory: str
+    moved: tuple[DiskMove, ...]
+    failures: tuple[SkippedPartition, ...]
+    seconds: float
+
+    @property
+    def done(self) -> int:
+        return len(self.moved)
+
+    @property
+    def has_changed(self) -> bool:
+        return bool(self.moved)
 
 
-def disk_moves(wanted: LogDirs, now: LogDirs) -> tuple[DiskMove, ...]:
-    """What of the directories that are wanted is not so; what is not known is not so."""
-    return tuple(
-        DiskMove(id, broker, directory)
-        for id, of_brokers in wanted.items()
-        for broker, directory in of_brokers.items()
-        if now.get(id, {}).get(broker) != directory
+Dirs = Mapping[int, BrokerDirs]
+
+
+def disk_moves(
+    wanted: LogDirs, seen: Dirs
+) -> tuple[tuple[DiskMove, ...], tuple[SkippedPartition, ...]]:
+    """What is not in the directory that is wanted, and what its broker has no replica of.
+
+    One that is being copied away from there is not there for long. A pure function.
+    """
+    moves, skipped = list[DiskMove](), list[SkippedPartition]()
+    for partition, of_brokers in wanted.items():
+        for broker, directory in of_brokers.items():
+            found = seen[broker].replicas.get(partition, _NOWHERE)
+            if not found.directory:
+                skipped.append(SkippedPartition(partition, f"broker {broker}: {NO_REPLICA}"))
+            elif found.directory != directory or found.future:
+                moves.append(DiskMove(partition, broker, found.directory, directory, found.size))
+    return tuple(moves), tuple(skipped)
+
+
+def look_at(cluster: Cluster, wanted: LogDirs) -> Dirs:
+    """Where these brokers have these replicas. Raises KipctlError for one that does not tell."""
+    asked = defaultdict[int, list[PartitionId]](list)
+    for partition, of_brokers in wanted.items():
+        for broker in of_brokers:
+            asked[broker].append(partition)
+    answers = ask_each(
+        cluster,
+        sorted(asked),
+        lambda broker, connection: connection.request(sizes_request(asked[broker])),
+        _DEADLINE_S,
     )
+    seen = {}
+    for broker, answer in answers.items():
+        if isinstance(answer, KipctlError):
+            raise answer
+        if answer.error_code or not answer.results:  # the latter before version 3
+            raise refusal(
+                f"Broker {broker} does not tell where its replicas are",
+                answer.error_code or ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                ApiKey.DESCRIBE_LOG_DIRS,
+                cluster.access,
+            )
+        seen[broker] = broker_dirs(answer)
+    return seen
 
 
 def require_no_disk_moves(cluster: Cluster, file: ReassignmentFile) -> None:
-    """Raise RefusedError for a plan that puts a replica in another directory than it is in."""
+    """Raise RefusedError for a plan of brokers that puts replicas on other disks, too."""
     if not file.log_dirs:
         return
-    moves = disk_moves(file.log_dirs, _directories(cluster, file.log_dirs))
-    if moves:
-        first = moves[0]
+    moves, coming = disk_moves(file.log_dirs, look_at(cluster, file.log_dirs))
+    if moves or coming:
+        one = (moves or coming)[0].id
         raise RefusedError(
-            f"{file.path} moves disks on {brokers({move.broker for move in moves})}, such as"
-            f" {first.id} to {first.directory} on broker {first.broker}: kipctl moves no replica"
-            " from one disk to another.",
-            "Nothing was changed. kafka-reassign-partitions --execute does it; to move replicas"
-            ' between brokers alone, write "any" into log_dirs.',
+            f"{file.path} moves replicas between brokers, and names disks for them, such as those"
+            f" of {one}.",
+            'Nothing was changed. Make two plans of it: that of the brokers, with "any" for'
+            " log_dirs, and then that of the disks.",
         )
 
 
-def _directories(cluster: Cluster, wanted: LogDirs) -> LogDirs:
-    """Where the replicas are that the plan wants in a directory, as far as brokers tell."""
-    asked = {broker for of_brokers in wanted.values() for broker in of_brokers}
-    request = sizes_request(wanted)
-    answers = ask_each(
-        cluster,
-        sorted(asked & cluster.nodes.keys()),
-        lambda broker, connection: reported_directories(connection.request(request)),
-        _DEADLINE_S,
-    )
-    found: dict[PartitionId, dict[int, str]] = {}
-    for broker, answer in answers.items():
-        if isinstance(answer, Mapping):
-            for id, directory in answer.items():
-                found.setdefault(id, {})[broker] = directory
-    return found
+def require_room(moves: Sequence[DiskMove], seen: Dirs, *, force: bool) -> None:
+    """Raise RefusedError for a directory that its broker does not have, or, unless `force`, that
+    has too little room. A pure function."""
+    coming = defaultdict[tuple[int, str], int](int)
+    for move in moves:
+        usable = seen[move.broker].usable
+        if move.after not in usable:
+            raise RefusedError(
+                f"Broker {move.broker} has no log directory {move.after} in use, where"
+                f" {move.id} is to be; it has {', '.join(sorted(usable))}.",
+                "Nothing was changed. Correct the log_dirs of the plan.",
+            )
+        coming[move.broker, move.after] += move.size
+    for (broker, directory), size in coming.items():
+        free = seen[broker].usable[directory]
+        if 0 <= free < size and not force:
+            raise RefusedError(
+                f"Broker {broker} has too little room in {directory}: {format_bytes(size)} come,"
+                f" {format_bytes(free)} are free.",
+                "Choose fewer replicas, or insist with --force.",
+            )
+
+
+def move_disks(
+    cluster: Cluster,
+    moves: Sequence[DiskMove],
+    *,
+    timeout_s: float | None,
+    look: Callable[[], None],
+    progress: Callable[[str], None],
+) -> DiskResult:
+    """Let brokers copy these, and wait until each copy has taken its replica's place.
+
+    What a broker refuses, or has no replica of any more, does not hold up the others. Raises
+    KipctlError, and TimedOutError after `timeout_s`, or without when nothing was copied for 5
+    minutes; brokers go on then.
+    """
+    began = moved_s = time.monotonic()
+    left, reports, copied = list(moves), ReportInterval(), -1
+    failures: dict[DiskMove, SkippedPartition] = {}
+    whole = sum(move.size for move in moves)
+    for pause_s in poll_pauses():
+        until = moved_s + _STALL_S if timeout_s is None else began + timeout_s
+        seen = retry_until(partial(look_at, cluster, by_broker(left, _AFTER)), until)
+        left = [move for move in left if not _is_there(move, seen)]
+        here = {move: seen[move.broker].replicas.get(move.id, _NOWHERE) for move in left}
+        for move, why in _begin(cluster, [m for m in left if here[m].future != m.after]):
+            failures[move] = SkippedPartition(move.id, f"on broker {move.broker} {why}")
+            left.remove(move)
+        if not left:
+            moved = tuple(move for move in moves if move not in failures)
+            return DiskResult(moved, tuple(failures.values()), time.monotonic() - began)
+        look()
+        now = time.monotonic()
+        to_come = sum(max(0, move.size - here[move].copied) for move in left)
+        if whole - to_come != copied:
+            copied, moved_s = whole - to_come, now
+        if now > until:
+            raise TimedOutError(
+                f"{counted(len(left), 'replica is', 'replicas are')} still being copied from disk"
+                " to disk; the brokers go on by themselves."
+            )
+        if reports.is_due(now):
+            text = f"Copied {format_bytes(copied)} of {format_bytes(whole)} from disk to disk"
+            progress(ProgressText(text, copied, max(whole, 1), shows_time_left=True))
+        time.sleep(pause_s)
+    raise AssertionError("pauses() ends")
+
+
+def is_copying(cluster: Cluster, moves: Sequence[DiskMove]) -> bool:
+    """Whether any of these is still being copied; True also when that is not known."""
+    try:
+        seen = look_at(cluster, by_broker(moves, _AFTER))
+    except KipctlError:
+        return True
+    return any(seen[m.broker].replicas.get(m.id, _NOWHERE).future for m in moves)
+
+
+def _is_there(move: DiskMove, seen: Dirs) -> bool:
+    found = seen[move.broker].replicas.get(move.id, _NOWHERE)
+    return found.directory == move.after and not found.future
+
+
+def _begin(cluster: Cluster, moves: Sequence[DiskMove]) -> list[tuple[DiskMove, str]]:
+    """Ask the brokers for it; what they refuse, and why.
+
+    Raises RefusedError for who has no right to it, UnreachableError and TimedOutError.
+    """
+    refused = []
+    by_broker = defaultdict[int, dict[str, list[DiskMove]]](lambda: defaultdict(list))
+    for move in moves:
+        by_broker[move.broker][move.after].append(move)
+    for broker, by_directory in by_broker.items():
+        request = AlterReplicaLogDirsRequest(
+            dirs=tuple(
+                AlterReplicaLogDir(
+                    directory,
+                    tuple(
+                        AlterReplicaLogDirTopic(*one)
+                        for one in by_topic(m.id for m in of_it).items()
+                    ),
+                )
+                for directory, of_it in by_directory.items()
+            )
+        )
+        answer = cluster.broker(broker).request(request)
+        codes = {
+            PartitionId(topic.topic_name, one.partition_index): one.error_code
+            for topic in answer.results
+            for one in topic.partitions
+        }
+        if ErrorCode.CLUSTER_AUTHORIZATION_FAILED in codes.values():
+            raise refusal(
+                "The cluster does not let replicas be moved from disk to disk",
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                ApiKey.ALTER_REPLICA_LOG_DIRS,
+                cluster.access,
+            )
+        refused += [
+            (move, error_text(code))
+            for of_it in by_directory.values()
+            for move in of_it
+            if (code := codes.get(move.id, ErrorCode.NONE)) != ErrorCode.NONE
+        ]
+    return refused

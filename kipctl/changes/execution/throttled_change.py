@@ -69,6 +69,7 @@ def throttled(
     message: Message,
     not_restored: list[NotRestored],
     to_set: Throttle | None = None,
+    copies: Callable[[], bool] | None = None,
 ) -> Iterator[None]:
     """While inside, the throttle of the entry is set; afterwards all is as it was before it.
 
@@ -91,7 +92,7 @@ def throttled(
         yield
         ended = True
     finally:
-        if ended or not _is_copying(cluster, moves):
+        if ended or not (copies() if copies else _is_copying(cluster, moves)):
             not_restored += restore_throttle_of(cluster, entry, message)
         else:
             message(

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kipctl.changes.guard_interface import RecordedGuard
+from kipctl.changes.plans.disks import DiskMove
 from kipctl.changes.throttle import Throttle, read_throttle
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Assignment, PartitionId
@@ -46,12 +47,13 @@ class ChangeKind(StrEnum):
     ELECT_PREFERRED = "elect preferred"
     ELECT_UNCLEAN = "elect unclean"
     THROTTLE = "throttle"
+    DISKS = "disks"
 
     @property
     def has_way_back(self) -> bool:
         """Elections leave replicas as they are: there is nothing to bring back but leaders, which
         Kafka's own rule chooses."""
-        return self in (ChangeKind.REASSIGN, ChangeKind.THROTTLE)
+        return self not in (ChangeKind.ELECT_PREFERRED, ChangeKind.ELECT_UNCLEAN)
 
 
 class EntryState(StrEnum):
@@ -188,8 +190,7 @@ class Entry(Recorded):
     entry that this change rolled back ("" for none). `changed_at` are times (ISO, UTC) by state.
     `how` is None where it is not known. `throttle` is what is still to be put back. `leaders` are
     those of before, as far as they are known (-1: nobody led). `guard` is that under which it was
-    begun. `phases` are what each phase brings its partitions to, and `phase` (from 0) is the one
-    that it has come to.
+    begun. `phases` are what each phase brings its partitions to, `phase` (from 0) is where it is.
     """
 
     path: Path
@@ -209,6 +210,7 @@ class Entry(Recorded):
     guard: RecordedGuard | None = None
     phases: tuple[Assignment, ...] = ()
     phase: int = 0
+    disks: tuple[DiskMove, ...] = ()
 
     @property
     def saved(self) -> Path:
@@ -336,6 +338,7 @@ class Entry(Recorded):
             "throttle": None if self.throttle is None else self.throttle.document(),
             "guard": None if self.guard is None else asdict(self.guard),
             "phase": self.phase,
+            "disks": [[list(move.id), *move[1:]] for move in self.disks],
             "partitions": [
                 {
                     "topic": p.topic,
@@ -410,6 +413,7 @@ def read_entry(path: Path) -> Entry:
             msgspec.convert(document["guard"], RecordedGuard | None),
             phases,
             phase,
+            msgspec.convert(document.get("disks", ()), tuple[DiskMove, ...]),
         )
     except OSError as error:
         raise UsageError(f"{path}: it cannot be read: {error.strerror}.") from None

@@ -38,6 +38,7 @@ from kipctl.changes.journal.machine_lock import (
     lock_path,
     try_lock,
 )
+from kipctl.changes.plans.disks import DiskMove, by_broker
 from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.changes.throttle import Throttle
 from kipctl.cluster.snapshot import Assignment, PartitionId
@@ -93,6 +94,7 @@ class Journal:
         leaders: Mapping[PartitionId, int] | None = None,
         guard: RecordedGuard | None = None,
         phases: Sequence[Assignment] = (),
+        disks: Sequence[DiskMove] = (),
     ) -> Entry:
         """Write a new entry to disk, and return when it is there for good.
 
@@ -120,13 +122,15 @@ class Journal:
                 dict(leaders or {}),
                 guard,
                 tuple(phases),
+                disks=tuple(disks),
             )
             mark = self.folder / f"{entry_id}{UNFINISHED_SUFFIX}"
             try:
                 if how is not None or throttle is not None:
                     mark.touch(0o600)  # synced with the folder
                 write_whole(entry.path, entry.as_document())
-                write_whole(entry.saved, reassignment_document(before))
+                log_dirs = by_broker(disks, lambda move: move.before)
+                write_whole(entry.saved, reassignment_document(before, log_dirs))
             except OSError:
                 for path in (entry.saved, entry.path, mark):
                     with suppress(OSError):

@@ -21,8 +21,11 @@ LogDirs = Mapping[PartitionId, Mapping[int, str]]
 """Directories by partition and broker."""
 
 
-def reassignment_document(assignment: Assignment) -> dict[str, object]:
-    """The assignment as kafka-reassign-partitions reads it."""
+def reassignment_document(
+    assignment: Assignment, log_dirs: "LogDirs | None" = None
+) -> dict[str, object]:
+    """The assignment as kafka-reassign-partitions reads it, with the directories that are known."""
+    dirs = log_dirs or {}
     return {
         "version": 1,
         "partitions": [
@@ -30,7 +33,7 @@ def reassignment_document(assignment: Assignment) -> dict[str, object]:
                 "topic": partition_id.topic,
                 "partition": partition_id.partition,
                 "replicas": list(replicas),
-                "log_dirs": [ANY_LOG_DIR] * len(replicas),
+                "log_dirs": [dirs.get(partition_id, {}).get(b, ANY_LOG_DIR) for b in replicas],
             }
             for partition_id, replicas in sorted(assignment.items())
         ],
