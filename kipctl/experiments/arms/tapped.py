@@ -6,19 +6,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from kipctl import __version__
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
 from kipctl.experiments.arms.stand import Stand
 from kipctl.load.clients.client import Produced, ProducerLoad, RunningClient
 from kipctl.load.execute import Executed, PlannedActions, execute_load
+from kipctl.load.own_client import OwnClient
 from kipctl.load.plan import RunPlan
 from kipctl.load.record import event_rows
-from kipctl.load.start import OnThisMachine
-from kipctl.measure.producer_summary import measured_produce
-from kipctl.probe.produce.config import parse_properties
-from kipctl.probe.produce.run import ProduceSpec
 from kipctl.probe.schedule import Schedule
 from kipctl.protocol.api import ApiKey
 from kipctl.redaction import without_secrets
@@ -93,6 +89,7 @@ class Load:
             throughput=self.throughput,
             record_size=self.record_size,
             properties=properties,
+            warmup_records=self.warmup_records,
         )
 
 
@@ -195,21 +192,16 @@ def _discovery(arm: Arm) -> str:
 
 
 def _executed(
-    arm: Arm,
-    stand: Stand,
-    load: Load,
-    plan: RunPlan,
-    tap: RunningTap,
-    seed: int,
-) -> tuple[Executed[Any], dict[str, Any]]:
+    arm: Arm, stand: Stand, load: Load, plan: RunPlan, tap: RunningTap, seed: int
+) -> tuple[Executed[Produced], dict[str, Any]]:
     """The arm's run, and what its client says of it."""
-    if isinstance(arm.client, ProbeClient):
-        properties = load.of(arm).properties
-        return _execute_probe(arm.client, stand, load, properties, plan, tap, seed)
     access = stand.access.behind(tap.bootstrap_server)
-    with stand.client(arm).producer(load.of(arm), access) as client:
+    of_arm = arm.client
+    own = OwnClient(of_arm.discovery, seed) if isinstance(of_arm, ProbeClient) else None
+    with (own or stand.client(arm)).producer(load.of(arm), access) as client:
         schedule = Schedule(began_us(client, tap), load.num_records, load.throughput)
-        executed = execute_load(client, schedule, PlannedActions(stand.cluster, load.topic, plan))
+        actions = PlannedActions(stand.cluster, load.topic, plan)
+        executed = execute_load(client, schedule, actions)
     return executed, _reported_by_client(executed.outcome)
 
 
@@ -231,42 +223,6 @@ def _reported_by_client(produced: Produced) -> dict[str, Any]:
         "records": produced.records,
         "failed": produced.failed,
         "latency_ms": {names.get(name, name): ms for name, ms in produced.latency_ms.items()},
-        "cpu_seconds": round(produced.cpu_s, 3),
+        "cpu_seconds": None if produced.cpu_s is None else round(produced.cpu_s, 3),
         "error": produced.error or None,
-    }
-
-
-def _execute_probe(
-    client: ProbeClient,
-    stand: Stand,
-    load: Load,
-    properties: Mapping[str, str],
-    plan: RunPlan,
-    tap: RunningTap,
-    seed: int,
-) -> tuple[Executed[Any], dict[str, Any]]:
-    spec = ProduceSpec(
-        stand.access.behind(tap.bootstrap_server),
-        load.topic,
-        num_records=load.num_records,
-        throughput=load.throughput,
-        record_size=load.record_size,
-        warmup_records=load.warmup_records,
-        discovery=client.discovery,
-        config=parse_properties(properties),
-        seed=seed,
-    )
-    with OnThisMachine()(spec) as probe:
-        executed = execute_load(
-            probe, probe.schedule, PlannedActions(stand.cluster, load.topic, plan)
-        )
-        measured = measured_produce(executed.outcome, probe.results)
-    outcome = measured.outcome
-    return executed, {
-        "software": f"kipctl {__version__}",
-        "records": outcome.acknowledged,
-        "failed": outcome.failed,
-        "latency_ms": measured.steady.latency.as_ms(),
-        "cpu_seconds": outcome.cpu_seconds,
-        "error": outcome.failure or next(iter(outcome.errors), None),
     }

@@ -15,7 +15,7 @@ class ProducerLoad:
     `throughput` is a whole number, as in Java's tool before Kafka 3.7; 0 or less is full speed.
     `properties` have the names that Java's producer gives them. With `transaction_ms` above 0 a
     transaction is committed as soon as it is so old; `transactional.id` may be among the
-    properties.
+    properties. kipctl's own leaves the first `warmup_records` out of its latencies.
     """
 
     topic: str
@@ -24,6 +24,7 @@ class ProducerLoad:
     record_size: int
     properties: Mapping[str, str] = field(default_factory=dict)
     transaction_ms: int = 0
+    warmup_records: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class Produced:
     failed: int | None
     seconds: float
     latency_ms: Mapping[str, float]
-    cpu_s: float
+    cpu_s: float | None
     lines: tuple[str, ...] = ()
     error: str = ""
     stopped: bool = False
