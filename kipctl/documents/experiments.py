@@ -40,6 +40,18 @@ class ArmRecords(TypedDict):
     refused_and_not_sent_again_alike: int
 
 
+class ClientSays(TypedDict):
+    """A run by its client's own account; null where it does not say. Its times have the names of
+    `Latency`, as far as it tells them."""
+
+    software: str
+    records: int | None
+    failed: int | None
+    latency_ms: dict[str, float]
+    cpu_seconds: float | None
+    error: str | None
+
+
 class ArmDocument(TypedDict):
     """All runs of an arm together, every record counting the same."""
 
@@ -55,7 +67,7 @@ class ArmDocument(TypedDict):
     move_wait_ms: float | None
     move_wait_ms_by_run: list[float | None]
     p999_ms_by_run: list[float]
-    client_says: list[dict[str, int | float | str | bool | None]]
+    client_says: list[ClientSays]
     rotations: int
 
 
@@ -155,7 +167,7 @@ class BatchDocument(TypedDict):
     brokers: int
     leader_discovery: str
     acks: str
-    throughput: int
+    throughput: float
     record_size: int
     runs: int
     settle_s: float
@@ -273,7 +285,7 @@ class RollExperimentDocument(TypedDict):
     controllers: int
     restarts: int
     controlled: bool
-    throughput: int
+    throughput: float
     record_size: int
     runs: int
     workers: int
@@ -330,7 +342,7 @@ class ClosestDocument(TypedDict):
     rack: str
     racks: dict[str, str | None]
     partitions: int
-    throughput: int
+    throughput: float
     record_size: int
     seconds: float
     runs: int
