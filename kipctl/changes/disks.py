@@ -22,7 +22,7 @@ from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, Executio
 from kipctl.changes.plans.disks import DiskMove, by_broker
 from kipctl.changes.plans.kafka_json import LogDirs
 from kipctl.changes.plans.plan import SkippedPartition
-from kipctl.changes.throttle import Throttle, throttle_changes
+from kipctl.changes.throttle import Throttle, require_restored, throttle_changes
 from kipctl.changes.throttle_settings import read_settings
 from kipctl.changes.ui import DisksShown
 from kipctl.cluster.snapshot import Assignment, PartitionId, take_snapshot
@@ -79,6 +79,7 @@ class DiskChange(Change[DiskProposal, DiskResult]):
             run = ChangeRun(context, context.journal(), self.begun)
             with context.locked(run.journal):
                 self._end(run, seen)
+            require_restored(run.not_restored)
         self.show(context, seen)
 
     def announce(self, context: ChangeContext, seen: DiskProposal) -> None:
@@ -167,8 +168,9 @@ class DiskChange(Change[DiskProposal, DiskResult]):
         undone = self.undoes
         if run.entry and (now := run.entry.reload()).is_open:
             now.mark_or_note(EntryState.DONE)
+        if entry := self.begun or self.undoes:
+            run.not_restored += restore_throttles(run.context, run.journal, entry)
         if self.begun:
-            run.not_restored += restore_throttles(run.context, run.journal, self.begun)
             with suppress(UsageError):  # it may be in the journal of another machine
                 undone = run.journal.find(self.begun.undoes) if self.begun.undoes else None
         if undone and not seen.skipped and undone.reload().state is not EntryState.UNDONE:
