@@ -1,8 +1,7 @@
 """`kipctl perf e2e`: how long a record takes from its producer to its consumer."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -27,6 +26,9 @@ from kipctl.cli.perf_results import (
 )
 from kipctl.durations import Duration
 from kipctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from kipctl.documents.runs import EndToEndDocument, RecordsDelivered
 
 
 @combined(exclusive=(("--forever", "--num-records"),), needs={"--keep": "--forever"})
@@ -152,7 +154,7 @@ def e2e(
     confirm_moves(environment, access, plan.produce.probe.topic, plan.produce.during, options.yes)
     with followed(environment, draws=not plan.produce.on_spark) as listeners:
         result = run(EndToEndLoad(plan), listeners)
-    document = result.document
+    document = cast("EndToEndDocument", result.document)
     report_run(
         environment, options, "perf e2e", document, e2e_answer, e2e_tables, result.kafka_lines
     )
@@ -171,7 +173,7 @@ def e2e(
     raise_for_run(document, plan.produce.during, options)
 
 
-def what_failed(records: Mapping[str, Any], acks: int) -> str:
+def what_failed(records: "RecordsDelivered", acks: int) -> str:
     """What became of the records of a run, `missing` is None where that is not known."""
     missing = records["missing"]
     did_not_come = (

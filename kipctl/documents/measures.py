@@ -51,7 +51,6 @@ MEASURES: Mapping[str, str] = {
     "throttled": "until the new leader's quota let the client send",
     "acknowledge": "the new leader, until it acknowledged, or answered",
     "redirects": "what met a leader that leads no more",
-    "redirected": "batches, or Fetches, that were refused so at least once",
     "leader_errors": "answers that a broker does not lead, by partition",
     "appended_then_failed": "refusals with a base offset: the batch had been written",
     "same_epoch_retries": "sent again to no newer leader epoch",

@@ -51,7 +51,7 @@ class QueuedBehind(TypedDict):
     """Requests that were sent while their connection had others to answer first."""
 
     requests: int
-    ms: Longest
+    wait_ms: Longest
 
 
 class MetadataRpcs(TypedDict):
@@ -177,7 +177,7 @@ class RecordsRead(TypedDict):
 
 class ConsumeDocument(Run, Reading, Health):
     records: RecordsRead
-    partitions_failed: dict[str, str]
+    partitions_failed: dict[str, int]
     seconds: float
     mb_per_second: float
     records_per_second: float
@@ -216,18 +216,11 @@ class MetadataOfBoth(TypedDict):
     consumer: MetadataRpcs
 
 
-class MovesMet(TypedDict):
-    met: int
-    wait_ms: Waits
-
-
 class ClientOfWholeRun(TypedDict):
-    """What one client met in all of a run that lasted."""
+    """What one client met in all of a run that lasted, times to three digits."""
 
-    moves: MovesMet
-    redirected: int
-    refused_by_hint: dict[str, int]
-    metadata_rpcs_by_cause: dict[str, int]
+    redirects: Redirects
+    metadata_rpcs: MetadataRpcs
 
 
 class WholeRun(TypedDict):
@@ -255,6 +248,10 @@ class EndToEndDocument(Run, Reading):
     redirects: RedirectsOfBoth
     metadata_rpcs: MetadataOfBoth
     whole_run: NotRequired[WholeRun]
+
+
+RunDocument = ProduceDocument | ConsumeDocument | EndToEndDocument
+"""Of any run of kipctl's own clients."""
 
 
 class LatencyAndSum(Latency):

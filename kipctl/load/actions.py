@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
 from kipctl.changes.elections.batches import elect_preferred
 from kipctl.changes.execution.plan_execution import reassign, rotate_own_topics
@@ -15,6 +14,7 @@ from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import take_snapshot
 from kipctl.cluster.topics import await_topic
 from kipctl.counts import counted
+from kipctl.documents.common import Action as ActionDocument
 from kipctl.errors import InterruptedRunError, KipctlError, RefusedError, UsageError
 from kipctl.lab.cluster import Lab, running_labs
 from kipctl.next_step import Command, NextStep
@@ -71,7 +71,7 @@ class Performed:
     partitions: int = 0
     error: str | None = None
 
-    def as_document(self, start_us: int) -> dict[str, Any]:
+    def as_document(self, start_us: int) -> ActionDocument:
         """For JSON: milliseconds since the run's start."""
 
         def ms(time_us: int) -> float | None:

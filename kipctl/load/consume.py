@@ -27,7 +27,7 @@ from kipctl.measure.consumer_summary import (
     summarize_consume,
 )
 from kipctl.measure.live_totals import ConsumerTotals
-from kipctl.measure.moves import moves_sentence
+from kipctl.measure.moves import moves_sentences
 from kipctl.probe.config import as_properties
 from kipctl.probe.consume.positions import NO_OFFSET
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec, assignment
@@ -116,7 +116,7 @@ class ConsumeLoad(Load[ConsumeOutcome]):
         )
         line = kafka_line(measured, local_time)
         read = f"{outcome.records:,} records were read."
-        figures = (line, moves_sentence(moves))
+        figures = (line, *moves_sentences({"client": moves}))
         return RunResult(executed, document, (HEADER, line), read, read, figures)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Generic
 
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.documents.runs import WholeRun
 from kipctl.errors import UsageError
 from kipctl.load.consume import warn_of_rack
 from kipctl.load.execute import Executed, Listeners, settled
@@ -27,7 +28,7 @@ from kipctl.load.start import Probe
 from kipctl.measure.consumer_summary import measured_consume
 from kipctl.measure.delivery import Delivery, match_delivery, summarize_end_to_end
 from kipctl.measure.live_totals import CONSUMER, PRODUCER, EndToEndTotals
-from kipctl.measure.moves import moves_sentence
+from kipctl.measure.moves import moves_sentences
 from kipctl.measure.probe_results import ProbeResult, in_time_order
 from kipctl.measure.producer_summary import measured_produce
 from kipctl.measure.running_probe import RunningProbe
@@ -175,7 +176,7 @@ class EndToEndLoad(Load[ProduceOutcome]):
     def counted(self, outcome: ProduceOutcome) -> int:
         return outcome.generated
 
-    def _whole_run(self, outcome: ProduceOutcome) -> dict[str, Any] | None:
+    def _whole_run(self, outcome: ProduceOutcome) -> WholeRun | None:
         return self._watch.whole_run(outcome) if self._watch and self._forever else None
 
     def of_record(self, recorder: Recorder, outcome: ProduceOutcome) -> Recorder:
@@ -200,12 +201,12 @@ class EndToEndLoad(Load[ProduceOutcome]):
         document = summarize_end_to_end(
             produced, consumed, delivery, executed.actions, version, self._was_awaited
         )
-        moves = {side: of["moves"] for side, of in document["redirects"].items()}
+        redirects, health = document["redirects"], document["health"]
         document["doubts"] = self.doubts(
             executed,
             document["latency_ms"]["p99"],
-            [of["loop_lag_ms"] for of in document["health"].values()],
-            moves["produce"]["met"],
+            [health["producer"]["loop_lag_ms"], health["consumer"]["loop_lag_ms"]],
+            redirects["produce"]["moves"]["met"],
             **produce_observed(outcome, written),
         )
         if whole_run := self._whole_run(outcome):
@@ -222,8 +223,12 @@ class EndToEndLoad(Load[ProduceOutcome]):
             f"{outcome.sent_or_settled}, {delivery.delivered:,} were read.",
             figures=(
                 *lines,
-                moves_sentence(moves["produce"], "the producer"),
-                moves_sentence(moves["fetch"], "the consumer"),
+                *moves_sentences(
+                    {
+                        "producer": redirects["produce"]["moves"],
+                        "consumer": redirects["fetch"]["moves"],
+                    }
+                ),
             ),
         )
 

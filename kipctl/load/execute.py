@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from kipctl.changes.execution.journaled_action import journaled_action
 from kipctl.changes.journal.journal import journal
 from kipctl.cluster.metadata_convergence import ClusterEvent
 from kipctl.cluster.snapshot import Snapshot
 from kipctl.cluster.topics import await_topics
+from kipctl.documents.common import Action
 from kipctl.errors import (
     InterruptedRunError,
     PartlyDoneError,
@@ -86,7 +87,7 @@ class Executed(Generic[AnyResult]):
     """The load had no end of its own."""
 
     @property
-    def actions(self) -> list[dict[str, Any]]:
+    def actions(self) -> list[Action]:
         """As JSON has them, in milliseconds since the start of the load."""
         return [action.as_document(self.start_us) for action in self.performed]
 

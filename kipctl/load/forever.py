@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.registry import Collector
 
 from kipctl.background import every
+from kipctl.documents.runs import ClientOfWholeRun, WholeRun
 from kipctl.errors import UsageError
 from kipctl.load.live import Screen
-from kipctl.measure.live_totals import DATASETS, EndToEndTotals
+from kipctl.measure.client_totals import ClientTotals
+from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, EndToEndTotals
 from kipctl.measure.prometheus_metrics import families
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.probe.schedule import Schedule
@@ -233,14 +234,15 @@ class Watch:
             errors=errors,
         )
 
-    def whole_run(self, outcome: ProduceOutcome) -> dict[str, Any]:
+    def whole_run(self, outcome: ProduceOutcome) -> WholeRun:
         """The `whole_run` object of `perf e2e --forever --output json`."""
         since_us = self.kept_since_us
         return {
             "seconds": round((outcome.end_us - outcome.start_us) / 1e6, 3),
             "kept_from_seconds": (since_us - outcome.start_us) / 1e6 if since_us else 0.0,
             "late": self.totals.matching.late,
-            **{name: client.as_document() for name, client in self.totals.clients.items()},
+            "producer": _met(self.totals.clients[PRODUCER]),
+            "consumer": _met(self.totals.clients[CONSUMER]),
         }
 
     @contextmanager
@@ -259,3 +261,7 @@ class Watch:
             yield
         if self.fault:
             raise self.fault
+
+
+def _met(client: ClientTotals) -> ClientOfWholeRun:
+    return {"redirects": client.redirects, "metadata_rpcs": client.metadata_rpcs}

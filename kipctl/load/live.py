@@ -9,12 +9,12 @@ from functools import partial
 from kipctl.background import every
 from kipctl.load.actions import Performed, describe
 from kipctl.load.start import Probe
+from kipctl.measure.client_totals import ClientTotals
 from kipctl.measure.distribution import Distribution
 from kipctl.measure.live_totals import (
     CONSUMER,
     DATASETS,
     PRODUCER,
-    ClientTotals,
     ConsumerTotals,
     EndToEndTotals,
     ProducerTotals,

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Generic
 
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.documents.common import Waits
+from kipctl.documents.runs import RunDocument
 from kipctl.load.actions import check_action, kafka_version
 from kipctl.load.execute import (
     Actions,
@@ -39,7 +41,7 @@ class RunResult(Generic[AnyOutcome]):
     """
 
     executed: Executed[AnyOutcome]
-    document: dict[str, Any]
+    document: RunDocument
     kafka_lines: tuple[str, ...]
     broke_off: str
     interrupted: str
@@ -106,7 +108,7 @@ class Load(Generic[AnyOutcome]):
         self,
         executed: Executed[AnyOutcome],
         p99_ms: float,
-        lags: Sequence[Mapping[str, float] | None],
+        lags: Sequence[Waits | None],
         moves: int,
         **observed: Any,
     ) -> list[str]:

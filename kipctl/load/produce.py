@@ -18,7 +18,7 @@ from kipctl.load.plan import OWN_TOPIC, RunPlan, check_topic
 from kipctl.load.start import OnThisMachine, Probe
 from kipctl.machine import busy_share, cpu_times
 from kipctl.measure.live_totals import ProducerTotals
-from kipctl.measure.moves import moves_sentence
+from kipctl.measure.moves import moves_sentences
 from kipctl.measure.probe_results import ProbeResult
 from kipctl.measure.producer_summary import (
     interval_line,
@@ -144,7 +144,7 @@ class ProduceLoad(Load[ProduceOutcome]):
             f"acknowledged, {outcome.failed} failed.",
             interrupted=f"of {spec.num_records:,} records {outcome.generated:,} were "
             f"{outcome.sent_or_settled}, {outcome.acknowledged:,} acknowledged.",
-            figures=(lines[0], moves_sentence(moves)),
+            figures=(lines[0], *moves_sentences({"client": moves})),
         )
 
 

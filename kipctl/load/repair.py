@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kipctl.documents.runs import RunDocument
 from kipctl.errors import UsageError
 from kipctl.left_files import read_left
 from kipctl.load.actions import ActionKind, parse_action
@@ -131,6 +132,7 @@ def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
         if not is_recorded:
             recorder.write(outcome, parts, [], [], None)
 
+    document: RunDocument
     actions, version = stored.summary.get("actions", []), load.kafka_version
     workers = load.workers
     match command:

@@ -4,13 +4,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from kipctl.documents.common import Action
+from kipctl.documents.runs import ConsumeDocument, Fetches, OutOfRange, ReadFrom
+from kipctl.documents.runs import Flips as FlipsDocument
+from kipctl.measure.client_totals import ClientTotals
 from kipctl.measure.distribution import Counting, distribution_of
 from kipctl.measure.probe_results import ProbeResult, concatenated, rows_of_probes
-from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
 from kipctl.measure.replica_flips import Flip, Flips
 from kipctl.probe.consume.run import ConsumeOutcome
 from kipctl.probe.health import health_document
@@ -31,15 +33,13 @@ TimeText = Callable[[int], str]
 class MeasuredConsume:
     """A finished run: its outcome and the figures of its rows, out of the files.
 
-    Rows are kept of redirects and Metadata requests alone: memory does not grow with the length of
-    the run.
+    No rows are kept: memory does not grow with the length of the run.
     """
 
     outcome: ConsumeOutcome
     answers: "Answers"
     calls: "FetchCalls"
-    metadata_rows: IntRows
-    redirects: IntRows
+    met: ClientTotals
 
     @property
     def seconds(self) -> float:
@@ -53,17 +53,16 @@ def measured_consume(
     outcome: ConsumeOutcome, results: Sequence[ProbeResult[ConsumeOutcome]]
 ) -> MeasuredConsume:
     """Read what the consumers of a run wrote, whose outcome as a whole is `outcome`."""
-    calls, lost, metadata = FetchCalls(), [], []
+    calls, lost, met = FetchCalls(), [], ClientTotals(exact=True)
     for rpcs in rows_of_probes(results, "rpcs", outcome.start_us):
         lost.append(calls.add(rpcs))
-        metadata.append(metadata_calls(rpcs))
+        met.add_rpcs(rpcs)
     answers = Answers(concatenated("rpcs", lost))
     for reads in reads_of(outcome, results):
         answers.add(reads)
-    redirect_rows = concatenated(
-        "redirects", rows_of_probes(results, "redirects", outcome.start_us)
-    )
-    return MeasuredConsume(outcome, answers, calls, concatenated("rpcs", metadata), redirect_rows)
+    for rows in rows_of_probes(results, "redirects", outcome.start_us):
+        met.add_redirects(rows)
+    return MeasuredConsume(outcome, answers, calls, met.finish())
 
 
 class FetchCalls:
@@ -159,8 +158,8 @@ def _column(reads: IntRows) -> Callable[[str], IntRows]:
 
 
 def summarize_consume(
-    run: MeasuredConsume, actions: Sequence[dict[str, Any]], kafka_version: str | None
-) -> dict[str, Any]:
+    run: MeasuredConsume, actions: Sequence[Action], kafka_version: str | None
+) -> ConsumeDocument:
     """The object that `perf consume --output json` prints; bytes are of whole record batches."""
     outcome, seconds = run.outcome, run.seconds
     gigabytes, cpu_s = outcome.bytes / 1e9, outcome.cpu_s
@@ -181,15 +180,16 @@ def summarize_consume(
         "brokers": brokers(run),
         "flips": flip_groups(run),
         "out_of_range": out_of_range(run),
-        "redirects": redirects(run.redirects),
-        "metadata_rpcs": metadata_rpcs(run.metadata_rows),
+        "redirects": run.met.redirects,
+        "metadata_rpcs": run.met.metadata_rpcs,
         "actions": list(actions),
         "leader_discovery": outcome.spec.discovery.value,
         "kafka_version": kafka_version,
+        "doubts": [],
     }
 
 
-def fetches(run: MeasuredConsume) -> dict[str, Any]:
+def fetches(run: MeasuredConsume) -> Fetches:
     """Fetch requests: how many, how long, and what partitions were answered."""
     calls, answers = run.calls, run.answers
     return {
@@ -204,7 +204,7 @@ def fetches(run: MeasuredConsume) -> dict[str, Any]:
     }
 
 
-def brokers(run: MeasuredConsume) -> list[dict[str, Any]]:
+def brokers(run: MeasuredConsume) -> list[ReadFrom]:
     """What was read from each broker, as leader and as follower; `share` is of the bytes."""
     racks, own_rack = run.outcome.racks, run.outcome.spec.config.client_rack
     total = sum(of.bytes for of in run.answers.brokers.values())
@@ -224,7 +224,7 @@ def brokers(run: MeasuredConsume) -> list[dict[str, Any]]:
     ]
 
 
-def flip_groups(run: MeasuredConsume) -> list[dict[str, Any]]:
+def flip_groups(run: MeasuredConsume) -> list[FlipsDocument]:
     """Flips that are alike, in the order of their first."""
     groups: dict[tuple[int, int, str], list[Flip]] = {}
     for flip in run.answers.flips.found:
@@ -247,7 +247,7 @@ def flip_groups(run: MeasuredConsume) -> list[dict[str, Any]]:
     ]
 
 
-def out_of_range(run: MeasuredConsume) -> list[dict[str, Any]]:
+def out_of_range(run: MeasuredConsume) -> list[OutOfRange]:
     """How often an offset was out of range, by case (KIP-392) and what was done about it."""
     return [
         {

@@ -4,11 +4,13 @@ Nothing is written into the records: the producer's trace says which offset each
 consumer's when each offset was read (`kipctl.measure.matching`). Both are on the same clock.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from kipctl.documents.common import Action
+from kipctl.documents.runs import EndToEndDocument
 from kipctl.measure.consumer_summary import (
     MeasuredConsume,
     brokers,
@@ -18,7 +20,6 @@ from kipctl.measure.consumer_summary import (
 )
 from kipctl.measure.matching import Matching, Source
 from kipctl.measure.producer_summary import MeasuredProduce, RecordTimes, record_times
-from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.health import health_document
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
@@ -92,10 +93,10 @@ def summarize_end_to_end(
     produced: MeasuredProduce,
     consumed: MeasuredConsume,
     delivery: Delivery,
-    actions: list[dict[str, Any]],
+    actions: Sequence[Action],
     kafka_version: str | None,
     was_awaited: bool,
-) -> dict[str, Any]:
+) -> EndToEndDocument:
     """The object that `perf e2e --output json` prints.
 
     `latency_ms` is from the intended send time to the answer that brought the record; times and
@@ -136,14 +137,15 @@ def summarize_end_to_end(
         "flips": flip_groups(consumed),
         "out_of_range": out_of_range(consumed),
         "redirects": {
-            "produce": redirects(produced.redirect_rows),
-            "fetch": redirects(consumed.redirects),
+            "produce": produced.met.redirects,
+            "fetch": consumed.met.redirects,
         },
         "metadata_rpcs": {
-            "producer": metadata_rpcs(produced.metadata_rows),
-            "consumer": metadata_rpcs(consumed.metadata_rows),
+            "producer": produced.met.metadata_rpcs,
+            "consumer": consumed.met.metadata_rpcs,
         },
-        "actions": actions,
+        "actions": list(actions),
         "leader_discovery": outcome.spec.discovery.value,
         "kafka_version": kafka_version,
+        "doubts": [],
     }

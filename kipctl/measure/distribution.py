@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kipctl.documents.common import Latency
 from kipctl.trace.rows import IntRows
 
 _MOST_NEW = 1 << 20
 """Values that are kept until they are counted together."""
-QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,17 @@ class Distribution:
     def mean(self) -> float:
         return float(np.average(self.values, weights=self.counts)) if len(self.values) else 0.0
 
-    def as_ms(self) -> dict[str, float]:
-        """mean, p50, p95, p99, p999 and max in milliseconds."""
-        shown: dict[str, float] = {"mean": round(self.mean() / 1000, 4)}
-        shown |= {name: self.quantile(q) / 1000 for name, q in QUANTILES.items()}
-        return shown | {"max": int(self.values[-1]) / 1000 if len(self.values) else 0.0}
+    def as_ms(self) -> Latency:
+        """In milliseconds."""
+        p50, p95, p99, p999 = (self.quantile(q) / 1000 for q in (0.5, 0.95, 0.99, 0.999))
+        return {
+            "mean": round(self.mean() / 1000, 4),
+            "p50": p50,
+            "p95": p95,
+            "p99": p99,
+            "p999": p999,
+            "max": self.quantile(1) / 1000,
+        }
 
 
 class Counting:

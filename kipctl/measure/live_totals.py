@@ -5,22 +5,19 @@ They are of the whole run, however long that is, though the rows of its beginnin
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from kipctl.measure.client_totals import ClientTotals
 from kipctl.measure.consumer_summary import FetchCalls
 from kipctl.measure.delivery import Delivery
-from kipctl.measure.distribution import Distribution, distribution, distribution_of
-from kipctl.measure.live_moves import LiveMoves, WholeBatches
+from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.lost_and_late import LiveMatcher
 from kipctl.measure.producer_summary import RecordTimes, record_times
-from kipctl.measure.redirects import metadata_calls
 from kipctl.measure.time_histogram import TimeHistogram
-from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
-from kipctl.trace.codes import Decision, MetadataCause
-from kipctl.trace.columns import BATCH, COLUMNS, READ, REDIRECT
+from kipctl.protocol.error_codes import error_name
+from kipctl.trace.columns import BATCH, READ
 from kipctl.trace.rows import IntRows
 
 PRODUCER, CONSUMER = "producer", "consumer"
@@ -29,7 +26,6 @@ DATASETS = {
     CONSUMER: ("reads", "redirects", "rpcs"),
 }
 """What each client writes."""
-_CAUSE = COLUMNS["rpcs"].index("cause")
 
 NewRows = Mapping[tuple[str, str], IntRows]
 """Rows that were written since the last time, by client and dataset."""
@@ -61,63 +57,6 @@ class LiveRecordTimes:
             self._first_us,
             self._last_us,
         )
-
-
-@dataclass(slots=True)
-class ClientTotals:
-    """What one client met on its way: leaders that had moved, and its Metadata requests."""
-
-    refused: Counter[str] = field(default_factory=Counter)
-    """Answers that a broker does not lead, by what became of the hint (`Decision`)."""
-    redirected: int = 0
-    """Batches, or Fetches, that were refused so at least once."""
-    metadata: Counter[str] = field(default_factory=Counter)
-    """Metadata requests by their cause."""
-    waits: TimeHistogram = field(default_factory=TimeHistogram)
-    """Of moved leaders that are over."""
-    _batches: WholeBatches = field(default_factory=WholeBatches)
-    _moves: LiveMoves = field(default_factory=LiveMoves)
-
-    def add(self, redirects: IntRows, rpcs: IntRows, now_us: int) -> None:
-        """Rows that were written since the last call."""
-        causes = metadata_calls(rpcs)[:, _CAUSE].tolist()
-        self.metadata.update(MetadataCause(cause).name.lower() for cause in causes)
-        whole = self._batches.add(redirects)
-        of_leader = np.isin(whole[:, REDIRECT["error"]], sorted(LEADER_ERRORS))
-        decisions = whole[of_leader, REDIRECT["decision"]].tolist()
-        self.refused.update(Decision(decision).name.lower() for decision in decisions)
-        batch = np.cumsum(whole[:, REDIRECT["attempt"]] == 1)
-        self.redirected += len(np.unique(batch[of_leader]))
-        self.waits.add(self._moves.add(whole, now_us))
-
-    def finish(self, now_us: int) -> None:
-        """No more is written."""
-        none = np.empty((0, len(COLUMNS["redirects"])), dtype=np.int64)
-        self.add(none, np.empty((0, len(COLUMNS["rpcs"])), dtype=np.int64), now_us)
-        self.waits.add(self._moves.finish())
-
-    @property
-    def waits_so_far(self) -> Distribution:
-        """Of all moved leaders, those too that may be met again."""
-        over, still = self.waits.distribution, distribution_of(self._moves.waits)
-        return distribution([(over.values, over.counts), (still.values, still.counts)])
-
-    def as_document(self) -> dict[str, Any]:
-        """What `whole_run` of `perf e2e --forever --output json` says of a client."""
-        spread = self.waits.distribution
-        return {
-            "moves": {
-                "met": spread.total,
-                "wait_ms": {
-                    "p50": spread.quantile(0.5) / 1000,
-                    "p99": spread.quantile(0.99) / 1000,
-                    "max": spread.quantile(1) / 1000,
-                },
-            },
-            "redirected": self.redirected,
-            "refused_by_hint": dict(sorted(self.refused.items())),
-            "metadata_rpcs_by_cause": dict(sorted(self.metadata.items())),
-        }
 
 
 class SoFar(Protocol):

@@ -16,12 +16,12 @@ client never learnt makes no move.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kipctl.measure.distribution import distribution_of
+from kipctl.documents.runs import Moves
+from kipctl.measure.distribution import Distribution, distribution_of
 from kipctl.protocol.error_codes import LEADER_ERRORS
 from kipctl.trace.codes import WAITS_BELOW_MS
 from kipctl.trace.columns import REDIRECT
@@ -96,36 +96,50 @@ def _filled(epoch: IntRows, batch: IntRows) -> IntRows:
     return np.where(same, epoch[at], _UNKNOWN)
 
 
-def moves_document(met: Sequence[IntRows]) -> dict[str, Any]:
-    """The `moves` object of `--output json`, from the rows of `moves` of one or several runs."""
+def moves_document(met: Sequence[IntRows]) -> Moves:
+    """The `moves` object of JSON, from the rows of `moves` of one or several runs."""
     rows = np.concatenate([np.empty((0, len(MOVE_COLUMNS)), dtype=np.int64), *met])
-    waits = rows[:, _MOVE["wait_us"]]
-    spread = distribution_of(waits)
+    not_ready = int((rows[:, _MOVE["not_ready"]] > 0).sum())
+    return waits_document(distribution_of(rows[:, _MOVE["wait_us"]]), not_ready)
+
+
+def waits_document(waits: Distribution, not_ready: int) -> Moves:
+    """The same from the wait of each; so many of them were refused by the new leader at first."""
     edges = [1000 * ms for ms in WAITS_BELOW_MS]
-    counts = np.bincount(np.searchsorted(edges, waits, side="right"), minlength=len(edges) + 1)
+    counts = np.bincount(
+        np.searchsorted(edges, waits.values, side="right"),
+        weights=waits.counts,
+        minlength=len(edges) + 1,
+    )
     names = [*(f"below_{ms}_ms" for ms in WAITS_BELOW_MS), "longer"]
     return {
-        "met": len(rows),
-        "not_ready": int((rows[:, _MOVE["not_ready"]] > 0).sum()),
+        "met": waits.total,
+        "not_ready": not_ready,
         "wait_ms": {
-            "p50": spread.quantile(0.5) / 1000,
-            "p99": spread.quantile(0.99) / 1000,
-            "max": spread.quantile(1) / 1000,
+            "p50": waits.quantile(0.5) / 1000,
+            "p99": waits.quantile(0.99) / 1000,
+            "max": waits.quantile(1) / 1000,
         },
-        "by_wait": dict(zip(names, counts.tolist(), strict=True)),
+        "by_wait": dict(zip(names, map(int, counts), strict=True)),
     }
 
 
-def moves_sentence(found: Mapping[str, Any], client: str = "the client") -> str:
-    """How many moves of such an object were met, and how long that took; "" if none was."""
-    met, waits = found["met"], found["wait_ms"]
-    if not met:
-        return ""
-    were = "moved leader was" if met == 1 else "moved leaders were"
+def moves_sentence(found: Moves, client: str = "client", made: int = 0) -> str:
+    """How many leaders were met that had moved, of those `made` to, and how long the client waited
+    for each."""
+    of_made = f" of {made:,}" if made and made >= found["met"] else ""
+    if not found["met"]:
+        return f"Moved leaders: 0{of_made} were met."
+    waits = found["wait_ms"]
     return (
-        f"{met:,} {were} met; {client} waited p50 {waits['p50']:,.1f} ms, at most"
-        f" {waits['max']:,.1f} ms."
+        f"Moved leaders: {found['met']:,}{of_made} were met; the {client} waited p50 "
+        f"{waits['p50']:,.1f} ms, p99 {waits['p99']:,.1f} ms, at most {waits['max']:,.1f} ms."
     )
+
+
+def moves_sentences(of_clients: Mapping[str, Moves]) -> tuple[str, ...]:
+    """The same of each client that met any."""
+    return tuple(moves_sentence(of, client) for client, of in of_clients.items() if of["met"])
 
 
 def wait_ms(met: IntRows, q: float = 0.5) -> float | None:

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
-from kipctl.measure.distribution import QUANTILES, Counting, Distribution
-from kipctl.measure.probe_results import ProbeResult, concatenated, rows_of_probes
-from kipctl.measure.redirects import metadata_calls, metadata_rpcs, redirects
+from kipctl.documents.common import Action
+from kipctl.documents.runs import ProduceDocument
+from kipctl.measure.client_totals import ClientTotals
+from kipctl.measure.distribution import Counting, Distribution
+from kipctl.measure.probe_results import ProbeResult, rows_of_probes
 from kipctl.probe.health import health_document
 from kipctl.probe.produce.run import ProduceOutcome
 from kipctl.trace.columns import BATCH
@@ -116,15 +117,14 @@ def service_times_at_ends(
 class MeasuredProduce:
     """A finished run: its outcome and the figures of its rows, out of the files.
 
-    `times` are of all records, `steady` of those after the warm-up. Rows are kept of redirects and
-    Metadata requests alone: memory does not grow with the length of the run.
+    `times` are of all records, `steady` of those after the warm-up. No rows are kept: memory does
+    not grow with the length of the run.
     """
 
     outcome: ProduceOutcome
     times: RecordTimes
     steady: RecordTimes
-    redirect_rows: IntRows
-    metadata_rows: IntRows
+    met: ClientTotals
 
 
 def measured_produce(
@@ -133,20 +133,18 @@ def measured_produce(
     """Read what the probes of a run wrote, whose outcome as a whole is `outcome`."""
     times = run_times(outcome, results)
     warmup = outcome.spec.warmup_records
-    return MeasuredProduce(
-        outcome,
-        times,
-        run_times(outcome, results, warmup) if warmup else times,
-        concatenated("redirects", rows_of_probes(results, "redirects", outcome.start_us)),
-        concatenated(
-            "rpcs", map(metadata_calls, rows_of_probes(results, "rpcs", outcome.start_us))
-        ),
-    )
+    steady = run_times(outcome, results, warmup) if warmup else times
+    met = ClientTotals(exact=True)
+    for rows in rows_of_probes(results, "redirects", outcome.start_us):
+        met.add_redirects(rows)
+    for rows in rows_of_probes(results, "rpcs", outcome.start_us):
+        met.add_rpcs(rows)
+    return MeasuredProduce(outcome, times, steady, met.finish())
 
 
 def summarize_produce(
-    run: MeasuredProduce, actions: Sequence[dict[str, Any]], kafka_version: str | None
-) -> dict[str, Any]:
+    run: MeasuredProduce, actions: Sequence[Action], kafka_version: str | None
+) -> ProduceDocument:
     """The object that `perf produce --output json` prints.
 
     Times and the rate leave the warm-up out; all else is of the whole run.
@@ -166,11 +164,12 @@ def summarize_produce(
         "records_per_second": round(times.latency.total / times.seconds, 1),
         "cpu_seconds": outcome.cpu_seconds,
         **health_document(outcome.health),
-        "redirects": redirects(run.redirect_rows),
-        "metadata_rpcs": metadata_rpcs(run.metadata_rows),
+        "redirects": run.met.redirects,
+        "metadata_rpcs": run.met.metadata_rpcs,
         "actions": list(actions),
         "leader_discovery": outcome.spec.discovery.value,
         "kafka_version": kafka_version,
+        "doubts": [],
     }
 
 
@@ -181,7 +180,7 @@ def kafka_line(times: RecordTimes, label: str = "") -> str:
     """
     count = times.latency.total
     shown = times.latency.as_ms()
-    ms = [int(shown[name]) for name in QUANTILES]
+    ms = [int(shown["p50"]), int(shown["p95"]), int(shown["p99"]), int(shown["p999"])]
     return (
         f"{count}{label} records sent, {count / times.seconds:f} records/sec "
         f"({times.bytes / times.seconds / 1048576:.2f} MB/sec), "

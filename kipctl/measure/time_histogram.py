@@ -14,9 +14,11 @@ _EDGES = np.array(BUCKETS_US)
 
 
 class TimeHistogram:
-    """Times in microseconds; one below 0 (clocks that differ) counts as 0."""
+    """Times in microseconds; one below 0 (clocks that differ) counts as 0. Those of a run that has
+    an end may be `exact`."""
 
-    def __init__(self) -> None:
+    def __init__(self, exact: bool = False) -> None:
+        self._is_exact = exact
         self._counts = np.zeros(len(BUCKETS_US) + 1, dtype=np.int64)
         self._values = Counting()
         self.sum_us = 0
@@ -27,8 +29,9 @@ class TimeHistogram:
         weights = np.ones(len(times), dtype=np.int64) if counts is None else counts
         np.add.at(self._counts, np.searchsorted(_EDGES, times, side="left"), weights)
         self.sum_us += int((times * weights).sum())
-        self._values.add(three_digits(times), weights)
-        _ = self._values.distribution  # counted at once: what is kept does not grow
+        self._values.add(times if self._is_exact else three_digits(times), weights)
+        if not self._is_exact:
+            _ = self._values.distribution  # counted at once: what is kept does not grow
 
     @property
     def cumulative(self) -> list[int]:
@@ -37,5 +40,5 @@ class TimeHistogram:
 
     @property
     def distribution(self) -> Distribution:
-        """The values, rounded down to three digits."""
+        """The values, rounded down to three digits unless they are exact."""
         return self._values.distribution

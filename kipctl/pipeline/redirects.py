@@ -3,7 +3,7 @@
 An *episode* is a batch, or a consumer's Fetch for a partition, that met NOT_LEADER_OR_FOLLOWER or
 FENCED_LEADER_EPOCH at least once. Its phases are the sums over all its failed attempts, those that
 met another error too; together they are its latency. The rules are those of the live summary
-(`kipctl.measure.redirects.redirects`), and the numbers are equal.
+(`kipctl.measure.client_totals`), and the numbers are equal.
 """
 
 from collections.abc import Sequence

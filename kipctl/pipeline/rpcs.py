@@ -47,7 +47,7 @@ def metadata_table(rpcs: DataFrame, keys: Sequence[str] = ("run", "arm", "cause"
 
     Result: as of `rpc_table`, and `bytes` of requests and responses together. The sums of
     `requests`, `critical` and `bytes` over the causes are `total`, `on_critical_path` and `bytes`
-    of the live summary (`kipctl.measure.redirects.metadata_rpcs`).
+    of the live summary (`kipctl.measure.client_totals`).
     """
     counted = rpc_table(rpcs.filter(_IS_METADATA), keys)
     return counted.withColumn("bytes", F.col("request_bytes") + F.col("response_bytes"))

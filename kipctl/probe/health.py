@@ -1,7 +1,8 @@
 """What a reader has to know of a run besides its times: quotas, other topics, a client too slow."""
 
 from dataclasses import dataclass
-from typing import Any
+
+from kipctl.documents.runs import Health as HealthDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Health:
     connection_failures: tuple[tuple[str, int], ...] = ()
     hinted_elsewhere: tuple[tuple[str, int], ...] = ()
 
-    def as_document(self) -> dict[str, Any]:
+    def as_document(self) -> HealthDocument:
         """Its part of the object that `--output json` prints."""
         return {
             "throttle_ms": self.throttle_ms,
@@ -46,6 +47,15 @@ class Health:
         }
 
 
-def health_document(health: Health | None) -> dict[str, Any]:
+def health_document(health: Health | None) -> HealthDocument:
     """The same; null is what is not known."""
-    return health.as_document() if health else dict.fromkeys(Health().as_document())
+    if health:
+        return health.as_document()
+    return {
+        "throttle_ms": None,
+        "topic_changes": None,
+        "loop_lag_ms": None,
+        "reauthentications": None,
+        "connection_failures": None,
+        "hinted_elsewhere": None,
+    }

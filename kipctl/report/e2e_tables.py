@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kipctl.report.consume_tables import brokers_table, fetched, flips_table, out_of_range_table
-from kipctl.report.move_tables import moves_sentence
+from kipctl.report.move_tables import sentence_of_moves
 from kipctl.report.perf_tables import (
     acknowledged,
     actions_table,
@@ -35,9 +35,9 @@ def e2e_answer(document: Document) -> tuple[Paragraph, ...]:
         Paragraph(f"{delivered}.", tuple(_others(document)), tone=tone_of(document)),
         Paragraph(fetched(_as_read(document))),
         *(
-            Paragraph(f"{moves}.")
+            Paragraph(moves)
             for side in _sides(document)
-            if document["actions"] and (moves := moves_sentence(*side))
+            if document["actions"] and (moves := sentence_of_moves(*side))
         ),
     )
 
@@ -151,10 +151,10 @@ def whole_run_table(whole: Document) -> Table:
         tuple(
             (
                 client,
-                whole[client]["moves"]["met"],
-                *whole[client]["moves"]["wait_ms"].values(),
-                whole[client]["redirected"],
-                sum(whole[client]["metadata_rpcs_by_cause"].values()),
+                whole[client]["redirects"]["moves"]["met"],
+                *whole[client]["redirects"]["moves"]["wait_ms"].values(),
+                whole[client]["redirects"]["batches"],
+                whole[client]["metadata_rpcs"]["total"],
             )
             for client in ("producer", "consumer")
         ),

@@ -206,7 +206,7 @@ def _moves(document: Document) -> Table:
             "not ready": "redirects.moves.not_ready",
             Column("refreshes a move", 2): _refreshes,
             "Metadata behind others": "metadata_rpcs.queued_behind.requests",
-            Column("for at most ms", 1): "metadata_rpcs.queued_behind.ms.max",
+            Column("for at most ms", 1): "metadata_rpcs.queued_behind.wait_ms.max",
         },
         (
             f"{WAIT_MEANING} Not ready: the new leader refused, as it did not know yet. Metadata "

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kipctl.measure.moves import moves_sentence
 from kipctl.report.tables import Column, Table
 
 Document = Mapping[str, Any]
@@ -14,36 +15,23 @@ WAIT_MEANING = (
 )
 
 
-def moves_sentence(document: Document, client: str = "client") -> str:
+def sentence_of_moves(document: Document, client: str = "client") -> str:
     """How many moved leaders the client of a run met, of those that were moved, and how long it
-    waited for each. Of runs of older versions, which do not say, ""."""
-    found = document["redirects"].get("moves")
-    if not found:
-        return ""
+    waited for each."""
     made = sum(
         action["partitions"] for action in document.get("actions", ()) if not action["error"]
     )
-    of_made = f" of {made:,}" if made and made >= found["met"] else ""
-    if not found["met"]:
-        return f"Moved leaders: 0{of_made} were met"
-    waits = found["wait_ms"]
-    return (
-        f"Moved leaders: {found['met']:,}{of_made} were met; the {client} waited p50 "
-        f"{waits['p50']:,.1f} ms, p99 {waits['p99']:,.1f} ms, at most {waits['max']:,.1f} ms"
-    )
+    return moves_sentence(document["redirects"]["moves"], client, made)
 
 
 def moves_table(document: Document, client: str = "") -> Table | None:
     """From the document of a run with its `redirects`; None if no move was met. `client` says whose
-    it is if there are several.
-
-    Runs of older versions have none of it.
-    """
-    found = document["redirects"].get("moves")
-    if not found or not found["met"]:
+    it is if there are several."""
+    found = document["redirects"]["moves"]
+    if not found["met"]:
         return None
     return Table(
-        moves_sentence(document, client or "client"),
+        sentence_of_moves(document, client or "client").removesuffix("."),
         ("the client waited", "moved leaders", Column("share %", 1)),
         tuple(
             (wait_title(name), count, 100 * count / found["met"])
@@ -67,7 +55,7 @@ def _notes(document: Document, found: Document) -> Iterator[str]:
     if behind["requests"]:
         yield (
             f"Metadata requests behind others on their connection: {behind['requests']:,}, for up "
-            f"to {behind['ms']['max']:,.1f} ms (head-of-line blocking)."
+            f"to {behind['wait_ms']['max']:,.1f} ms (head-of-line blocking)."
         )
 
 

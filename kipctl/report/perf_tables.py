@@ -5,7 +5,7 @@ from typing import Any
 
 from kipctl.counts import counted
 from kipctl.next_step import Command
-from kipctl.report.move_tables import moves_sentence, moves_table
+from kipctl.report.move_tables import moves_table, sentence_of_moves
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 
 Document = Mapping[str, Any]
@@ -54,8 +54,8 @@ def perf_answer(document: Document) -> tuple[Paragraph, ...]:
 def moves_answer(document: Document) -> tuple[Paragraph, ...]:
     """How long the client of a run waited for moved leaders, and where the time of the batches
     went that met them. Of runs of older versions, which do not say, nothing."""
-    moves = moves_sentence(document)
-    return (Paragraph(f"{moves}.", tuple(_cost_of_moves(document))),) if moves else ()
+    moves = sentence_of_moves(document)
+    return (Paragraph(moves, tuple(_cost_of_moves(document))),) if moves else ()
 
 
 def _cost_of_moves(document: Document) -> Iterator[str]:

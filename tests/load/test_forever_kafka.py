@@ -154,7 +154,7 @@ def test_it_counts_while_others_move_leaders_and_what_is_kept_is_a_run_however_i
     assert records["acknowledged"] == records["delivered"] == records["sent"] > 0
     assert (records["failed"], records["missing"], records["twice"]) == (0, 0, 0)
     whole = document["whole_run"]
-    assert whole["producer"]["moves"]["met"] > 0
+    assert whole["producer"]["redirects"]["moves"]["met"] > 0
     assert 0 < whole["kept_from_seconds"] < whole["seconds"]
     run = Run(watching.folder)
     assert read_stored_run(run.folder).flaw == ""

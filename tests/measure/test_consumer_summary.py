@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from rows import rows_of
 
+from kipctl.measure.client_totals import met_in
 from kipctl.measure.consumer_summary import (
     DETAILED_HEADER,
     HEADER,
@@ -18,7 +19,6 @@ from kipctl.measure.consumer_summary import (
     out_of_range,
     summarize_consume,
 )
-from kipctl.measure.redirects import metadata_calls
 from kipctl.measure.replica_flips import LOST, NAMED, OTHER
 from kipctl.probe.consume.config import ConsumerConfig
 from kipctl.probe.consume.run import ConsumeOutcome, ConsumeSpec
@@ -77,7 +77,7 @@ def measured(
     answers = Answers(calls.add(requests))
     for one in reads:  # in files of many rows they come in pieces
         answers.add(rows_of("reads", one))
-    return MeasuredConsume(outcome, answers, calls, metadata_calls(requests), rows_of("redirects"))
+    return MeasuredConsume(outcome, answers, calls, met_in(rows_of("redirects"), requests))
 
 
 @pytest.mark.parametrize(

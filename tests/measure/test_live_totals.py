@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from rows import rows_of
 from test_delivery import INTERVAL_NS, START_US, batch, read
 
-from kipctl.measure.live_moves import LiveMoves, WholeBatches
+from kipctl.measure.client_totals import LiveMoves, WholeBatches
 from kipctl.measure.live_totals import CONSUMER, DATASETS, PRODUCER, EndToEndTotals
 from kipctl.measure.moves import MOVE_COLUMNS, moves
 from kipctl.measure.prometheus_metrics import families
@@ -259,6 +259,6 @@ def test_a_batch_whose_rows_are_read_in_two_halves_is_one() -> None:
 def test_both_clients_are_told_apart(totals: EndToEndTotals) -> None:
     taken(totals, 91, consumer_redirects=[refused(0, 3, 9000, Decision.FOLLOWED)])
     totals.finish()
-    of_consumer = totals.clients[CONSUMER].as_document()["moves"]
+    of_consumer = totals.clients[CONSUMER].moves
     assert of_consumer["wait_ms"] == dict.fromkeys(("p50", "p99", "max"), 9.0)
-    assert totals.clients[PRODUCER].as_document()["moves"]["met"] == 3
+    assert totals.clients[PRODUCER].moves["met"] == 3

@@ -7,11 +7,14 @@ import tracemalloc
 import numpy as np
 import pytest
 from campaigns import as_many, campaign, chance
+from hypothesis import given
+from hypothesis import strategies as st
 from rows import rows_of
 
+from kipctl.measure.client_totals import ClientTotals, met_in
 from kipctl.measure.distribution import distribution
+from kipctl.measure.moves import moves, moves_document
 from kipctl.measure.producer_summary import interval_line, kafka_line, record_times
-from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.probe.schedule import Schedule
 from kipctl.trace.codes import PHASES, Decision, MetadataCause
 from kipctl.trace.columns import BATCH_COLUMNS
@@ -123,13 +126,13 @@ def redirect_rows(*rows: dict[str, int]) -> IntRows:
 
 def test_two_fetches_from_one_offset_are_two() -> None:
     once = {"first_seq": 10, "backoff_us": 20_000}
-    found = redirects(redirect_rows(once, {**once, "attempt": 2}, once))
+    found = met_in(redirect_rows(once, {**once, "attempt": 2}, once)).redirects
     assert (found["batches"], found["errors"]) == (2, 3)
     assert found["client_share_ms"] == {"p50": 20.0, "p99": 40.0, "sum": 60.0}
 
 
 def test_redirects_are_counted_by_batch_and_by_error() -> None:
-    found = redirects(
+    found = met_in(
         redirect_rows(
             # A batch refused twice, the second time by a leader that did not know yet.
             {"first_seq": 1, "attempt": 1, "decision": Decision.FOLLOWED, "detect_us": 400},
@@ -164,7 +167,7 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
                 "base_offset": 3,
             },
         )
-    )
+    ).redirects
     assert found["batches"] == 5
     assert found["errors"] == 6
     assert found["appended_then_failed"] == 1
@@ -193,8 +196,37 @@ def test_redirects_are_counted_by_batch_and_by_error() -> None:
     assert found["client_share_ms"] == {"p50": 30.0, "p99": 100.0, "sum": 180.0}
 
 
+@given(st.data())
+def test_it_does_not_matter_in_how_many_pieces_rows_are_read(data: st.DataObject) -> None:
+    batches = data.draw(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 1)), max_size=12))
+    rows = redirect_rows(
+        *(
+            {
+                "attempt": attempt,
+                "error": data.draw(st.sampled_from([6, 6, 74, 13])),
+                "partition": partition,
+                "from_epoch": 1,
+                "to_epoch": data.draw(st.integers(1, 3)),
+                "not_ready_us": data.draw(st.sampled_from([0, 0, 50])),
+                "backoff_us": data.draw(st.integers(0, 9_999_999)),
+                "metadata_us": data.draw(st.integers(0, 99_999)),
+            }
+            for attempts, partition in batches
+            for attempt in range(1, attempts + 1)
+        )
+    )
+    whole = met_in(rows)
+    pieces = ClientTotals(exact=True)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=5)))
+    for piece in np.split(rows, cuts):
+        if len(piece):  # of a file that ends nothing more is read
+            pieces.add_redirects(piece)
+    assert pieces.finish().redirects == whole.redirects
+    assert whole.redirects["moves"] == moves_document([moves(rows)])
+
+
 def test_a_run_without_redirects_has_every_number_as_zero() -> None:
-    found = redirects(redirect_rows())
+    found = met_in(redirect_rows()).redirects
     assert found["batches"] == found["errors"] == found["appended_then_failed"] == 0
     assert set(found["hints"].values()) == {0}
     assert all(set(shown.values()) == {0.0} for shown in found["phases_ms"].values())
@@ -214,11 +246,12 @@ def test_metadata_requests_are_counted_by_cause() -> None:
         {"api_key": 3, "cause": MetadataCause.LEADER_CHANGE},
         {"api_key": 0, "cause": -1, "request_bytes": 10**6},
     ]
-    assert metadata_rpcs(rows_of("rpcs", *calls, request_bytes=10, response_bytes=100)) == {
+    rpcs = rows_of("rpcs", *calls, request_bytes=10, response_bytes=100)
+    assert met_in(redirect_rows(), rpcs).metadata_rpcs == {
         "total": 3,
         "on_critical_path": 1,
         "bytes": 330,
-        "queued_behind": {"requests": 1, "ms": {"p50": 7.0, "max": 7.0}},
+        "queued_behind": {"requests": 1, "wait_ms": {"p50": 7.0, "max": 7.0}},
         "by_cause": {"leader_change": 2, "start": 1},
     }
 

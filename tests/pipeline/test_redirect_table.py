@@ -8,7 +8,7 @@ from frames import Row, action_frame, frame, only, part_of, rows_by
 from pyspark.sql import SparkSession
 from rows import rows_of
 
-from kipctl.measure.redirects import redirects as live_redirects
+from kipctl.measure.client_totals import met_in
 from kipctl.pipeline.redirects import episodes, failed_batches, redirect_table
 from kipctl.trace.codes import PHASES, Decision
 
@@ -33,7 +33,7 @@ def test_the_counts_and_percentiles_are_those_of_the_live_summary(spark: SparkSe
         .transform(redirect_table)
     )
     for run, row in rows_by(table, "run").items():
-        live = live_redirects(rows_of("redirects", *raw.pop(run)))
+        live = met_in(rows_of("redirects", *raw.pop(run))).redirects
         assert row["episodes"] == live["batches"] > 100
         assert row["errors"] == live["errors"]
         assert row["appended_then_failed"] == live["appended_then_failed"] > 0

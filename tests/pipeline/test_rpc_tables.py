@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from rows import rows_of
 
+from kipctl.measure.client_totals import met_in
 from kipctl.measure.distribution import distribution
-from kipctl.measure.redirects import metadata_rpcs
 from kipctl.pipeline.columns import API_NAMES, api_name, error_name, nearest_rank
 from kipctl.pipeline.rpcs import metadata_table, rpc_table, with_inferred_causes
 from kipctl.protocol.api import ApiKey
@@ -110,7 +110,7 @@ def test_metadata_by_cause_is_that_of_the_live_summary(spark: SparkSession) -> N
         }
         for _ in range(300)
     ]
-    live = metadata_rpcs(rows_of("rpcs", *raw))
+    live = met_in(rows_of("redirects"), rows_of("rpcs", *raw)).metadata_rpcs
     traced = [
         row
         | {

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from kipctl.measure.client_totals import met_in
 from kipctl.measure.distribution import Distribution, distribution
 from kipctl.measure.moves import moves, wait_ms
-from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.error_codes import LEADER_ERRORS, error_name
 from kipctl.trace.codes import PHASES
@@ -83,6 +83,7 @@ class Figures:
     def as_document(self) -> dict[str, Any]:
         """For JSON; `redirects` and `metadata_rpcs` are those of `perf produce`."""
         removable, whole = removable_us(self.redirect_rows)
+        met = met_in(self.redirect_rows, self.rpc_rows)
         return {
             "latency_ms": self.latency.as_ms(),
             "records": {
@@ -90,9 +91,11 @@ class Figures:
                 "failed": sum(self.failed.values()),
                 "errors": dict(self.failed),
             },
-            "redirects": redirects(self.redirect_rows)
-            | {"removable_percent": 100 * removable / whole if whole else None},
-            "metadata_rpcs": metadata_rpcs(self.rpc_rows),
+            "redirects": {
+                **met.redirects,
+                "removable_percent": 100 * removable / whole if whole else None,
+            },
+            "metadata_rpcs": met.metadata_rpcs,
             "produce_rpcs": self.produce_rpcs,
         }
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from kipctl.documents.common import Action
 from kipctl.errors import InterruptedRunError, RefusedError
 from kipctl.experiments.arms.arm import Arm, LibrdkafkaClient, ProbeClient
 from kipctl.experiments.arms.figures import Figures, figures_of, service
@@ -100,7 +101,7 @@ class ArmRun:
     arm: Arm
     figures: Figures
     claims: Mapping[str, Any]
-    actions: list[dict[str, Any]]
+    actions: list[Action]
     busy: float | None = None
     """The share of this machine's CPU time that was used meanwhile."""
 

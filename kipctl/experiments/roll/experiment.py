@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kipctl.documents.common import Action as ActionDocument
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import Arm, pairs
 from kipctl.experiments.arms.end_to_end import (
@@ -28,9 +29,9 @@ from kipctl.load.actions import Action, ActionKind, Performed, lab_of
 from kipctl.load.own_topic import own_topic
 from kipctl.load.plan import OWN_TOPIC, RunPlan
 from kipctl.load.start import Starter, starter
+from kipctl.measure.client_totals import met_in
 from kipctl.measure.delivery import follow_batches
 from kipctl.measure.doubts import few_moves_doubts
-from kipctl.measure.redirects import metadata_rpcs, redirects
 from kipctl.progress import part_of
 from kipctl.trace.columns import BATCH
 from kipctl.trace.rows import IntRows
@@ -123,13 +124,14 @@ def arm_document(runs: Sequence[RolledRun]) -> dict[str, Any]:
     produce, end_to_end = (
         together([getattr(run, side) for run in runs]) for side in ("produce", "end_to_end")
     )
+    met = met_in(produce.redirect_rows, produce.rpc_rows)
     return {
         "software": runs[0].written.software,
         "measured_by": runs[0].written.measured_by,
         "produce_ms": produce.latency.as_ms(),
         "end_to_end_ms": end_to_end.latency.as_ms(),
-        "redirects": redirects(produce.redirect_rows),
-        "metadata_rpcs": metadata_rpcs(produce.rpc_rows),
+        "redirects": met.redirects,
+        "metadata_rpcs": met.metadata_rpcs,
         "moves": {
             direction: moves_document(
                 [run.figures_in([s for s in run.spans if s.direction == direction]) for run in runs]
@@ -173,7 +175,7 @@ def cell_document(
     }
 
 
-def actions(restarts: Sequence[Restart], start_us: int) -> list[dict[str, Any]]:
+def actions(restarts: Sequence[Restart], start_us: int) -> list[ActionDocument]:
     """The restarts, and the elections that brought leaders back, as actions of `run.json`."""
     found = []
     for at in restarts:

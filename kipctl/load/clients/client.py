@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from kipctl.documents.common import Latency
 from kipctl.transport.access import Access
 
 
@@ -58,7 +59,7 @@ class Produced:
     records: int | None
     failed: int | None
     seconds: float
-    latency_ms: Mapping[str, float]
+    latency_ms: Mapping[str, float] | Latency
     cpu_s: float | None
     lines: tuple[str, ...] = ()
     error: str = ""

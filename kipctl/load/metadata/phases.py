@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kipctl.documents.runs import LatencyAndSum
 from kipctl.load.metadata.plan import Phase
 from kipctl.measure.distribution import distribution_of
 from kipctl.probe.produce.config import LEAST_IDLE_MS
@@ -136,13 +137,12 @@ def growth(result: PhaseResult) -> list[dict[str, Any]]:
     ]
 
 
-def spread_ms(times_us: Sequence[int]) -> dict[str, float] | None:
+def spread_ms(times_us: Sequence[int]) -> LatencyAndSum | None:
     """mean, p50, p95, p99, p999, max and sum in milliseconds; None for no times."""
     if not times_us:
         return None
     values = np.array(times_us, dtype=np.int64)
-    spread = distribution_of(values)
-    return spread.as_ms() | {"sum": int(values.sum()) / 1000}
+    return {**distribution_of(values).as_ms(), "sum": int(values.sum()) / 1000}
 
 
 def _sum(numbers: Sequence[int | None]) -> int | None:
