@@ -35,7 +35,7 @@ def plain_texts(tree: ast.AST) -> Iterator[ast.Constant]:
                 continue
             case ast.keyword(arg=name) if name in FOR_HELP:
                 continue
-            case ast.Call(func=ast.Name(id="Command" | "Commands")):
+            case ast.Call(func=ast.Name(id="Command" | "Commands" | "option" | "duration_option")):
                 continue
             case ast.Call(func=ast.Attribute(attr="Argument" | "Option")):
                 continue

@@ -22,7 +22,7 @@ from kipctl.protocol.sasl import (
     SaslHandshakeResponse,
 )
 from kipctl.roll.facts import ask_facts
-from kipctl.roll.plan import plan_roll, require_safe
+from kipctl.roll.plan import Effect, plan_roll, require_safe
 from kipctl.security.sasl import Sasl
 from kipctl.security.settings import Security
 from kipctl.transport.access import Access
@@ -57,7 +57,7 @@ def test_a_cut_answer_is_asked_for_again(configs: Configs) -> None:
     configs.stumbles = [HANG_UP, HANG_UP]
     with Cluster(configs.address, timeout_s=5) as cluster:
         plan = plan_roll(ask_facts(cluster), [1])
-    assert plan.steps[0].below == (T0,)
+    assert plan.steps[0].effects[Effect.BELOW] == [T0]
     with pytest.raises(RefusedError, match=r"t-0 below min\.insync\.replicas"):
         require_safe(plan, force=False)
 

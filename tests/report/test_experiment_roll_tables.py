@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from kipctl.experiments.arms.end_to_end_load import Written
 
 from kipctl.experiments.arms.arm import parse_arms
+from kipctl.experiments.arms.end_to_end import Written
 from kipctl.experiments.arms.figures import Figures
 from kipctl.experiments.arms.halves import Records, halves
 from kipctl.experiments.arms.restarts import Restart
