@@ -1,11 +1,43 @@
 """Counts, bytes and seconds as sentences have them."""
 
+from collections.abc import Iterable
+
+_SINGULAR = {"are": "is", "have": "has", "were": "was", "do": "does"}
+_VOWELS = "aeiou"
 _UNITS = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 1))
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """A count with its noun, which ends in an s where there are several."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def counted(count: int, noun: str, verb: str = "", *, of: int | None = None) -> str:
+    """A count with its noun, and the verb that it is the subject of, as the count has them.
+
+    `noun` is the singular, "" for none, and `verb` the plural: `1 partition is`, `2 partitions
+    are`. `of` says of how many: `1 of 3 partitions is`, `0 of 1 partitions are`.
+    """
+    words = [f"{count:,}"] + ([] if of is None else [f"of {of:,}"])
+    if noun:
+        words.append(noun if count == 1 and of in (None, 1) else plural(noun))
+    if verb:
+        words.append(agreeing(count, verb))
+    return " ".join(words)
+
+
+def broker_list(ids: Iterable[int], verb: str = "") -> str:
+    """Brokers by their ids, and a verb as of `counted`: `broker 1 has`, `brokers 1, 2 have`."""
+    listed = sorted(ids)
+    words = ["broker" if len(listed) == 1 else "brokers", ", ".join(map(str, listed))]
+    return " ".join([*words, agreeing(len(listed), verb)] if verb else words)
+
+
+def agreeing(count: int, verb: str) -> str:
+    """The verb, given as its plural, as so many have it."""
+    return _SINGULAR.get(verb, f"{verb}s") if count == 1 else verb
+
+
+def plural(noun: str) -> str:
+    """The plural of an English noun, or of the last word of a few."""
+    if noun.endswith("y") and noun[-2:-1] not in _VOWELS:
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
 
 
 def format_bytes(size: float) -> str:

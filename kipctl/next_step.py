@@ -81,10 +81,6 @@ class NextStep(str):
         """Those that it names."""
         return tuple(part for part in self.parts if isinstance(part, Command))
 
-    def document(self) -> dict[str, object]:
-        """For programs: the text, and the commands to run, each as its words once it is printed."""
-        return {"text": self, "commands": list(self.commands)}
-
     def spelled(self, typed: Typing) -> str:
         """The text, with each command as `typed` has it, quoted for a shell."""
         return "".join(shlex.join(typed(p)) if isinstance(p, Command) else p for p in self.parts)

@@ -1,24 +1,92 @@
-"""Counts with their nouns."""
+"""Counts with their nouns and verbs."""
+
+import ast
+import re
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kipctl.cli.overview import Health, Overview, sentences
-from kipctl.counts import counted
+from kipctl.counts import broker_list, counted, plural
 from kipctl.report.run_tables import list_answer
+
+KIPCTL = Path(__file__).parents[1] / "kipctl"
+NOUNS = ("batch", "broker", "entry", "leader", "other partition", "partition", "replica", "topic")
+VERBS = {"are": "is", "have": "has", "were": "was", "do": "does", "get": "gets", "hold": "holds"}
 
 
 @pytest.mark.parametrize(
-    ("count", "words", "said"),
+    ("count", "of", "words", "said"),
     [
-        (0, ("topic",), "0 topics"),
-        (1, ("topic",), "1 topic"),
-        (1200, ("topic",), "1,200 topics"),
-        (1, ("run is", "runs are"), "1 run is"),
-        (2, ("run is", "runs are"), "2 runs are"),
+        (0, None, ("topic",), "0 topics"),
+        (1, None, ("topic",), "1 topic"),
+        (1200, None, ("topic",), "1,200 topics"),
+        (1, None, ("run", "are"), "1 run is"),
+        (2, None, ("run", "are"), "2 runs are"),
+        (1, None, ("", "have"), "1 has"),
+        (0, 1, ("partition", "have"), "0 of 1 partitions have"),
+        (1, 1, ("partition", "have"), "1 of 1 partition has"),
+        (1, 1200, ("entry", "hold"), "1 of 1,200 entries holds"),
+        (2, 3, ("batch",), "2 of 3 batches"),
     ],
 )
-def test_one_and_several(count: int, words: tuple[str, ...], said: str) -> None:
-    assert counted(count, *words) == said
+def test_one_and_several(count: int, of: int | None, words: tuple[str, ...], said: str) -> None:
+    assert counted(count, *words, of=of) == said
+
+
+@given(
+    st.integers(0, 10**6),
+    st.none() | st.integers(0, 10**6),
+    st.sampled_from(NOUNS),
+    st.sampled_from([*VERBS]),
+)
+def test_noun_and_verb_agree_with_the_count(
+    count: int, of: int | None, noun: str, verb: str
+) -> None:
+    said = counted(count, noun, verb, of=of)
+    assert said.endswith(f" {VERBS[verb] if count == 1 else verb}")
+    is_one = count == 1 and of in (None, 1)
+    assert f" {noun if is_one else plural(noun)} " in said
+    numbers = [int(one.replace(",", "")) for one in re.findall(r"[\d,]+", said)]
+    assert numbers == [count] + ([] if of is None else [of])
+
+
+@given(st.sets(st.integers(0, 10**4), min_size=1), st.sampled_from([*VERBS]))
+def test_brokers_agree_with_how_many_they_are(ids: set[int], verb: str) -> None:
+    noun, *listed, said = broker_list(ids, verb).split()
+    assert [int(one.rstrip(",")) for one in listed] == sorted(ids)
+    assert (noun, said) == (("broker", VERBS[verb]) if len(ids) == 1 else ("brokers", verb))
+
+
+def is_agreeing_or_constant(count: ast.expr) -> bool:
+    match count:
+        case ast.Call(ast.Name("counted")):
+            return True
+        case ast.Name(name):
+            return name.isupper()
+    return False
+
+
+def agreeing_by_hand() -> list[str]:
+    """Texts in which a number that is not written out stands before a plural of NOUNS."""
+    plurals = "|".join(map(plural, NOUNS))
+    found = []
+    for path in KIPCTL.rglob("*.py"):
+        for text in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(text, ast.JoinedStr):
+                continue
+            for count, after in zip(text.values, text.values[1:], strict=False):
+                if (
+                    isinstance(count, ast.FormattedValue)
+                    and not is_agreeing_or_constant(count.value)
+                    and isinstance(after, ast.Constant)
+                    and isinstance(after.value, str)
+                    and re.match(rf" ({plurals})\b", after.value)
+                ):
+                    found.append(f"{path.relative_to(KIPCTL)}: {ast.unparse(text)}")
+    return found
 
 
 def test_answers_of_one() -> None:
@@ -29,3 +97,21 @@ def test_answers_of_one() -> None:
     run = {"name": "before", "state": "whole", "started": "2026-01-01"}
     answer = list_answer({"store": "here", "runs": [run]})
     assert answer == "1 run is recorded; the newest is before."
+
+
+def test_no_text_lets_a_noun_agree_by_itself() -> None:
+    assert agreeing_by_hand() == []
+
+
+def test_a_verb_is_given_by_itself() -> None:
+    """Not with its noun, as the plural of both."""
+    verbs = {
+        verb.value
+        for path in KIPCTL.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "counted"
+        for verb in call.args[2:]
+        if isinstance(verb, ast.Constant) and isinstance(verb.value, str)
+    }
+    assert verbs >= {"are", "have"}
+    assert [verb for verb in verbs if not verb.isalpha()] == []

@@ -149,7 +149,7 @@ class Cancel(Change[Cancellation, Cancelled]):
 def _left_alone(chosen: Cancellation) -> Sequence[str]:
     if not chosen.left_alone:
         return ()
-    count = counted(len(chosen.left_alone), "other is", "others are")
+    count = counted(len(chosen.left_alone), "other", "are")
     return (f"{count} left alone: choose with --topic, --plan or --all.",)
 
 

@@ -110,7 +110,7 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
         if seen.skipped:
             who = context.journal().changed_by()
             context.ui.say(
-                f"Left alone, as {counted(len(seen.skipped), 'partition is', 'partitions are')}"
+                f"Left alone, as {counted(len(seen.skipped), 'partition', 'are')}"
                 f" being reassigned{who and ', by '}{who}: such as {seen.skipped[0].id}."
             )
 
@@ -118,7 +118,7 @@ class ElectPreferred(Election[ElectionProposal, LeadersMoved]):
         topics = seen.not_preferred.topics
         of = f"topic {topics[0]}" if len(topics) == 1 else counted(len(topics), "topic")
         return (
-            f"{len(seen.partitions):,} of {counted(len(seen.chosen.partitions), 'partition')}, of"
+            f"{counted(len(seen.partitions), 'partition', of=len(seen.chosen.partitions))}, of"
             f" {of}, not led by the preferred replica."
             + (" Move leaders until all are?" if self.until_balanced else " Move these leaders?")
         )

@@ -77,7 +77,7 @@ class ElectUnclean(Election[UncleanProposal, UncleanResult]):
 
     def question(self, seen: UncleanProposal) -> str:
         return (
-            f"{len(seen.found):,} of {counted(len(seen.chosen.partitions), 'partition')} have no"
+            f"{counted(len(seen.found), 'partition', 'have', of=len(seen.chosen.partitions))} no"
             " leader. An unclean election loses for good the records that the elected replica does"
             " not have. Elect them?"
         )

@@ -137,7 +137,7 @@ def _not_converged(compared: Comparison) -> str:
 def _listed(partitions: Sequence[PartitionId], what: str) -> str:
     if not partitions:
         return ""
-    them = counted(len(partitions), "partition is", "partitions are")
+    them = counted(len(partitions), "partition", "are")
     return f"{them} {what}, such as {partitions[0]}"
 
 

@@ -69,7 +69,8 @@ def confirm_topics(
         confirm_unless_lab(
             environment,
             cluster,
-            f"It makes {topics:,} topics with {replicas:,} replicas in all, moves leaders of them,"
+            f"It makes {counted(topics, 'topic')} with {counted(replicas, 'replica')} in all,"
+            " moves leaders of them,"
             " and removes them. Begin?",
             yes,
         )

@@ -8,6 +8,7 @@ and what it stands for then (every topic, the last change) may not be what is me
 from functools import partial
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from kipctl.cli.combinations import combinations_of
@@ -26,7 +27,11 @@ def refuse_mistyped(root: TyperGroup) -> TyperGroup:
 
 def _parse_args(command: TyperCommand, parse: Any, context: Any, arguments: list[str]) -> Any:
     # The parser consumes its list, and notes each occurrence of an option in `order`.
-    values, _, order = command.make_parser(context).parse_args(args=list(arguments))
+    try:
+        values, _, order = command.make_parser(context).parse_args(args=list(arguments))
+    except typer.TyperException as wrong:
+        vars(wrong)["ctx"] = context  # not all of them say of which command they are
+        raise
     page = "See `" + Command(context.command_path.partition(" ")[2] + " --help") + "`."
     given: list[Any] = []
     for option in order:

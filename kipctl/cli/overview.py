@@ -15,6 +15,7 @@ from kipctl.report.terminal import columns_of
 
 if TYPE_CHECKING:
     from kipctl.changes.journal.journal import Journal
+    from kipctl.cluster.reassignments import Reassignment
     from kipctl.cluster.snapshot import Snapshot
 
 _TIMEOUT_S = 5.0
@@ -59,16 +60,22 @@ class Overview:
     status: ExitStatus = ExitStatus.DONE
 
 
-def health_of(snapshot: "Snapshot", reassigning: int | None) -> Health:
-    """The counts of a snapshot of the whole cluster."""
+def health_of(snapshot: "Snapshot", busy: "Sequence[Reassignment] | None") -> Health:
+    """The counts of a snapshot of the whole cluster; `busy` is what is being reassigned, if that is
+    known. As brokers count it (`Partition.isUnderReplicated`), a replica that is being added is not
+    missed."""
+    adding = {one.id: one.adding for one in busy or ()}
     return Health(
         len(snapshot.brokers),
         len(snapshot.topics),
         len(snapshot.partitions),
         len(snapshot.leaderless),
-        sum(len(one.isr) < len(one.replicas) for one in snapshot.partitions),
+        sum(
+            not {*one.replicas} <= {*one.isr, *adding.get(one.id, ())}
+            for one in snapshot.partitions
+        ),
         len(snapshot.not_led_by_preferred),
-        reassigning,
+        None if busy is None else len(busy),
     )
 
 
@@ -83,12 +90,12 @@ def sentences(seen: Overview) -> Iterator[str]:
             f" {counted(of.topics, 'topic')}, {counted(of.partitions, 'partition')}."
         )
         wrong = (
-            (of.leaderless, "have no leader"),
-            (of.under_replicated, "are under-replicated"),
-            (of.reassigning or 0, "are being reassigned"),
-            (of.off_preferred, "are not led by their preferred replica"),
+            (of.leaderless, "have", "no leader"),
+            (of.under_replicated, "are", "under-replicated"),
+            (of.reassigning or 0, "are", "being reassigned"),
+            (of.off_preferred, "are", "not led by the preferred replica"),
         )
-        found = [f"{count:,} {what}" for count, what in wrong if count]
+        found = [f"{counted(count, '', verb)} {what}" for count, verb, what in wrong if count]
         if found:
             yield f"Of them {', '.join(found)}."
         elif not (seen.entry or seen.roll or seen.changed_by or seen.throttle):
@@ -199,7 +206,7 @@ def _look(environment: Environment) -> Overview:
             busy, refused = list_or_reason(cluster, may_not_list=True)
     except KipctlError as error:
         return Overview(name, error.what, None, last_run, result, status=error.status)
-    health = health_of(snapshot, None if refused else len(busy))
+    health = health_of(snapshot, None if refused else busy)
     begun = _not_ended(snapshot.cluster_id, environment.variables)
     return Overview(name, "", health, last_run, result, *begun)
 
@@ -256,19 +263,18 @@ def in_one_line(summary: Mapping[str, Any]) -> str:
     from kipctl.trace.settings import record_counts
 
     records = record_counts(summary)
-    counted = (
-        f"{count:,} records {name}"
+    parts = [
+        f"{counted(count, 'record')} {name}"
         for name in ("acknowledged", "read", "failed", "missing")
         if (count := records.get(name))
-    )
-    parts = list(counted)
+    ]
     if rate := summary.get("records_per_second"):
         parts.append(f"{rate:,.0f} records/s")
     moves = (summary.get("redirects") or {}).get("moves") or {}
     if moves.get("met"):
         wait = moves["wait_ms"]
         parts.append(
-            f"{moves['met']:,} moved leaders met, p50 {wait['p50']:,.1f} ms and p99"
+            f"{counted(moves['met'], 'moved leader')} met, p50 {wait['p50']:,.1f} ms and p99"
             f" {wait['p99']:,.1f} ms waited for each"
         )
     elif (latency := summary.get("latency_ms") or {}).get("p99") is not None:

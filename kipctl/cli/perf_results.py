@@ -118,7 +118,7 @@ def raise_for_run(
         )
     if wrong := [action for action in actions if action["error"]]:
         raise PartlyDoneError(
-            f"{len(wrong)} of {counted(len(actions), 'action')} failed: {wrong[0]['error']}",
+            f"{counted(len(wrong), 'action', of=len(actions))} failed: {wrong[0]['error']}",
             "Look: " + Command("inspect leaders"),
         )
     if options.strict and (found := document["doubts"]):

@@ -42,7 +42,7 @@ def verify_plans(context: ChangeContext, ui: TerminalUi, paths: Sequence[Path]) 
     require_as_planned(verified)
     if moves or missing:
         raise PartlyDoneError(
-            f"{counted(len(moves) + len(missing), 'replica is', 'replicas are')} not on the disk"
+            f"{counted(len(moves) + len(missing), 'replica', 'are')} not on the disk"
             " that the file says.",
             "Carry it out: " + Command("reassign --plan FILE"),
         )

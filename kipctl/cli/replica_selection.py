@@ -216,7 +216,7 @@ def _watch(
     if not lines_at_once:
         environment.report(Report(COMMAND, document, (flips_table(document),)), output)
     if interrupted and for_s is not None:
-        raise InterruptedRunError(f"Interrupted after {len(flips)} flips.")
+        raise InterruptedRunError(f"Interrupted after {counted(len(flips), 'flip')}.")
 
 
 def _below(failed: Sequence[RackSummary], limit: float) -> ThresholdError:
@@ -232,7 +232,7 @@ def _demand_all_reported(found: Observation) -> None:
     if missing:
         first = next(iter(missing.values()))
         raise PartlyDoneError(
-            f"{len(missing)} of {len(found.facts)} partitions could not be asked for:"
+            f"{counted(len(missing), 'partition', of=len(found.facts))} could not be asked for:"
             f" {first.id}, {first.why}",
             "Look: " + Command("inspect leaders"),
         )

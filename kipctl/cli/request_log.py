@@ -9,6 +9,7 @@ from kipctl.cli.combinations import combined
 from kipctl.cli.environment import Environment
 from kipctl.cli.grouped import Commands
 from kipctl.cli.options import BootstrapOption, OutputOption, YesOption, duration_option, option
+from kipctl.counts import broker_list
 from kipctl.durations import Duration
 from kipctl.errors import InterruptedRunError, PartlyDoneError
 from kipctl.next_step import Command
@@ -84,7 +85,6 @@ def _confirm(
 ) -> None:
     """Ask, with what it will cost and tell; a lab may be logged without a question."""
     from kipctl.cli.confirm import is_lab
-    from kipctl.cluster.request_log import broker_list
     from kipctl.cluster.request_log_cost import estimate, request_rates
     from kipctl.cluster.snapshot import take_snapshot
     from kipctl.transport.access import UNSECURED
@@ -101,8 +101,7 @@ def _confirm(
         )
     how_long = "until it is switched off" if seconds is None else f"for {Duration(seconds)}"
     environment.confirm(
-        f"Log every request that {broker_list(brokers)} answer{'' if len(brokers) > 1 else 's'},"
-        f" {how_long}?",
+        f"Log every request that {broker_list(brokers, 'answer')}, {how_long}?",
         yes,
     )
 
@@ -190,7 +189,6 @@ def _until_off(
     output: OutputFormat,
 ) -> None:
     """Switch on, and say how to end it; `asked` is empty for all brokers."""
-    from kipctl.cluster.request_log import broker_list
     from kipctl.signals import noted_signals
 
     with noted_signals() as ended:
@@ -212,7 +210,6 @@ def _on_for(
 ) -> None:
     """Switch on, wait, and switch off again, whatever happens."""
     from kipctl.cluster.request_log import (
-        broker_list,
         is_on,
         require_all_restored,
         restore_levels,

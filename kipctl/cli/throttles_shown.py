@@ -136,7 +136,7 @@ def clear(context: ChangeContext, ui: TerminalUi, *, everything: bool) -> None:
             left = Throttle(tuple(Change(one, None, value) for one, value in now.items()))
             not_restored += restore_throttle(cluster, left)
     count = len(own) + len(others) * everything
-    back = f"{count - len(not_restored)} of {counted(count, 'throttle')} put back."
+    back = f"{counted(count - len(not_restored), 'throttle', of=count)} put back."
     ui.report(replace(report, opening=paragraphs(back), closing=()))
     require_restored(not_restored, is_forgotten=context.force)
 
@@ -167,9 +167,9 @@ def _report(
         (str(c.setting), c.during or "-", seen.set_by(c.setting), c.before or "none") for c in own
     ]
     rows += [(str(one), value, seen.set_by(one), "none") for one, value in others.items()]
-    first = f"{counted(len(own), 'throttle is', 'throttles are')} still set by earlier changes."
+    first = f"{counted(len(own), 'throttle', 'are')} still set by earlier changes."
     if others:
-        whose = counted(len(others), "throttle is", "throttles are")
+        whose = counted(len(others), "throttle", "are")
         first = f"{first if own else ''} {whose} set by others.".strip()
     elif not own:
         first = "No throttle of this user on this machine is still set."

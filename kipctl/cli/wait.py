@@ -6,6 +6,7 @@ from typing import Annotated
 
 from kipctl.cli.environment import Environment
 from kipctl.cli.options import ClusterOptions, duration_option, option
+from kipctl.counts import counted
 from kipctl.durations import Duration
 from kipctl.errors import KipctlError
 from kipctl.next_step import Command
@@ -85,7 +86,7 @@ def wait(
                 ),
             ),
             opening=paragraphs(
-                f"All {len(seen.snapshot.partitions):,} partitions met {', '.join(wanted)}"
+                f"All {counted(len(seen.snapshot.partitions), 'partition')} met {', '.join(wanted)}"
                 f" after {seconds:.1f} s."
             ),
         ),

@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, replace
 
 from kipctl.at_once import at_once
+from kipctl.counts import counted
 from kipctl.errors import KipctlError
 from kipctl.protocol.address import Address
 from kipctl.transport.access import Access
@@ -106,7 +107,10 @@ def _versions(access: Access, server: Address) -> Step:
             access.products.update(alone.products)
     except KipctlError as failed:
         return Step(server, "versions", False, failed.what)
-    detail = f"{len(ranges)} APIs, Produce to version {ranges.get(0, (0, 0))[1]}; {brokers} brokers"
+    detail = (
+        f"{len(ranges)} APIs, Produce to version {ranges.get(0, (0, 0))[1]};"
+        f" {counted(brokers, 'broker')}"
+    )
     detail += "".join(f" of {other}" for other in alone.products - {Product.KAFKA})
     return Step(server, "versions", True, detail, _ms(time.monotonic() - began))
 

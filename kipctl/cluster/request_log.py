@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kipctl.at_once import LateError
+from kipctl.counts import broker_list, counted
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -204,10 +205,10 @@ def wait_while_on(
     switched: Sequence[LoggerLevel], seconds: float, ended: Ended, tell: Progress
 ) -> bool:
     """Wait while the request log is on; tell ten times how long still. True when it was ended."""
-    brokers = broker_list([one.broker for one in switched])
+    where = broker_list([one.broker for one in switched])
     deadline = time.monotonic() + seconds
     while (left_s := deadline - time.monotonic()) > 0:
-        tell(f"The request log is on at {brokers}, for {left_s:.0f} s")
+        tell(f"The request log is on at {where}, for {left_s:.0f} s")
         if ended(min(left_s, max(1.0, seconds / 10))):
             return True
     return False
@@ -266,7 +267,7 @@ def require_all_reported(levels: Sequence[LoggerLevel], action: str) -> None:
     if len(failed) == len(levels) and failed[0].error:
         raise failed[0].error
     raise PartlyDoneError(
-        f"{len(failed)} of {len(levels)} brokers failed. {_reason(failed)}",
+        f"{counted(len(failed), 'broker', of=len(levels))} failed. {_reason(failed)}",
         _grant(failed) + "Try again: " + _command(action, failed),
     )
 
@@ -283,8 +284,3 @@ def _reason(failed: Sequence[LoggerLevel]) -> str:
 
 def _command(action: str, brokers: Iterable[LoggerLevel]) -> Command:
     return Command(f"request-log {action}", broker=[one.broker for one in brokers])
-
-
-def broker_list(brokers: Sequence[int]) -> str:
-    """`broker 1`, or `brokers 1, 2, 3`."""
-    return f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"

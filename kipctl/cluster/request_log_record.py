@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from kipctl.cleanup_failures import CleanupFailures
+from kipctl.counts import broker_list
 from kipctl.errors import PartlyDoneError, RefusedError
 from kipctl.next_step import Command
 from kipctl.process import Process, current_process, is_alive
@@ -154,9 +155,8 @@ def warning(records: Iterable[SwitchedOn], host: str, now: float) -> str:
         return ""
     brokers = sorted({broker for record in left for broker in record.brokers})
     since = time.strftime("%Y-%m-%d %H:%M", time.localtime(left[0].since))
-    which = f"broker{'s' if len(brokers) > 1 else ''} {', '.join(map(str, brokers))}"
     return (
-        f"The request log was switched on at {which} of this cluster on {since}, and "
-        "is still on unless they have been restarted since.\nSwitch it off: "
+        f"The request log was switched on at {broker_list(brokers)} of this cluster on {since},"
+        " and is still on unless they have been restarted since.\nSwitch it off: "
         + Command("request-log off", broker=brokers)
     )

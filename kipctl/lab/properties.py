@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from kipctl.counts import counted
 from kipctl.errors import UsageError
 from kipctl.lab.security import (
     CERTIFIED_HOSTS,
@@ -113,7 +114,7 @@ class LabSpec:
             )
         if not 1 <= self.brokers < FIRST_CONTROLLER_ID:
             raise UsageError(
-                f"A lab has 1 to {FIRST_CONTROLLER_ID - 1} brokers, not {self.brokers}."
+                f"A lab has 1 to {counted(FIRST_CONTROLLER_ID - 1, 'broker')}, not {self.brokers}."
             )
         if not 1 <= self.controllers <= 9:
             raise UsageError(f"A lab has 1 to 9 controllers, not {self.controllers}.")

@@ -95,7 +95,7 @@ def describe(number: int, done: Performed) -> str:
     took_ms = (done.answered_us - done.called_us) / 1000
     spread_ms = (done.converged_us - done.answered_us) / 1000
     return (
-        f"{what}{done.partitions} partitions in {took_ms:.0f} ms, "
+        f"{what}{counted(done.partitions, 'partition')} in {took_ms:.0f} ms, "
         f"all brokers knew {spread_ms:.0f} ms later."
     )
 

@@ -62,7 +62,8 @@ def own_topics(
     await_no_topics(cluster, names)  # this process may have had, and removed, them before
     which = f"topic {names[0]}" if len(names) == 1 else counted(len(names), "topic")
     message(
-        f"Creating {which}: {partitions} partitions on {replication_factor} replicas each"
+        f"Creating {which}: {counted(partitions, 'partition')} on"
+        f" {counted(replication_factor, 'replica')} each"
         + ("." if len(names) == 1 else f", {names[0]} to {names[-1]}.")
     )
     ids: Mapping[str, UUID] = {}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
 
+from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
 from kipctl.extras import require
 from kipctl.load.actions import Action, ActionKind
@@ -160,6 +161,7 @@ class RunPlan:
         """Raise UsageError when there are too few for every worker to have one."""
         if self.workers > partitions:
             raise UsageError(
-                f"{self.workers} workers share {partitions} partitions of {topic}.",
+                f"{counted(self.workers, 'worker')} share {counted(partitions, 'partition')} of"
+                f" {topic}.",
                 f"Ask for at most {partitions} with --workers.",
             )

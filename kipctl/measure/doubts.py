@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kipctl.counts import counted
 from kipctl.machine import MAX_BUSY
 from kipctl.measure.distribution import Distribution
 from kipctl.next_step import Command
@@ -83,7 +84,8 @@ def _doubts(of: Observed) -> Iterator[tuple[str, str]]:
     elif of.moves is not None and of.moves < MIN_MOVES:
         yield (
             "few-moves",
-            f"Only {of.moves} moved leaders were met, {MIN_MOVES} are wanted: let more of them "
+            f"Only {counted(of.moves, 'moved leader', 'were')} met, {MIN_MOVES} are wanted: let"
+            " more of them "
             "move, or send to more partitions.",
         )
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import kipctl
 from kipctl.background import every
+from kipctl.counts import counted
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline import warm
 from kipctl.pipeline.checkpoint import intermediate_results, scratch_removed
@@ -239,7 +240,7 @@ def _reporting(session: SparkSession, progress: Progress) -> AbstractContextMana
 def _activity(context: SparkContext) -> str:
     """The stages at work: how many tasks are done, how many rows were read."""
     texts = [
-        f"stage {at.stage}: {at.tasks_done} of {at.tasks} tasks"
+        f"stage {at.stage}: {counted(at.tasks_done, 'task', of=at.tasks)}"
         + (f", {at.rows:,} rows" if at.rows else "")
         for at in running_stages(context)
     ]

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from kipctl.counts import counted
 from kipctl.errors import PipelineError
 from kipctl.pipeline.interrupts import interrupts_as_usual
 from kipctl.pipeline.jvm import free_slots
@@ -45,7 +46,8 @@ def _await_slots(session: SparkSession, place: Place, workers: int) -> None:
     while (slots := free_slots(session.sparkContext)) < workers:
         if time.monotonic() > deadline:
             raise PipelineError(
-                f"Spark at {place.master} has {slots} task slots free, and {workers} workers need "
+                f"Spark at {place.master} has {slots} task slots free, and"
+                f" {counted(workers, 'worker')} need "
                 f"{workers} at once.",
                 "Ask for fewer --workers, or give Spark more cores.",
             )

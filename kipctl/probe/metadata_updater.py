@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from kipctl.counts import counted
 from kipctl.probe.backoff import retry_backoff
 from kipctl.probe.broker_link import BrokerLink
 from kipctl.probe.config import ClientConfig
@@ -327,7 +328,10 @@ class MetadataUpdater(Generic[AnyPartition, AnyLink]):
             self._on_recreated(of_topic)
             self.topic_changes.setdefault(f"{known.name} was deleted and made anew", now_us)
         if len(shown.partitions) > len(of_topic):
-            grown = f"{known.name} grew from {len(of_topic)} to {len(shown.partitions)} partitions"
+            grown = (
+                f"{known.name} grew from {len(of_topic)} to"
+                f" {counted(len(shown.partitions), 'partition')}"
+            )
             self.topic_changes.setdefault(f"{grown} (the new ones are not used)", now_us)
 
     def _leaders_changed(

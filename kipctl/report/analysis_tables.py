@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.tables import Cell, Column, Paragraph, Table, Tone
 from kipctl.trace.codes import PHASES, WAITS_BELOW_MS
 
@@ -227,15 +228,16 @@ def analysis_answer(document: Document) -> Paragraph:
         acknowledged = total("records", "acknowledged")
         are_taps = len(taps) == len(document["records"])
         of_others = "" if are_taps else f", {failed or 'none'} failed"
-        said.append(f"{acknowledged:,} records were acknowledged{of_others}.")
+        said.append(f"{counted(acknowledged, 'record', 'were')} acknowledged{of_others}.")
     if unseen:
         said.append(_not_seen_again(unseen))
     if document["reads"]:
-        said.append(f"{total('reads', 'records'):,} records were read.")
+        said.append(f"{counted(total('reads', 'records'), 'record', 'were')} read.")
     if moves := document["moves"]:
         longest = max(row["wait_max_us"] or 0 for row in moves) / 1000
         said.append(
-            f"Clients met {total('moves', 'moves'):,} moved leaders, and waited {longest:,.1f} ms"
+            f"Clients met {counted(total('moves', 'moves'), 'moved leader')}, and waited"
+            f" {longest:,.1f} ms"
             " for one at most."
         )
     else:

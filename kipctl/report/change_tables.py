@@ -56,7 +56,7 @@ def history_report(
         ),
     )
     first = "No change is in the journal of this user on this machine."
-    closing = [f"{older:,} older entries are in {folder}."] if older > 0 else []
+    closing = [f"{counted(older, 'older entry', 'are')} in {folder}."] if older > 0 else []
     if entries:
         newest = entries[0]
         if isinstance(newest, RollRecord):
@@ -65,7 +65,7 @@ def history_report(
             of = counted(len(newest.after), "partition")
             what, progress = "change", f"{done:,} of {of} {_as_planned(newest)}."
             if newest.disks:
-                progress = f"{counted(len(newest.disks), 'replica moves', 'replicas move')} disks."
+                progress = f"{counted(len(newest.disks), 'replica', 'move')} disks."
         first = f"The last {what}, {newest.age(now)},"
         if newest.may_be_resumed:
             first += f" {newest.describe_state(changed_by)}. {progress}"
@@ -164,7 +164,7 @@ def _disks_entry_report(entry: Entry, now: datetime, changed_by: str) -> Report:
     if entry.may_be_undone and not changed_by:
         closing.append("Undo it: " + Command("undo", entry.id))
     made = f"Made {entry.age(now)} by {entry.origin}; {entry.shown_state(changed_by)}."
-    count = counted(len(entry.disks), "replica moves", "replicas move")
+    count = counted(len(entry.disks), "replica", "move")
     report = Report(
         CHANGES,
         {"id": entry.id, **_about(entry)},

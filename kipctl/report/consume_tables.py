@@ -45,7 +45,8 @@ def fetched(document: Document) -> str:
     brokers = len({broker["broker"] for broker in read if broker["records"]})
     local = sum(broker["share"] for broker in read if broker["local"])
     return (
-        f"{document['records']['read']:,} records were read from {counted(brokers, 'broker')} in "
+        f"{counted(document['records']['read'], 'record', 'were')} read from"
+        f" {counted(brokers, 'broker')} in "
         f"{document['seconds']:.3f} s"
         + (f", {100 * local:.1f} % of the bytes in rack {rack}" if rack is not None else "")
         + f": {fetches['requests']:,} Fetch requests, {latency_of(fetches['took_ms'])}"
@@ -73,7 +74,7 @@ def brokers_table(document: Document) -> Table:
     """From which brokers it was read, as leader and as follower."""
     rack, version = document["client_rack"], document["kafka_version"]
     return table_of(
-        f"Read from {document['topic']}, {document['partitions']} partitions, "
+        f"Read from {document['topic']}, {counted(document['partitions'], 'partition')}, "
         + (f"client.rack {rack}" if rack else "no client.rack")
         + (f", Kafka {version}" if version else ""),
         document["brokers"],

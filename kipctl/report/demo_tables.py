@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.next_step import Command, NextStep
 from kipctl.report.tables import Column, Paragraph, Table, Tone
 
@@ -75,7 +76,8 @@ def demo_table(found: Document) -> Table:
             for arm in one["arms"]
         ),
         (
-            f"The median of a run, and of {found['fresh']['runs']} runs the geometric mean;"
+            f"The median of a run, and of {counted(found['fresh']['runs'], 'run')} the geometric"
+            " mean;"
             " moves met of all.",
         ),
     )
@@ -99,7 +101,7 @@ def demo_closing(found: Document, record: str | None) -> tuple[str, ...]:
     else:
         kept = "Keep the runs, for runs show and compare: " + Command("demo --record demo")
     return (
-        f"All leaders of {found['partitions']} partitions moved {rotations} times under"
+        f"All leaders of {counted(found['partitions'], 'partition')} moved {rotations} times under"
         f" {fresh['throughput']:,} records/s, acks={fresh['acks']}, on brokers of Kafka"
         f" {found['kafka_version']}.",
         *_whose_time(arms[HINTED]["redirects"]["phases_ms"]),

@@ -20,11 +20,11 @@ def disks_report(shown: "DisksShown") -> Report:
     if not (shown.done or shown.moves):
         said = "All replicas are on the disks that are wanted."
     elif shown.done is None:
-        said = f"{counted(count, 'replica moves', 'replicas move')} to other disks of their brokers"
+        said = f"{counted(count, 'replica', 'move')} to other disks of their brokers"
         said += f": {format_bytes(size)}"
         said += f", at most {format_bytes(shown.throttle)}/s a broker." if shown.throttle else "."
     else:
-        moved = counted(count, "replica is", "replicas are")
+        moved = counted(count, "replica", "are")
         said = f"{moved} on other disks of their brokers now"
         said += f": {format_bytes(size)} in {format_duration(shown.done.seconds)}."
     closing = [str(one) for one in shown.skipped]
@@ -54,7 +54,10 @@ def with_disks(
         report,
         document={**report.document, "disks": rows},
         tables=(*report.tables, *((table,) if rows else ())),
-        opening=(*report.opening, *(paragraphs(f"{title}: {len(rows)} replicas.") if rows else ())),
+        opening=(
+            *report.opening,
+            *(paragraphs(f"{title}: {counted(len(rows), 'replica')}.") if rows else ()),
+        ),
     )
 
 

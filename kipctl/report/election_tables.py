@@ -37,7 +37,8 @@ def not_preferred_report(not_preferred: "Snapshot", total: int) -> Report:
         {"partitions": partitions},
         (table,),
         opening=paragraphs(
-            f"{len(partitions):,} of {total:,} partitions are not led by their preferred replica."
+            f"{counted(len(partitions), 'partition', 'are', of=total)} not led by their preferred"
+            " replica."
             " Nothing was changed."
             if partitions
             else f"Nothing to do: preferred replicas lead all of {counted(total, 'partition')}."
@@ -99,7 +100,7 @@ def unclean_report(
         for one in found
     ]
     said = [
-        f"{len(found):,} of {counted(total, 'partition')} have no leader."
+        f"{counted(len(found), 'partition', 'have', of=total)} no leader."
         + (" Nothing was changed." if is_dry_run or not found else "")
     ]
     if back and is_dry_run:

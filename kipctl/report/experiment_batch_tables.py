@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.move_tables import WAIT_MEANING
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Paragraph, Table, identifier, table_of
@@ -29,7 +30,8 @@ def batch_tables(document: Document) -> tuple[Table, ...]:
 def batch_answer(document: Document) -> Paragraph:
     """A sentence for each size."""
     return Paragraph(
-        f"A rotation of {document['arms'][0]['leaders']} leaders, and what its clients waited:",
+        f"A rotation of {counted(document['arms'][0]['leaders'], 'leader')}, and what its clients"
+        " waited:",
         tuple(map(sentence, document["arms"])),
     )
 
@@ -37,7 +39,7 @@ def batch_answer(document: Document) -> Paragraph:
 def sentence(arm: Document) -> str:
     """What a batch size came to: its time, and what clients waited."""
     seconds = [ms / 1000 for ms in arm["rotation_ms_by_run"]]
-    moved = f"{arm['leaders']} leaders moved in {arm['rotation_ms'] / 1000:.1f} s"
+    moved = f"{counted(arm['leaders'], 'leader')} moved in {arm['rotation_ms'] / 1000:.1f} s"
     if between := _between(seconds):
         moved += f" ({between})"
     waited = "clients met no moved leader in some run"
@@ -66,7 +68,7 @@ def _between(by_run: Sequence[float | None]) -> str:
 def _arms(document: Document) -> Table:
     version = document["kafka_version"]
     return table_of(
-        f"By batch size, {document['runs']} run{'s'[: document['runs'] != 1]} each,"
+        f"By batch size, {counted(document['runs'], 'run')} each,"
         f" acks={document['acks']}, {document['throughput']:,.0f} records/s, leader discovery"
         f" {document['leader_discovery']}" + (f", Kafka {version}" if version else ""),
         document["arms"],

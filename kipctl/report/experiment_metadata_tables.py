@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.metadata_tables import requests_table
 from kipctl.report.tables import Column, Paragraph, Table, paragraphs, table_of
 
@@ -34,7 +35,7 @@ def claims_table(document: Document) -> Table:
     """How each client stands to the KIP's claims."""
     topics = document["topics"]
     return table_of(
-        f"What KIP-526 asks of producers: {topics:,} topics",
+        f"What KIP-526 asks of producers: {counted(topics, 'topic')}",
         document["claims"],
         {
             "client": "client",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.next_step import Command
 from kipctl.report.tables import Column, Paragraph, Table, paragraphs, table_of
 from kipctl.report.verdicts import VERDICTS, verdict_notes
@@ -65,9 +66,10 @@ def traffic_table(document: Document) -> Table:
             ),
         },
         (
-            f"{document['partitions']} partitions, {document['throughput']:,.0f} records/s of "
+            f"{counted(document['partitions'], 'partition')}, {document['throughput']:,.0f}"
+            " records/s of "
             f"{document['record_size']:,} bytes, {document['seconds']:g} s a run, "
-            f"{document['runs']} run{'s'[: document['runs'] != 1]} each. The leader: no client.rack"
+            f"{counted(document['runs'], 'run')} each. The leader: no client.rack"
             f"; the closest replica: client.rack={document['rack']}.",
             *(
                 f"{name} read no less across racks with its rack than without: is "

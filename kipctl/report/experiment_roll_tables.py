@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Paragraph, Source, Table, identifier, table_of
 from kipctl.report.verdicts import VERDICTS, compared_answer, verdict_notes
@@ -22,13 +23,17 @@ _DIRECTIONS = {"away": "leaders away", "back": "leaders back"}
 def roll_answer(document: Document) -> tuple[Paragraph, ...]:
     """Whether arms waited less for moved leaders, and what was lost on the way."""
     compared = (
-        (f"acks={cell['acks']}, {cell['partitions']:,} partitions: ", found)
+        (f"acks={cell['acks']}, {counted(cell['partitions'], 'partition')}: ", found)
         for cell in document["cells"]
         for found in cell["differences"]
         if found["measure"] == "move_wait"
     )
     missing = sum(run["records"]["missing"] for arm in _arms(document) for run in arm["runs"])
-    lost = f"{missing:,} acknowledged records are missing." if missing else "No record was lost."
+    lost = (
+        f"{counted(missing, 'acknowledged record', 'are')} missing."
+        if missing
+        else "No record was lost."
+    )
     return (*compared_answer("The wait for a moved leader", compared), Paragraph(lost))
 
 
@@ -60,7 +65,8 @@ def arms_table(document: Document) -> Table:
     """Latencies of every arm in every cell, and what was sent again."""
     how = "stopped" if document["controlled"] else "killed"
     return table_of(
-        f"{document['restarts']} of {document['brokers']} brokers {how} and started one by one, "
+        f"{counted(document['restarts'], 'broker', of=document['brokers'])} {how} and started one"
+        " by one, "
         f"Kafka {document['kafka_version']}",
         _arms(document),
         {
@@ -77,7 +83,7 @@ def arms_table(document: Document) -> Table:
             **{name: partial(_records, name) for name in ("failed", "missing", "unsettled")},
         },
         (
-            f"{document['runs']} run{'s'[: document['runs'] != 1]} of each arm, "
+            f"{counted(document['runs'], 'run')} of each arm, "
             f"{document['throughput']:,.0f} records/s of {document['record_size']:,} bytes; of "
             "records that were due from the first restart on. Redirected: batches; Metadata: the "
             "producer's requests; failed: as the client says; missing: acknowledged, never read; "

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.move_tables import WAIT_MEANING, wait_title
 from kipctl.report.perf_tables import doubts_tables
 from kipctl.report.tables import Cell, Column, Paragraph, Table, paragraphs, table_of
@@ -81,7 +82,7 @@ def own_tables(document: Document) -> tuple[Table, ...]:
 
 def _own_arms(document: Document) -> Table:
     return table_of(
-        f"Arms, {document['runs']} runs of each, in turn",
+        f"Arms, {counted(document['runs'], 'run')} of each, in turn",
         document["arms"],
         {
             "arm": "arm",

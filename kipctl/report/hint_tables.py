@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kipctl.counts import counted
 from kipctl.next_step import Command
 from kipctl.protocol.address import Address
 from kipctl.report.leader_tables import listing
@@ -156,7 +157,7 @@ def _hints_sentence(
         )
     if not_asked == brokers:
         return "No broker could be asked: it takes a partition that another broker leads."
-    asked = f"{brokers - not_asked} brokers" + (" that were asked" if not_asked else "")
+    asked = f"{counted(brokers - not_asked, 'broker')}" + (" that were asked" if not_asked else "")
     drafted = f" {drafts} did so only in the form of KIP-951's early draft." if drafts else ""
     agree = {0: "none", hinting: "all"}.get(agreeing, str(agreeing))
     so = f", {agree} as Metadata has it" if hinting else ""

@@ -173,7 +173,7 @@ class MovedBy:
 
     def __str__(self) -> str:
         if self.had_none:
-            return f"{counted(len(self), 'partition has', 'partitions have')} a leader again"
+            return f"{counted(len(self), 'partition', 'have')} a leader again"
         text = f"{counted(len(self), 'leader')} moved"
         if not (self.data or self.others):
             return text
@@ -212,15 +212,15 @@ def _sentence(moved: "LeadersMoved", by: MovedBy, brokers: int) -> str:
         one.outcome is Outcome.NOT_NEEDED and one.id not in along and not is_own(one.id.topic)
         for one in held.outcomes
     ):
-        reported += f", {counted(in_place, 'was', 'were')} in place"
+        reported += f", {counted(in_place, '', 'were')} in place"
     if held.gone:
-        reported += f", {counted(len(held.gone), 'partition is', 'partitions are')} gone"
+        reported += f", {counted(len(held.gone), 'partition', 'are')} gone"
         reported += f" (such as {held.gone[0]})"
     if held.knew_us:
         after_ms = (held.converged_us - held.called_us) / 1000
         who = "every broker"
         if len(held.watched) < brokers:
-            who = f"each of the {len(held.watched)} brokers (of {brokers}) that were asked"
+            who = f"each of the {counted(len(held.watched), 'broker')} asked (of {brokers})"
         at_most = "" if moved.batches == 1 else "at most "
         reported += (
             f"; {who} knew {at_most}{max(0.0, after_ms):.0f} ms after the election was called"

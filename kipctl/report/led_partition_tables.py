@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from kipctl.counts import agreeing, counted
 from kipctl.report.leader_tables import ids, listing
 from kipctl.report.tables import Column, Paragraph, Report, Tone, table_of
 
@@ -127,14 +128,14 @@ def _leaders_answer(snapshot: "Snapshot") -> Paragraph:
     lost, skew = len(snapshot.leaderless), snapshot.leader_skew
     if not total:
         return Paragraph("No partition is shown.")
-    first = f"{lost} of {total} partitions have no leader. " if lost else ""
+    first = f"{counted(lost, 'partition', 'have', of=total)} no leader. " if lost else ""
     if astray:
         first += (
-            f"{astray} of {total} partitions ({snapshot.imbalance_percent:.1f} %) are not led by"
-            " their preferred replica."
+            f"{counted(astray, 'partition', of=total)} ({snapshot.imbalance_percent:.1f} %)"
+            f" {agreeing(astray, 'are')} not led by their preferred replica."
         )
     else:
-        first = f"All {total} partitions are led by their preferred replica."
+        first = f"All {counted(total, 'partition', 'are')} led by their preferred replica."
     if skew is not None:
         first += (
             f" The broker that leads most leads {skew:.2f} times the mean."

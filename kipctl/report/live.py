@@ -43,7 +43,7 @@ def run_lines(run: RunProgress, width: int) -> Iterator[Text]:
         yield _moves(name, client)
         yield labelled("", f"{_refused(client)}; Metadata {sum(client.metadata.values()):,}")
     if run.leaders:
-        yield labelled("by broker", f"{_by_broker(run.leaders)} partitions")
+        yield labelled("by broker", _by_broker(run.leaders) + " partitions")
     if run.delivered:
         yield labelled("delivery", _counts(run.delivered), is_bad=bool(run.delivered.get("lost")))
     if run.failed:
@@ -78,7 +78,7 @@ def tap_lines(
     texts = (f"{shown[-1]:,.0f}", f"max {max(shown):,.0f}")
     yield spark_line("requests/s", shown, max(shown), texts, width)
     if leaders := document["leaders"]:
-        yield labelled("by broker", f"{_by_broker(leaders)} partitions")
+        yield labelled("by broker", _by_broker(leaders) + " partitions")
     room = max(1, (height - _LINES_BESIDE_CLIENTS) // _LINES_OF_CLIENT)
     for client in clients[:room]:
         yield Text()

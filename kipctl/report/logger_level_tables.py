@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kipctl.counts import broker_list
 from kipctl.report.leader_tables import listing
 from kipctl.report.tables import Paragraph, Report, paragraphs
 
@@ -43,7 +44,7 @@ def levels_report(
 
 def _where(levels: "Sequence[LoggerLevel]") -> tuple[Paragraph, ...]:
     """At which brokers it is on, at which off, and of which that is not known."""
-    from kipctl.cluster.request_log import broker_list, is_on
+    from kipctl.cluster.request_log import is_on
 
     states: dict[str, list[int]] = {}
     for one in levels:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.report.tables import Column, Source, Table, table_of
 
 Document = Mapping[str, Any]
@@ -31,7 +32,7 @@ def perf_metadata_answer(document: Document) -> str:
         waits += [phase["waited_ms"]["max"]] if phase["waited_ms"] else []
     counts = ", ".join(f"{client} {requests:,}" for client, requests in sent.items())
     waited = f"; a record waited for one {max(waits):,.1f} ms at most" if waits else ""
-    return f"Metadata requests for {document['topics']:,} topics: {counts}{waited}."
+    return f"Metadata requests for {counted(document['topics'], 'topic')}: {counts}{waited}."
 
 
 def perf_metadata_tables(document: Document) -> tuple[Table, ...]:
@@ -50,16 +51,17 @@ def requests_table(document: Document) -> Table:
         for key, title in _CAUSES.items()
         if any(key in phase["by_cause"] for phase in phases)
     }
-    counted = any(phase["brokers_counted"] is not None for phase in phases)
+    is_counted = any(phase["brokers_counted"] is not None for phase in phases)
     version = document["kafka_version"]
     return table_of(
-        f"Metadata requests: {document['topics']:,} topics of {document['partitions']} partitions"
+        f"Metadata requests: {counted(document['topics'], 'topic')} of"
+        f" {counted(document['partitions'], 'partition')}"
         + (f", Kafka {version}" if version else ""),
         phases,
         {
             **_OF_PHASE,
             "Requests": "requests",
-            **({"By brokers": "brokers_counted"} if counted else {}),
+            **({"By brokers": "brokers_counted"} if is_counted else {}),
             **{title: partial(_of_cause, key) for title, key in causes.items()},
             "Topics asked": "topics_asked",
             Column("Most at once", detail=True): "most_topics_asked",
@@ -71,7 +73,7 @@ def requests_table(document: Document) -> Table:
             " metadata.max.idle.ms=5000.",
             *(
                 ("By brokers: as they count them; not while leaders move, which asks too.",)
-                if counted
+                if is_counted
                 else ()
             ),
         ),

@@ -3,6 +3,7 @@
 from math import ceil
 from typing import TYPE_CHECKING
 
+from kipctl.counts import counted
 from kipctl.report.leader_tables import ids, listing
 from kipctl.report.tables import Column, Paragraph, Report, Table, Tone
 
@@ -187,12 +188,13 @@ def sentences(compared: "ComparedViews", alive: int, dead: tuple[int, ...]) -> t
     number = len(compared.standings)
     if number < alive:
         first += (
-            f"{number} of {alive} brokers were asked, as the answers of all are more than"
-            f" {MOST_BYTES // 1_000_000} MB. With --topic answers are shorter, and more are asked.",
+            f"{counted(number, 'broker', 'were', of=alive)} asked, as the answers of all are more"
+            f" than {MOST_BYTES // 1_000_000} MB. With --topic answers are shorter, and more are"
+            " asked.",
         )
     if compared.agree:
         who = "All brokers that are alive" if dead else "All brokers"
-        who = f"The {number} brokers that were asked" if number < alive else who
+        who = f"The {counted(number, 'broker')} asked" if number < alive else who
         return (*first, f"{who} show the same{again}.")
     astray = tuple(standing.broker.id for standing in compared.standings if not standing.agrees)
     reported = f"{_brokers(astray, 'do', 'does')} not show what the others do"

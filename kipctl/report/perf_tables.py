@@ -66,7 +66,7 @@ def _cost_of_moves(document: Document) -> Iterator[str]:
     at_brokers_ms = spent_ms["detect"] + spent_ms["not_ready"] + spent_ms["acknowledge"]
     own_ms = redirects["client_share_ms"]["sum"]
     yield (
-        f"The {counted(redirects['batches'], 'batch', 'batches')} that met them took"
+        f"The {counted(redirects['batches'], 'batch')} that met them took"
         f" {total_ms / 1000:,.1f} s in all: {100 * at_brokers_ms / total_ms:.1f} % at the brokers,"
         f" {100 * spent_ms['queued'] / total_ms:.1f} % queued,"
         f" {100 * own_ms / total_ms:.1f} % the client's own wait."
@@ -83,7 +83,7 @@ def acknowledged(document: Document, sent: str, name: str = "latency_ms") -> str
     errors = ", ".join(f"{count:,} x {name}" for name, count in records.get("errors", {}).items())
     failed = f", {records['failed']:,} failed" + (f" ({errors})" if errors else "")
     return (
-        f"{records['acknowledged']:,} of {records['sent']:,} records {sent} were acknowledged"
+        f"{counted(records['acknowledged'], 'record', of=records['sent'])} {sent} were acknowledged"
         f"{failed if records['failed'] else ''}, at {document['records_per_second']:,.0f} a second"
         + ("" if latency["p50"] is None else f": {latency_of(latency)} after they were due")
     )

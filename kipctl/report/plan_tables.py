@@ -17,13 +17,13 @@ def in_short(document: Document) -> str:
     """The plan in one sentence."""
     counts = document["counts"]
     left = counts["skipped"]
-    alone = f"; {counted(left, 'is', 'are')} left alone" if left else ""
+    alone = f"; {counted(left, '', 'are')} left alone" if left else ""
     if not counts["partitions"]:
         return f"Nothing is to be reassigned{alone}."
     data = f"data of {counts['copied']} is copied" if counts["copied"] else "no data is copied"
     topics = counted(counts["topics"], "topic")
     factors = "".join(
-        f"; {counted(one['partitions'], 'gets', 'get')} {one['to']} replicas instead of"
+        f"; {counted(one['partitions'], '', 'get')} {counted(one['to'], 'replica')} instead of"
         f" {one['from']}"
         for one in document["replication_factor_changes"]
     )
@@ -51,14 +51,14 @@ def copied_lines(document: Document) -> Iterator[str]:
         f" about {duration(copied['seconds'])}, longer while clients write"
     )
     yield (
-        f"{copied['replicas']:,} replicas, {copied['bytes'] / 1e9:,.2f} GB, are copied, {pace}"
-        + (f"; of {unknown:,} the size is not known." if unknown else ".")
+        f"{counted(copied['replicas'], 'replica')}, {copied['bytes'] / 1e9:,.2f} GB, are copied,"
+        f" {pace}" + (f"; of {unknown:,} the size is not known." if unknown else ".")
     )
     silent = list(copied["silent_brokers"].items())
     for broker, why in silent[:3]:
         yield f"Broker {broker} does not report sizes: {why}"
     if len(silent) > 3:
-        yield f"Nor do {len(silent) - 3} more brokers."
+        yield f"Nor do {counted(len(silent) - 3, 'more broker')}."
     yield from (
         too_little_room(broker["broker"], broker["bytes_in"], broker["usable"])
         for broker in document["brokers"]

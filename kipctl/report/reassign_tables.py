@@ -68,10 +68,7 @@ def plan_report(
     if seen.skip_reasons:
         tables.append(left_alone_table(shown))
     others = (
-        (
-            f"In the cluster {counted(len(busy), 'partition is', 'partitions are')} being"
-            " reassigned.",
-        )
+        (f"In the cluster {counted(len(busy), 'partition', 'are')} being reassigned.",)
         if busy
         else ()
     )
@@ -226,7 +223,7 @@ def reassigned_report(done: "Reassigned", after: "Snapshot") -> Report:
         (table,),
         tuple(closing),
         paragraphs(
-            f"{counted(len(done.plan.moves), 'partition is', 'partitions are')} reassigned.",
+            f"{counted(len(done.plan.moves), 'partition', 'are')} reassigned.",
             *what_was_copied(done.copied),
         ),
     )
@@ -238,7 +235,7 @@ def _left_for_an_election(partitions: "Sequence[Partition]") -> Iterator[NextSte
     if leaderless:
         last = sorted({replica for one in leaderless for replica in one.isr})
         yield (
-            f"{counted(len(leaderless), 'partition has', 'partitions have')} no leader, which no"
+            f"{counted(len(leaderless), 'partition', 'have')} no leader, which no"
             " preferred election changes. Start a broker that was in sync last"
             f"{f' ({ids(last)})' if last else ''}, or see what an unclean election would lose: "
             + Command("elect unclean --dry-run", **_naming(leaderless))
@@ -246,7 +243,7 @@ def _left_for_an_election(partitions: "Sequence[Partition]") -> Iterator[NextSte
     if astray := [one for one in partitions if one.leader >= 0 and not one.is_led_by_preferred]:
         waits = any(one.preferred_leader not in one.isr for one in astray)
         yield (
-            f"{counted(len(astray), 'partition is', 'partitions are')} not led by the preferred"
+            f"{counted(len(astray), 'partition', 'are')} not led by the preferred"
             f" replica{', which is not in sync yet' if waits else ''}: "
             + Command("elect preferred", **_naming(astray), until="balanced" if waits else None)
         )
@@ -301,10 +298,12 @@ def verified_report(verified: Sequence["Verified"], target: "Assignment") -> Rep
 def _as_planned(counts: Counter[str]) -> Paragraph:
     done, total = counts["done"], counts.total()
     if done == total:
-        return Paragraph(f"All {total:,} partitions are as the file says.", tone=Tone.GOOD)
+        return Paragraph(
+            f"All {counted(total, 'partition', 'are')} as the file says.", tone=Tone.GOOD
+        )
     others = ", ".join(f"{count:,} {state}" for state, count in counts.items() if state != "done")
     return Paragraph(
-        f"{total - done:,} of {total:,} partitions are not as the file says: {others}.",
+        f"{counted(total - done, 'partition', 'are', of=total)} not as the file says: {others}.",
         tone=Tone.WARNING,
     )
 
@@ -327,7 +326,7 @@ def ongoing_report(
         },
         ((*one.id, one.replicas, one.adding, one.removing) for one in busy),
     )
-    first = counted(len(busy), "partition is", "partitions are") if busy else "Nothing is"
+    first = counted(len(busy), "partition", "are") if busy else "Nothing is"
     said = f"{first} {state}."
     return Report(REASSIGN, {"ongoing": partitions}, (table,), closing, paragraphs(said))
 
@@ -357,7 +356,7 @@ def cancelled_report(cancelled: "Cancelled", after: "Snapshot") -> Report:
         (table,),
         closing if unknown else (),
         paragraphs(
-            counted(len(cancelled.cancelled), "reassignment was", "reassignments were")
+            counted(len(cancelled.cancelled), "reassignment", "were")
             + " cancelled"
             + (f", {len(cancelled.refused):,} were not." if cancelled.refused else ".")
         ),

@@ -35,7 +35,7 @@ def request_log_answer(document: Document) -> str:
         return f"No client is in the {counted(served, 'line')} that could be read."
     shown = "; ".join(f"{how}: {n:,}" for how, n in clients.most_common() if how != "-")
     first = (
-        f"{counted(clients.total(), 'client is', 'clients are')} in {counted(served, 'line')}. What"
+        f"{counted(clients.total(), 'client', 'are')} in {counted(served, 'line')}. What"
         f" they do with leader hints (KIP-951): {shown or 'is not known'}."
     )
     return "\n".join((first, *told, *_not_in_the_logs(document)))
@@ -75,7 +75,7 @@ def _not_in_the_logs(document: Document) -> Iterator[str]:
     if copies := document["copies"]:
         of, kept = next(iter(copies.items()))
         yield (
-            f"{counted(len(copies), 'file holds', 'files hold')} what another one holds, and"
+            f"{counted(len(copies), 'file', 'hold')} what another one holds, and"
             f" {'is' if len(copies) == 1 else 'are'} left out: {of} is {kept}."
         )
 
@@ -142,7 +142,7 @@ def _lines(document: Document) -> Table:
         each = ", ".join(f"{name} ({count:,})" for name, count in envelopes.items())
         notes.insert(0, f"Lines that were not plain, by what they came in: {each}.")
     if untimed := document.get("untimed"):
-        told = counted(untimed, "request tells", "requests tell")
+        told = counted(untimed, "request", "tell")
         notes.insert(0, f"{told} no time: what clients did after errors is not known of them.")
     periods = [of["period"] for of in document["clusters"] if of["period"]["from"]]
     if periods:
@@ -319,7 +319,7 @@ def _metadata(document: Document) -> Table:
         ("cause", "requests"),
         tuple((cause.replace("_", " "), count) for cause, count in metadata["by_cause"].items()),
         (
-            f"{metadata['requests']:,} requests"
+            f"{counted(metadata['requests'], 'request')}"
             + (f", {rate:,.1f} a minute" if rate else "")
             + f"; {metadata['response_bytes'] / 1e6:,.3f} MB of answers.",
         ),

@@ -141,7 +141,9 @@ def plan_answer(plan: Mapping[str, Any]) -> Paragraph:
             tone=Tone.BAD,
         )
     if lost or below:
-        first += f". Meanwhile up to {lost:,} partitions have no leader, {below:,} take no"
+        first += (
+            f". Meanwhile up to {counted(lost, 'partition', 'have')} no leader, {below:,} take no"
+        )
         return Paragraph(f"{first} acks=all writes.", tone=Tone.WARNING)
     if any(step["no_quorum"] for step in plan["order"]):
         return Paragraph(f"{first}. Meanwhile no leader is elected.", tone=Tone.WARNING)

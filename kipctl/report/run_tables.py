@@ -22,7 +22,7 @@ def list_answer(document: Document) -> str:
     newest = max(runs, key=lambda run: run["started"] or "")
     broken = sum(run["state"] != "whole" for run in runs)
     whole = f", {broken:,} of them not whole" if broken else ""
-    recorded = counted(len(runs), "run is", "runs are")
+    recorded = counted(len(runs), "run", "are")
     return f"{recorded} recorded{whole}; the newest is {newest['name']}."
 
 

@@ -16,6 +16,7 @@ from typing import TextIO
 from kipctl.changes.execution.reassign import Progress
 from kipctl.changes.guard_interface import NO_GUARD
 from kipctl.cluster.snapshot import Snapshot
+from kipctl.counts import counted
 from kipctl.errors import (
     InterruptedRunError,
     KipctlError,
@@ -225,7 +226,7 @@ class Roll:
         moved = self.leaders.move_off(step.broker, self.guarding)
         so_far = step.leaders_moved_off + moved
         self._note(step.begin(Phase.LEADERS_OFF, leaders_moved_off=so_far))
-        self.message(f"Broker {step.broker}: {moved:,} leaders moved off it.")
+        self.message(f"Broker {step.broker}: {counted(moved, 'leader')} moved off it.")
 
     def _require_no_pause(self) -> None:
         """Raise PartlyDoneError when somebody has asked for a pause (`changes pause`)."""
@@ -318,7 +319,7 @@ class Roll:
         self.guarding.require_quiet(None)
         step = self._save(step.begin(Phase.LEADERS_BACK))
         brought = self.leaders.bring_back(self.guarding)
-        self._done(step, f"Broker {step.broker}: {brought:,} leaders are back", brought)
+        self._done(step, f"Broker {step.broker}: {counted(brought, 'leader', 'are')} back", brought)
 
     def _caught_up(self, step: Step) -> None:
         self._done(step.reached(IN_SYNC), f"{step.name.capitalize()} is caught up")
@@ -399,7 +400,7 @@ class Roll:
             step = step.begin(Phase.DONE, leaders_brought_back=so_far)
         with suppress(UsageError):  # that it cannot be written is said where it stopped
             self._note(step)
-        return f" {brought:,} leaders were put back."
+        return f" {counted(brought, 'leader', 'were')} put back."
 
     def _stopped(self, broker: int, why: str) -> str:
         """Where it stopped, which is written down as far as that can be."""

@@ -267,7 +267,11 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
     `force` insists on restarts that clients notice; never on beginning while something is down.
     """
     if plan.refused:
-        more = f" (and {len(plan.refused) - 1} more reasons)" if len(plan.refused) > 1 else ""
+        more = (
+            f" (and {counted(len(plan.refused) - 1, 'more reason')})"
+            if len(plan.refused) > 1
+            else ""
+        )
         raise RefusedError(
             f"The roll is refused: {plan.refused[0]}{more}.",
             "Wait until all is in sync: "
@@ -291,7 +295,8 @@ def require_safe(plan: RollPlan, *, force: bool) -> None:
     if doubtful := [step for step in plan.steps if step.is_harmful]:
         one = doubtful[0]
         raise RefusedError(
-            f"Whether restarting {len(doubtful)} of {len(plan.steps)} brokers stops partitions is"
+            f"Whether restarting {counted(len(doubtful), 'broker', of=len(plan.steps))} stops"
+            " partitions is"
             f" not known: {one.name}: {describe_risk(one)}.",
             "It takes the right to DescribeConfigs of topics. Repeat it, or insist with --force.",
         )
@@ -307,7 +312,7 @@ def describe_risk(risk: Risk) -> str:
 
 
 def _some(ids: Sequence[PartitionId]) -> str:
-    return f"{len(ids):,} partitions, such as {ids[0]}," if len(ids) > 1 else f"{ids[0]}"
+    return f"{counted(len(ids), 'partition')}, such as {ids[0]}," if len(ids) > 1 else f"{ids[0]}"
 
 
 def _held(snapshot: Snapshot) -> dict[int, list[Partition]]:
@@ -362,7 +367,7 @@ def _refusals(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
         yield lacking
     if facts.moving:
         yield (
-            f"{counted(len(facts.moving), 'partition is', 'partitions are')} being reassigned,"
+            f"{counted(len(facts.moving), 'partition', 'are')} being reassigned,"
             f" such as {facts.moving[0]}"
         )
     if facts.quorum and any(step.is_voter for step in steps):
@@ -377,7 +382,8 @@ def _unknown(facts: Facts, steps: Iterable[Risk]) -> Iterable[str]:
     topics = sorted({one.topic for step in steps for one in step.effects.get(Effect.UNKNOWN, ())})
     if topics:
         yield (
-            f"min.insync.replicas of {len(topics)} topics, such as {topics[0]}, is not known:"
+            f"min.insync.replicas of {counted(len(topics), 'topic')}, such as {topics[0]}, is not"
+            " known:"
             " whether they take acks=all writes meanwhile is not either."
         )
     held = {replica for p in facts.snapshot.partitions for replica in p.replicas}

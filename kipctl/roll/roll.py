@@ -140,7 +140,7 @@ def undo(context: RollContext, record: RollRecord) -> None:
         brought_back = LeaderMover(context, now, progress).bring_back(NO_GUARD)
         if now.may_be_resumed:
             now = now.mark(RollState.ABANDONED, "its leaders were brought back")
-    context.ui.say(f"{counted(brought_back, 'leader is', 'leaders are')} back.")
+    context.ui.say(f"{counted(brought_back, 'leader', 'are')} back.")
     context.ui.abandoned(now, has_moved=False)
 
 

@@ -14,32 +14,33 @@ from kipctl.cluster.snapshot import PartitionId
 REPLICAS = {
     PartitionId("orders-of-the-northern-hemisphere", number): (1, 2, 3) for number in range(12)
 } | {PartitionId("t", 0): (2, 1, 4)}
-LINES = (
-    "",
-    "inspect leaders",
-    "inspect brokers --look-again 0s",
-    "inspect metadata",
-    "inspect hints",
-    "wait",
-    "wait --until preferred --timeout 1s",
-    "reassign --rotate",
-    "reassign --rotate --all-topics --dry-run",
-    "reassign --drain 3 --yes",
-    "reassign --list",
-    "reassign --leaders-off 7",
-    "changes list",
-    "changes show",
-    "changes cancel --dry-run",
-    "changes clear-throttles --dry-run",
-    "undo --yes",
-    "elect preferred --all",
-    "elect unclean --all --dry-run",
-    "perf consume",
-    "perf consume --topic never",
-    "reassign --drain",
-    "reassign --rotate --plan f",
-    "clusters test",
-)
+LINES = {
+    "": 0,
+    "inspect leaders": 0,
+    "inspect brokers --look-again 0s": 0,
+    "inspect metadata": 0,
+    "inspect hints": 0,
+    "wait": 0,
+    "wait --until preferred --timeout 1s": 6,
+    "reassign --rotate": 0,
+    "reassign --rotate --all-topics --dry-run": 0,
+    "reassign --drain 3 --yes": 0,
+    "reassign --list": 0,
+    "reassign --leaders-off 7": 2,
+    "changes list": 0,
+    "changes show": 0,
+    "changes cancel --dry-run": 0,
+    "changes clear-throttles --dry-run": 0,
+    "undo --yes": 0,
+    "elect preferred --all": 4,
+    "elect unclean --all --dry-run": 0,
+    "perf consume": 2,
+    "perf consume --topic never": 2,
+    "reassign --drain": 2,
+    "reassign --rotate --plan f": 2,
+    "clusters test": 0,
+}
+"""Command lines, with the status that each ends with."""
 
 
 class Terminal(io.StringIO):
@@ -55,9 +56,10 @@ def test_every_line_ends_at_a_word_of_the_80_columns(
     fake.partitions[PartitionId("t", 0)] = Held((2, 1, 4), 1)
     servers = ",".join([fake.bootstrap_server] * 4)
     variables = {"KIPCTL_BOOTSTRAP_SERVER": servers, "XDG_STATE_HOME": str(fake.state)}
-    for line in LINES:
+    for line, status in LINES.items():
         screen = Terminal()
-        run(line.split(), Environment(Terminal("no\n"), screen, screen, variables))
+        environment = Environment(Terminal("no\n"), screen, screen, variables)
+        assert run(line.split(), environment) == status, screen.getvalue()
         shown = screen.getvalue().replace("[y/N] ", "[y/N]\n")  # as what is typed does
         too_long = [one for one in shown.splitlines() if len(one) > 80]
         # A command that is longer than the line is copied as it is.

@@ -181,4 +181,4 @@ def test_the_directory_that_a_replica_is_in_is_no_move(fake: Reassigning, tmp_pa
     path = plan(fake, {T0: ["/data", "/data"]}, {T0: (2, 1)})
     fake.kipctl(f"reassign --plan {path} --yes")
     assert fake.replicas()[T0] == (2, 1)
-    assert "All 1 partitions are as" in fake.kipctl(f"reassign --verify {path}").out
+    assert "All 1 partition is as" in fake.kipctl(f"reassign --verify {path}").out

@@ -63,7 +63,7 @@ def test_without_a_partition_that_has_no_leader_nothing_is_done(
     cluster: ElectingCluster, options: str
 ) -> None:
     ran = cluster.kipctl(f"elect unclean --partition orders:1 {options}")
-    assert "0 of 1 partition have no leader. Nothing was changed." in ran.out
+    assert "0 of 1 partitions have no leader. Nothing was changed." in ran.out
     assert cluster.elected == []
 
 

@@ -210,7 +210,7 @@ def test_what_is_left_when_the_time_is_over_is_said(cluster: ElectingCluster) ->
     ran = cluster.kipctl(
         "elect preferred --topic t --until balanced --as-they-come --timeout 60 --yes", status=6
     )
-    assert "After 60 s 1 of 4 partitions are not led by their preferred replica" in ran.err
+    assert "After 60 s 1 of 4 partitions is not led by their preferred replica" in ran.err
     assert "such as t-1: broker 1 is not in sync." in ran.err
     assert sorted(one for elected in cluster.elected for one in elected) == [
         READY,

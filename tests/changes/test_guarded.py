@@ -267,9 +267,9 @@ def test_elections_are_held_up_and_go_on(fake: Suffering, until: str) -> None:
     ("suffers_after", "until", "status", "leaders", "said"),
     [
         (0, "", 4, [2, 2, 2], "No leader was moved."),
-        (1, "", 5, [1, 2, 2], "1 of 3 partitions have had their election; 2 have not."),
+        (1, "", 5, [1, 2, 2], "1 of 3 partitions has had their election; 2 have not."),
         (0, "--until balanced", 4, [2, 2, 2], "No leader was moved."),
-        (1, "--until balanced", 5, [1, 2, 2], "1 leaders were moved."),
+        (1, "--until balanced", 5, [1, 2, 2], "1 leader was moved."),
     ],
 )
 def test_elections_are_given_up(

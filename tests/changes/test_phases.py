@@ -278,7 +278,7 @@ class TestOnACluster:
                 {T[0]: (4,)},
                 "--change-replication-factor",
                 4,
-                "Phase 2 of 2: t-0 would have 1 replicas, and min.insync.replicas",
+                "Phase 2 of 2: t-0 would have 1 replica, and min.insync.replicas",
             ),
         ],
     )

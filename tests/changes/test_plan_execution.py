@@ -234,7 +234,7 @@ def test_a_batch_that_could_begin_only_after_the_time_allowed_is_not_waited_for(
 ) -> None:
     rotate = "reassign --rotate --topic t --yes --batch 2 --between 10h --timeout 3600"
     ran = fake.kipctl(rotate, status=6)
-    assert "1 of 2 batches are done; the 3600 s allowed for the whole end before" in ran.err
+    assert "1 of 2 batches is done; the 3600 s allowed for the whole end before" in ran.err
     assert "kipctl undo" in ran.err
     assert len(fake.altered) == 1
 
@@ -327,7 +327,7 @@ class TestWhatTakesLong:
 
     def test_when_the_time_is_over_what_is_not_submitted_stays(self, cluster: ManyBrokers) -> None:
         ran = cluster.kipctl(self.DRAIN, "--concurrent-moves 1 --timeout 300", status=6)
-        assert "1 of 1 partitions are still being reassigned" in ran.err
+        assert "1 of 1 partition is still being reassigned" in ran.err
         assert sum(map(len, cluster.altered)) == 1
 
     def test_what_was_cut_off_is_waited_for_in_the_same_way(self, cluster: ManyBrokers) -> None:

@@ -785,4 +785,4 @@ def test_where_stdout_takes_no_result_the_way_back_is_said_on_stderr(
 def test_kipctl_alone_counts_what_is_not_well(fake: Reassigning) -> None:
     fake.partitions[OTHER] = Held((1, 2), 1, target=(3, 2))
     ran = fake.kipctl()
-    assert "1 are being reassigned" in ran.out
+    assert "1 is being reassigned" in ran.out

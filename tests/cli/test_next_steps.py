@@ -67,7 +67,13 @@ def test_all_that_is_printed_names_the_cluster() -> None:
     failed.add_note(UNDO)
     where.notes(failed)
     table = Table("Title", ("a",), ((UNDO,),), notes=(UNDO,))
-    report = Report("x", {"next": UNDO.document()}, (table,), (UNDO, CITED), paragraphs(UNDO))
+    report = Report(
+        "x",
+        {"next": {"text": UNDO, "commands": list(UNDO.commands)}},
+        (table,),
+        (UNDO, CITED),
+        paragraphs(UNDO),
+    )
     where.report(report, OutputFormat.PLAIN)
     command = "kipctl undo --bootstrap-server 127.0.0.1:1 'an entry'"
     assert err.getvalue().count(command) == 3

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from in_process import kipctl
 
-from kipctl.cli.overview import Health, Overview, in_one_line, next_commands, sentences
+from kipctl.cli.overview import Health, Overview, health_of, in_one_line, next_commands, sentences
+from kipctl.cluster.reassignments import Reassignment
+from kipctl.cluster.snapshot import Broker, Partition, PartitionId, Snapshot
 from kipctl.errors import ExitStatus
 
 WELL = Health(3, 2, 24, 0, 0, 0, 0)
@@ -41,14 +43,14 @@ MEASURE = "perf produce --during rotate"
             Overview("a:1", "", UNWELL, ""),
             [
                 LOOK,
-                "Of them 1 have no leader, 4 are under-replicated, 6 are being reassigned, 5 are"
-                " not led by their preferred replica.",
+                "Of them 1 has no leader, 4 are under-replicated, 6 are being reassigned, 5 are"
+                " not led by the preferred replica.",
             ],
             ["inspect brokers", "wait --until in-sync", "reassign --list"],
         ),
         (
             Overview("a:1", "", Health(3, 2, 24, 0, 0, 5, None), ""),
-            [LOOK, "Of them 5 are not led by their preferred replica."],
+            [LOOK, "Of them 5 are not led by the preferred replica."],
             ["elect preferred --all --dry-run", "inspect brokers", MEASURE],
         ),
         # What has not ended is said, and gone on with first, or undone.
@@ -83,6 +85,28 @@ def test_a_state_and_what_to_type_next(
 ) -> None:
     assert list(sentences(seen)) == said
     assert [str(command) for command, _ in next_commands(seen)] == [f"kipctl {c}" for c in commands]
+
+
+@pytest.mark.parametrize(
+    ("busy", "isr", "under_replicated", "reassigning"),
+    [
+        (None, (1, 2), 1, None),
+        ((), (1, 2), 1, 0),
+        ((3,), (1, 2), 0, 1),  # broker 3 is being added: nothing is missed there yet
+        ((3,), (1,), 1, 1),
+        ((3,), (1, 3), 1, 1),
+        ((), (1, 2, 3), 0, 0),
+    ],
+)
+def test_a_replica_that_is_being_added_is_not_missed(
+    busy: tuple[int, ...] | None, isr: tuple[int, ...], under_replicated: int, reassigning: int
+) -> None:
+    orders = PartitionId("orders", 0)
+    partition = Partition(orders, (1, 2, 3), isr, leader=1, leader_epoch=0)
+    brokers = tuple(Broker(id, "host", 9092, None) for id in (1, 2, 3))
+    moving = None if busy is None else [Reassignment(orders, (1, 2, 3), busy, ())] if busy else []
+    seen = health_of(Snapshot("x", brokers, (partition,)), moving)
+    assert (seen.under_replicated, seen.reassigning) == (under_replicated, reassigning)
 
 
 MOVES = {"met": 63, "wait_ms": {"p50": 0.3, "p99": 1.24, "max": 2.0}}

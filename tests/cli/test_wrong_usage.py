@@ -16,7 +16,7 @@ REFUSED = {
         ("", "Give one of --rotate, --leaders-off,"),
         ("--topic t", "Give one of --rotate, --leaders-off,"),
         ("--rotate --plan f", "--rotate and --plan exclude one another"),
-        ("--drain", "Option '--drain' requires an argument"),
+        ("--drain", "Option '--drain' requires an argument.\nSee `kipctl reassign --help`."),
         ("--list --verify f --drain 1", "--drain and --list and --verify exclude"),
         ("--rotate --cancel", "Did you mean 'kipctl changes cancel'?"),
         ("--rollback", "Did you mean 'kipctl undo'?"),

@@ -276,7 +276,7 @@ class TestBroker3IsAway:
         plan.write_text(json.dumps(reassignment_document(target)))
         ran = kipctl(f"reassign --verify {plan} -o json", status=5)
         assert ran.document["counts"] == {"different": 1, "done": 1}
-        assert "1 of 2 partitions are not as the file says: 0 in progress, 1 diff" in ran.err
+        assert "1 of 2 partitions is not as the file says: 0 in progress, 1 diff" in ran.err
         assert "--plan" in ran.err
         submit(cluster, target, may_change_replication_factor=False)
         ran = kipctl(f"reassign --verify {plan} -o json", status=5)

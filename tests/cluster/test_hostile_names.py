@@ -200,7 +200,7 @@ def test_why_a_broker_refuses_is_one_line(line: str, cluster: Hostile) -> None:
 
 def test_what_stands_before_the_question_of_a_roll_is_one_line_each(cluster: Hostile) -> None:
     found = written(cluster, "roll --exec false --force", "n\n")
-    assert "Not known: min.insync.replicas of 1 topics, such as =HYPERLINK(" in found
+    assert "Not known: min.insync.replicas of 1 topic, such as =HYPERLINK(" in found
     assert not re.search(r"^\\x0b", found, re.MULTILINE)
 
 

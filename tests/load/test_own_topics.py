@@ -120,7 +120,7 @@ def test_a_runs_topics_are_removed_and_others_stay(topics: Topics) -> None:
     assert topics.deleted == topics.awaited_gone == ["t1", "t2"]
     assert other in said[0]
     assert "may be under way" in said[0]
-    assert said[1] == "Creating 2 topics: 3 partitions on 1 replicas each, t1 to t2."
+    assert said[1] == "Creating 2 topics: 3 partitions on 1 replica each, t1 to t2."
 
 
 def test_what_somebody_else_has_made_anew_stays(topics: Topics) -> None:

@@ -166,7 +166,7 @@ def test_a_guard_that_gives_up_stops_it_or_puts_leaders_back_too(
     world = make_world(gives_up_at=asked)
     record = world.begin(guard_action=action)
     stopped = stops(world, record, r"Given up\..*Stopped at broker 1")
-    assert ("were put back" in stopped.what) == (action == "rollback")
+    assert ("put back" in stopped.what) == (action == "rollback")
     left = world.again(record)
     assert (left.state, left.step(1).phase) == (RollState.STOPPED, phase)
     assert world.off == off
@@ -208,7 +208,7 @@ def test_leaders_come_back_only_to_a_broker_that_is_whole(make_world: MakeWorld)
     ends(world, world.begin(), 1, 2, 3)
     assert not world.copies
     waits = world.said.index(f"Broker 1: {lacks}")
-    back = [line.startswith("Broker 1: 1 leaders are back") for line in world.said]
+    back = [line.startswith("Broker 1: 1 leader is back") for line in world.said]
     assert waits < back.index(True)
 
 

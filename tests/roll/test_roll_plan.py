@@ -165,7 +165,7 @@ def test_what_is_not_known_is_said() -> None:
     plan = plan_roll(Facts(cluster_of((1, 2)), fenced=(7,), min_insync={"t": None}))
     said = " ".join(plan.not_known)
     assert "Which brokers are controllers is not known" in said
-    assert "min.insync.replicas of 1 topics, such as t, is not known" in said
+    assert "min.insync.replicas of 1 topic, such as t, is not known" in said
     assert "Broker 7 is registered and down" in said
 
 

@@ -170,7 +170,7 @@ class _Batches:
         had = len(self.outcomes)
         unknown = f", of {self.asked - had:,} it is not known" if self.asked > had else ""
         return (
-            f"{had:,} of {self.total:,} partitions have had their election{unknown};"
+            f"{counted(had, 'partition', 'have', of=self.total)} had their election{unknown};"
             f" {self.total - self.asked:,} have not."
         )
 
@@ -255,7 +255,7 @@ def _not_converged(convergence: Convergence) -> TimedOutError:
             SEE_LEADERS,
         )
     return TimedOutError(
-        f"{counted(len(missing), 'partition is', 'partitions are')} not led as expected in every"
+        f"{counted(len(missing), 'partition', 'are')} not led as expected in every"
         f" broker's eyes yet, such as {partition_id} on broker {', '.join(map(str, brokers))}.",
         SEE_LEADERS,
     )

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 from kipctl.at_once import chunks
 from kipctl.cluster.eligible_leader_replicas import EligibleReplicas, ask_eligible_replicas
-from kipctl.cluster.inspect.findings.finding import brokers
 from kipctl.cluster.log_offsets import offsets_request, reported_epochs, reported_offsets
 from kipctl.cluster.open_transactions import (
     UNDER_WAY,
@@ -20,7 +19,7 @@ from kipctl.cluster.open_transactions import (
 )
 from kipctl.cluster.registered_brokers import registered_brokers
 from kipctl.cluster.snapshot import NO_LEADER, Partition, PartitionId, Snapshot
-from kipctl.counts import counted
+from kipctl.counts import broker_list, counted
 from kipctl.errors import KipctlError, PartlyDoneError, RefusedError
 from kipctl.protocol.api import ApiKey
 from kipctl.protocol.list_offsets import DEBUGGING_REPLICA_ID, LATEST_TIMESTAMP, MAX_TIMESTAMP
@@ -97,7 +96,7 @@ class LeaderlessPartition:
         if down := [broker for broker in self.replicas if broker not in self.live]:
             end = self.log_ends.get(self.would_lead)
             records = "records" if end is None else f"records from offset {end:,} on"
-            said.append(f"{brokers(down)} (down) may have {records}: they will be lost")
+            said.append(f"{broker_list(down)} (down) may have {records}: they will be lost")
         return "; ".join(said) or "no record of a live replica"
 
 
@@ -157,7 +156,8 @@ def require_lost_for_good(found: Iterable[LeaderlessPartition]) -> None:
     was, them = ("was", "it") if len(down) == 1 else ("were", "them")
     more = f" and {len(waited) - 1:,} more" if len(waited) > 1 else ""
     raise RefusedError(
-        f"{brokers(down).capitalize()} {was} in sync last with {waited[0].id}{more}, and may come"
+        f"{broker_list(down).capitalize()} {was} in sync last with {waited[0].id}{more}, and may"
+        " come"
         " back with every acknowledged record.",
         f"Start {them}: no unclean election is needed then. Only where that data is lost for good:"
         " the same command with --force.",

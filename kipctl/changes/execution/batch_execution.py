@@ -168,10 +168,10 @@ class Execution:
             batches = list(self.plan.batches(self.pace.batch))
             for number, batch in enumerate(batches):
                 if number:
-                    self.pause(f"{number} of {len(batches)} batches")
+                    self.pause(number, "batch", len(batches))
                 else:
                     self._wait_for_guard()
-                if not self._submit_and_wait(batch, f"{number} of {len(batches)} batches"):
+                if not self._submit_and_wait(batch, f"{counted(number, 'batch', of=len(batches))}"):
                     left = (move.id for later in batches[number + 1 :] for move in later.moves)
                     self._leave_out(dict.fromkeys(left, NOTHING_ACCEPTED))
                     break
@@ -219,20 +219,21 @@ class Execution:
         now = retry_until(lambda: refresh_snapshot(self.cluster, topics), self.deadline())
         self.elect({p: leaders[p] for p in now.by_id if p in leaders}, now)
 
-    def pause(self, done: str) -> None:
+    def pause(self, done: int, noun: str, of: int) -> None:
         """Wait so long as the pace says, when so many batches or phases are `done`, and for the
         guard."""
+        said = counted(done, noun, "are", of=of)
         between_s, whole_s = self.pace.between_s, self.timeout_s
         if whole_s is not None and time.monotonic() + between_s > self.deadline():
             raise TimedOutError(
-                f"{done} are done; the {whole_s:g} s allowed for the whole end before the next one"
+                f"{said} done; the {whole_s:g} s allowed for the whole end before the next one"
                 " begins.",
                 "Repeat the command for the rest, with a longer --timeout.",
             )
-        self.progress(f"{done} are done; the next one in {between_s:g} s")
+        self.progress(f"{said} done; the next one in {between_s:g} s")
         ends = time.monotonic() + between_s
         while (left_s := ends - time.monotonic()) > 0:
-            self._demand_no_pause(done)
+            self._demand_no_pause(counted(done, noun, of=of))
             self.guard.sleep(min(left_s, LAST_POLL_S))
         self._wait_for_guard()
 
@@ -274,7 +275,9 @@ class Execution:
         if self.elects:
             self.elect(accepted.preferred_leaders, now)
         if self.not_begun:
-            all_of_it = f"{len(accepted.moves)} of {len(batch.moves)} partitions of a batch"
+            all_of_it = (
+                f"{counted(len(accepted.moves), 'partition', of=len(batch.moves))} of a batch"
+            )
             self._demand_no_pause(f"{done}, and {all_of_it},")
         return True
 
@@ -313,7 +316,7 @@ class Execution:
                         await_finished(self.cluster, target, until, self.progress)
                 if reports.is_due(time.monotonic()):
                     done = len(accepted.moves) - len(busy)
-                    self.progress(f"{done} of {len(batch.moves)} partitions reassigned")
+                    self.progress(f"{counted(done, 'partition', of=len(batch.moves))} reassigned")
         if accepted.moves:
             self._await_finished(accepted.target)
         return accepted
@@ -334,7 +337,7 @@ class Execution:
         busy = [one for one in listed if one.id not in own]
         if busy and not self.additional:
             raise RefusedError(
-                f"{counted(len(busy), 'other partition is', 'other partitions are')} being"
+                f"{counted(len(busy), 'other partition', 'are')} being"
                 f" reassigned by now, such as {busy[0].id}.",
             )
         now = retry_until(lambda: refresh_snapshot(self.cluster, batch.topics), deadline)

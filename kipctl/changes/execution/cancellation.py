@@ -165,7 +165,7 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         return _restored(cluster, chosen, left, done, failures, deadline)
     except KeyboardInterrupt:
         raise InterruptedRunError(
-            f"Interrupted. {len(done)} of {counted(len(left), 'reassignment')} cancelled;"
+            f"Interrupted. {counted(len(done), 'reassignment', of=len(left))} cancelled;"
             f" the order of their replicas may not be put back.",
             _LOOK,
         ) from None
@@ -175,7 +175,7 @@ def cancel(cluster: Cluster, chosen: Cancellation, timeout_s: float) -> Cancelle
         if not done:
             raise
         raise PartlyDoneError(
-            f"{len(done)} of {counted(len(left), 'reassignment')} cancelled. {error.what}",
+            f"{counted(len(done), 'reassignment', of=len(left))} cancelled. {error.what}",
             _LOOK,
         ) from None
 

@@ -178,7 +178,7 @@ def move_disks(
             copied, moved_s = whole - to_come, now
         if now > until:
             raise TimedOutError(
-                f"{counted(len(left), 'replica is', 'replicas are')} still being copied from disk"
+                f"{counted(len(left), 'replica', 'are')} still being copied from disk"
                 " to disk; the brokers go on by themselves."
             )
         if reports.is_due(now):

@@ -34,6 +34,7 @@ from kipctl.cluster.snapshot import (
     refresh_snapshot,
     take_snapshot,
 )
+from kipctl.counts import counted
 from kipctl.errors import (
     PartlyDoneError,
     RefusedError,
@@ -210,7 +211,8 @@ def _timed_out(
     left: NotPreferred, text: str, timeout_s: float, wanted: int, waits_for_brokers: bool
 ) -> TimedOutError:
     return TimedOutError(
-        f"After {timeout_s:g} s {len(left):,} of {wanted:,} partitions are not led by their"
+        f"After {timeout_s:g} s {counted(len(left), 'partition', 'are', of=wanted)} not led by"
+        " their"
         f" preferred replica: {text}.",
         "See: "
         + Command("inspect brokers")
@@ -228,7 +230,9 @@ def _explain_give_up(held: Sequence[ElectionOutcome]) -> Iterator[None]:
         moved = sum(one.count(Outcome.ELECTED) for one in held)
         if not held and not given_up.next_step:  # it was before the first election
             raise RefusedError(f"{given_up.what} No leader was moved.") from None
-        raise PartlyDoneError(f"{given_up.what} {moved:,} leaders were moved.", REPEAT) from None
+        raise PartlyDoneError(
+            f"{given_up.what} {counted(moved, 'leader', 'were')} moved.", REPEAT
+        ) from None
 
 
 def _outcome(held: list[ElectionOutcome], now: Snapshot, began_us: int) -> ElectionOutcome:

@@ -57,7 +57,7 @@ def reassign_phases(
             )
             if number:
                 with change.explain_errors():
-                    change.pause(f"{number} of {of} phases")
+                    change.pause(number, "phase", of)
             done.append(change.execute())
         entry = change.entry or entry
         if done[-1].refused:

@@ -107,8 +107,8 @@ def require_all_done(
         return
     if done or has_changed:
         raise PartlyDoneError(
-            f"{counted(done, 'partition is', 'partitions are')} done,"
-            f" {counted(len(failures), 'is', 'are')} not: {first_failure(failures)}",
+            f"{counted(done, 'partition', 'are')} done,"
+            f" {counted(len(failures), '', 'are')} not: {first_failure(failures)}",
             next_step,
         )
     raise RefusedError(f"No partition was done: {first_failure(failures)}", next_step)

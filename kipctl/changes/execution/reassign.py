@@ -220,7 +220,7 @@ def await_finished(
             raise _still_busy(unfinished, len(target))
         elif unfinished != said and reports.is_due(now):
             said = unfinished
-            progress(f"{len(target) - unfinished} of {len(target)} partitions reassigned")
+            progress(f"{counted(len(target) - unfinished, 'partition', of=len(target))} reassigned")
         time.sleep(pause_s)
     raise AssertionError("pauses() ends")
 
@@ -251,7 +251,8 @@ def await_one(
 
 def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
     return TimedOutError(
-        f"{unfinished} of {submitted} partitions are still being reassigned; the cluster goes on by"
+        f"{counted(unfinished, 'partition', 'are', of=submitted)} still being reassigned; the"
+        " cluster goes on by"
         " itself.",
         NextStep("Watch: ", Command("reassign --list"), ". Stop: ", Command("changes cancel"), "."),
     )
@@ -260,7 +261,7 @@ def _still_busy(unfinished: int, submitted: int) -> TimedOutError:
 def _not_shown(differing: Sequence[Move], submitted: int) -> TimedOutError:
     one = differing[0]
     return TimedOutError(
-        f"{counted(submitted, 'partition is', 'partitions are')} no longer being reassigned, and"
+        f"{counted(submitted, 'partition', 'are')} no longer being reassigned, and"
         f" Metadata shows {len(differing)} of them otherwise than planned: {one.id} is on"
         f" {list(one.before)} instead of"
         f" {list(one.after)}.",
@@ -323,7 +324,8 @@ def require_as_planned(verified: Sequence[Verified]) -> None:
         return
     busy, different = states.count(State.IN_PROGRESS), states.count(State.DIFFERENT)
     raise PartlyDoneError(
-        f"{left} of {len(states)} partitions are not as the file says: {busy} in progress,"
+        f"{counted(left, 'partition', 'are', of=len(states))} not as the file says: {busy} in"
+        " progress,"
         f" {different} different.",
         "Wait, and look again: " + Command("reassign --list")
         if busy

@@ -162,7 +162,7 @@ def require_factor_wanted(plan: Plan, *, wanted: bool) -> None:
         one = changing[0]
         raise RefusedError(
             f"The plan changes the replication factor of {counted(len(changing), 'partition')},"
-            f" such as {one.id}: from {len(one.before)} to {len(one.after)} replicas.",
+            f" such as {one.id}: from {len(one.before)} to {counted(len(one.after), 'replica')}.",
             "If that is what you want, repeat with --change-replication-factor.",
         )
 
@@ -188,7 +188,8 @@ def require_enough_replicas(
         if least is None or len(move.after) < least:
             known = "not known" if least is None else str(least)
             raise RefusedError(
-                f"{move.id} would have {len(move.after)} replicas, and {_MIN_INSYNC} of its topic"
+                f"{move.id} would have {counted(len(move.after), 'replica')}, and {_MIN_INSYNC} of"
+                " its topic"
                 f" is {known}: acks=all writes would be refused.",
                 f"Lower {_MIN_INSYNC} first, or insist with --force.",
             )

@@ -42,6 +42,7 @@ from kipctl.changes.plans.disks import DiskMove, by_broker
 from kipctl.changes.plans.kafka_json import reassignment_document
 from kipctl.changes.throttle import Throttle
 from kipctl.cluster.snapshot import Assignment, PartitionId
+from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
 from kipctl.next_step import Command, NextStep
 from kipctl.process import wait_until
@@ -217,7 +218,8 @@ class Journal:
         found = [path for path in self._paths() if id_of(path).startswith(entry_id)]
         exact = [path for path in found if id_of(path) == entry_id]
         if len(exact or found) != 1:
-            which = f"{len(found)} entries begin with" if found else "There is no entry"
+            many = counted(len(found), "entry", "begin") + " with"
+            which = many if found else "There is no entry"
             raise UsageError(
                 f"{which} {entry_id!r} in {self.folder}.", "List them: " + Command("changes list")
             )

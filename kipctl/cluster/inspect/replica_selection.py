@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kipctl.cluster.snapshot import NO_LEADER, PartitionId
+from kipctl.counts import counted
 
 NO_SELECTOR = ""
 """The value of `replica.selector.class` where it is not set: consumers read from the leader."""
@@ -279,7 +280,7 @@ def _unreported(facts: PartitionFacts) -> str:
 def _lag(facts: PartitionFacts, replica: Replica, silent: Collection[int]) -> str:
     behind = facts.records_behind(replica)
     if behind is not None:
-        return f"broker {replica.broker} is {behind} records behind"
+        return f"broker {replica.broker} is {counted(behind, 'record')} behind"
     missing = replica.broker if replica.log_end is None else facts.leader
     because = "does not answer" if missing in silent else "does not report its log end"
     return f"broker {missing} {because}, so how far behind is not known"

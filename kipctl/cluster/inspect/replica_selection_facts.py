@@ -33,6 +33,7 @@ from kipctl.cluster.snapshot import (
     select,
     take_snapshot,
 )
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UsageError
 from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
@@ -141,7 +142,8 @@ def select_one_partition(snapshot: Snapshot, one: PartitionId) -> Snapshot:
     if len(found.partitions) > 1:
         first, second, *_ = found.partitions
         raise UsageError(
-            f"{one} is {len(found.partitions)} partitions, {first.id} and {second.id} of them;"
+            f"{one} is {counted(len(found.partitions), 'partition')}, {first.id} and {second.id}"
+            " of them;"
             " one can be explained at a time.",
             f"Name one: --explain {first.id}",
         )

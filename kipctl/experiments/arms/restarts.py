@@ -12,6 +12,7 @@ from kipctl.changes.execution.election_until_balanced import elect_until_balance
 from kipctl.cleanup_failures import CleanupFailures
 from kipctl.cluster.snapshot import Snapshot, from_metadata, take_snapshot
 from kipctl.cluster.topics import await_topic
+from kipctl.counts import counted
 from kipctl.errors import InterruptedRunError, KipctlError, PartlyDoneError, TimedOutError
 from kipctl.lab.cluster import Lab
 from kipctl.next_step import Command, NextStep
@@ -152,7 +153,7 @@ def reported(restart: Restart) -> str:
 
     how = "stopped" if restart.controlled else "killed"
     return (
-        f"broker {restart.broker} {how}: {restart.leaders} leaders away after "
+        f"broker {restart.broker} {how}: {counted(restart.leaders, 'leader')} away after "
         f"{seconds(restart.called_us, restart.away_us)}, in sync again after "
         f"{seconds(restart.called_us, restart.in_sync_us)}, leaders back "
         f"{seconds(restart.elected_us, restart.back_us)} after their election."

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
+from kipctl.counts import counted
 from kipctl.errors import UsageError
 from kipctl.load.plan import check_least, usual_rate
 from kipctl.probe.leadership import LeaderDiscovery
@@ -60,8 +61,9 @@ class BatchPlan:
         quiet_s = len(self.sizes) * (_PREPARING_S + self.settle_s * (self.rotations + 1))
         seconds = self.broker_warmup_s + self.runs * (quiet_s + _OF_A_BATCH_S * batches)
         return (
-            f"{self.runs * len(self.sizes)} runs with {self.rotations} rotations of"
-            f" {self.partitions} leaders in each: some {seconds / 60:.0f} min."
+            f"{counted(self.runs * len(self.sizes), 'run')} with"
+            f" {counted(self.rotations, 'rotation')} of"
+            f" {counted(self.partitions, 'leader')} in each: some {seconds / 60:.0f} min."
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import ARMS, Arm, parse_arms
 from kipctl.experiments.arms.stand import Place
@@ -75,7 +76,8 @@ class RedirectPlan:
             raise UsageError(f"--acks is {self.acks}; it is one of {', '.join(ACKS)}.")
         if self.seconds <= self.every_s:
             raise UsageError(
-                f"{self.num_records:,} records at {self.throughput:,}/s take {self.seconds:g} s: "
+                f"{counted(self.num_records, 'record')} at {self.throughput:,}/s take"
+                f" {self.seconds:g} s: "
                 f"no rotation is due within them, with --every {self.every_s:g}.",
                 "Send more records, or rotate more often.",
             )
@@ -193,15 +195,15 @@ def resources_needed(plan: RedirectPlan, place: Place, times: int = 1) -> str:
     seconds = plan.broker_warmup_s + runs * (plan.seconds + _PREPARING_S)
     lasts = f"{seconds / 60:,.0f} min" if seconds > _TOLD_IN_S else f"{seconds:.0f} s"
     said = (
-        f"{runs} runs of {plan.seconds:g} s, with {plan.rotations} "
-        f"rotation{'s'[: plan.rotations != 1]} of "
-        f"{plan.partitions} leaders in each: about {lasts}."
+        f"{counted(runs, 'run')} of {plan.seconds:g} s, with "
+        f"{counted(plan.rotations, 'rotation')} of "
+        f"{counted(plan.partitions, 'leader')} in each: about {lasts}."
     )
     cores, nodes = os.cpu_count() or 1, place.brokers + place.controllers
     if not place.is_lab or cores >= nodes + 2:
         return said
     return (
-        f"{said} {nodes} nodes, the tap and the client share {cores} cores: "
+        f"{said} {counted(nodes, 'node')}, the tap and the client share {cores} cores: "
         "times are longer than on machines of their own."
     )
 

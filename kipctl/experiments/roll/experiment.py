@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.documents.common import Action as ActionDocument
 from kipctl.errors import RefusedError, UsageError
 from kipctl.experiments.arms.arm import Arm, pairs
@@ -165,7 +166,7 @@ def cell_document(
         "acks": acks,
         "partitions": partitions,
         "doubts": [
-            f"acks={acks}, {partitions} partitions: {said}"
+            f"acks={acks}, {counted(partitions, 'partition')}: {said}"
             for said in few_moves_doubts(met, _MORE_MOVES)
         ],
         "arms": [{"arm": arm.name, **arm_document(runs[arm.name])} for arm in arms],
@@ -260,7 +261,7 @@ def _cells(
             message=part_of(message, number / len(plan.cells), (number + 1) / len(plan.cells)),
             name=lambda arm: arm.name,
             condition=f"acks-{acks}-partitions-{partitions}",
-            told=f"acks={acks}, {partitions} partitions",
+            told=f"acks={acks}, {counted(partitions, 'partition')}",
         ).carry_out()
         runs = {arm.name: found for arm, found in of_arms.items()}
         published = published_for(acks, partitions)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from kipctl.counts import counted
 from kipctl.errors import UsageError
 from kipctl.experiments.arms.arm import Arm, ProbeClient
 from kipctl.experiments.roll.published import (
@@ -66,7 +67,8 @@ class RollPlan:
             )
         if self.workers > min(self.partitions):
             raise UsageError(
-                f"{self.workers} workers share {min(self.partitions)} partitions.",
+                f"{counted(self.workers, 'worker')} share"
+                f" {counted(min(self.partitions), 'partition')}.",
                 f"Ask for at most {min(self.partitions)} with --workers.",
             )
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kipctl.counts import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Workload:
@@ -130,9 +132,9 @@ def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
         f"one machine for brokers, controllers and clients; the KIP had {_MACHINES} (m5.xlarge)"
     ]
     if (brokers := document["brokers"]) != BROKERS:
-        found.append(f"{brokers} brokers, the KIP's {BROKERS}")
+        found.append(f"{counted(brokers, 'broker')}, the KIP's {BROKERS}")
     if (controllers := document["controllers"]) != CONTROLLERS:
-        found.append(f"{controllers} controller{'s'[: controllers != 1]}, the KIP's {CONTROLLERS}")
+        found.append(f"{counted(controllers, 'controller')}, the KIP's {CONTROLLERS}")
     if not document["controlled"]:
         found.append("brokers were killed; the KIP's were restarted in good order")
     if document["settle_s"] < EVERY_S:
@@ -148,12 +150,13 @@ def set_up_differences(document: Mapping[str, Any]) -> tuple[str, ...]:
     found += [
         (
             f"{load} of {document['record_size']:,} bytes by {by}; the KIP's workload {kip.name}: "
-            f"{kip.throughput:,}/s of {RECORD_SIZE} bytes to {kip.partitions:,} partitions by "
+            f"{kip.throughput:,}/s of {RECORD_SIZE} bytes to"
+            f" {counted(kip.partitions, 'partition')} by "
             f"{kip.producers} producers, read by {_SUBSCRIPTIONS} subscriptions of {kip.consumers} "
             "consumers"
         )
         for kip in dict.fromkeys(workloads)
     ]
     if document["runs"] != RUNS:
-        found.append(f"{document['runs']} run{'s'[: document['runs'] != 1]}, the KIP's {RUNS}")
+        found.append(f"{counted(document['runs'], 'run')}, the KIP's {RUNS}")
     return tuple(found)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from kipctl.counts import counted
 from kipctl.errors import KipctlError, RefusedError, UnreachableError, UsageError
 from kipctl.load.clients import java_command, java_output
 from kipctl.load.clients.child import Child
@@ -191,7 +192,8 @@ class JavaClient:
             raise RefusedError(f"{running.name} ended without a result: {running.failure().what}")
         if total is not None and not total.records and load.num_records:
             raise RefusedError(
-                f"{running.name}: all {load.num_records:,} records failed: {error or 'no reason'}"
+                f"{running.name}: all {counted(load.num_records, 'record')} failed:"
+                f" {error or 'no reason'}"
             )
         records = total.records if total else java_output.records_of_intervals(stdout)
         return Produced(

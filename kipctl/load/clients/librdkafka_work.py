@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, libversion
 
+from kipctl.counts import counted
 from kipctl.errors import RefusedError, UnreachableError, UsageError
 from kipctl.load.clients.client import Consumed, ConsumerLoad, Produced, ProducerLoad
 from kipctl.load.clients.librdkafka_properties import consumer_properties, producer_properties
@@ -223,7 +224,9 @@ def produce(
         raise errors.unreachable(_PRODUCER)
     failed = load.num_records - records if not stopped else deliveries.failed
     if not records and failed:
-        raise RefusedError(f"{_PRODUCER}: all {failed:,} records failed: {deliveries.error}")
+        raise RefusedError(
+            f"{_PRODUCER}: all {counted(failed, 'record')} failed: {deliveries.error}"
+        )
     return Produced(
         software=SOFTWARE,
         version=version(),

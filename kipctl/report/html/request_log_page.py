@@ -144,7 +144,7 @@ def _answer(cluster: Document) -> str:
 
 def _doubts(document: Document) -> Iterator[str]:
     if broken := document["lines"]["broken"]:
-        yield f"{counted(broken, 'line is', 'lines are')} broken, and not counted."
+        yield f"{counted(broken, 'line', 'are')} broken, and not counted."
     for cluster in document["clusters"]:
         if cluster["requests_of_unknown_brokers"]:
             yield "Of some requests the broker is not known: name it with --broker-at."
@@ -175,7 +175,7 @@ def _time_picture(timeline: Document, number: int) -> Picture:
         sums = (f"{name} {sum(n for _, n in counts):,}" for name, counts in rows.items())
         told.append(f"{_PANELS[of]}: {first_few(sums, _MOST_ROWS)}.")
         if left_out := len(by_name(timeline[of], "name")) - len(rows):
-            told.append(f"{counted(left_out, 'row is', 'rows are')} left out.")
+            told.append(f"{counted(left_out, 'row', 'are')} left out.")
     total = sum(heights) + 34 * len(panels) + 40
     return picture(f"time{number}", "Requests in time", " ".join(told), draw, (total, total))
 

@@ -106,7 +106,7 @@ def timeline_words(timeline: Document, bucket_us: int, actions: Rows) -> str:
         named = (f"{a['number']} {a['action']} at {seconds(a['called_us'])}" for a in actions)
         said.append(f"Vertical lines are actions: {first_few(named, 12)}.")
         if len(actions) > MOST_ACTIONS:
-            said.append(f"{len(actions) - MOST_ACTIONS:,} later actions are not drawn.")
+            said.append(f"{counted(len(actions) - MOST_ACTIONS, 'later action', 'are')} not drawn.")
     leaders = timeline["leaders"]
     if leaders["rows"]:
         said.append(
@@ -127,8 +127,8 @@ def timeline_words(timeline: Document, bucket_us: int, actions: Rows) -> str:
     refused = sum(row["count"] for row in timeline["refused"])
     metadata = sum(row["count"] for row in timeline["metadata"])
     said.append(
-        f"{counted(refused, 'batch or Fetch was', 'batches and Fetches were')} redirected; "
-        f"{counted(metadata, 'Metadata request was', 'Metadata requests were')} sent."
+        f"Redirected batches and Fetches: {refused:,}; "
+        f"{counted(metadata, 'Metadata request', 'were')} sent."
     )
     return " ".join(said)
 
@@ -286,7 +286,7 @@ def _leaders(
     bands: dict[int | None, list[Path]] = {}
     named: list[tuple[float, int, str]] = []
     for at, row in enumerate(rows):
-        name = row["names"][0] if row["count"] == 1 else f"{row['count']:,} partitions"
+        name = row["names"][0] if row["count"] == 1 else f"{counted(row['count'], 'partition')}"
         labels.append(short(name, 14 if is_narrow else 24))
         leads = list(row["leads"])
         ends = [since for since, _ in leads[1:]] + [end]

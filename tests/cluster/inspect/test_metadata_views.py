@@ -174,5 +174,5 @@ def test_that_only_some_were_asked_is_said() -> None:
     assert sentences(alike, 200, ()) == (
         "2 of 200 brokers were asked, as the answers of all are more than 32 MB. With --topic"
         " answers are shorter, and more are asked.",
-        "The 2 brokers that were asked show the same.",
+        "The 2 brokers asked show the same.",
     )

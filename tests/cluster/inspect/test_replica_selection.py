@@ -121,7 +121,7 @@ def test_a_walk_tells_each_rule_with_its_facts_and_who_is_left() -> None:
         (two(in_sync=False, online=False, log_end=None), "b", 1, "OFFLINE", "broker 2"),
         (two(in_sync=False, log_end=58), "b", 1, "OUT_OF_SYNC", "broker 2 is 42 records behind"),
         (two(in_sync=False, log_end=None), "b", 1, "OUT_OF_SYNC", NOT_KNOWN),
-        (two(log_end=99), "b", 1, "BEHIND", "broker 2 is 1 records behind"),
+        (two(log_end=99), "b", 1, "BEHIND", "broker 2 is 1 record behind"),
         (two(log_start=101), "b", 1, "STARTS_LATER", "broker 2"),
         (replace(ALL, selector=OTHER), "b", 1, "OTHER_SELECTOR", OTHER),
         (replace(ALL, selector=None), "b", 1, "OTHER_SELECTOR", "broker 1 did not report which"),

@@ -25,6 +25,7 @@ from kipctl.changes.plans.planners.placement import (
     require_known,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId, Snapshot
+from kipctl.counts import counted
 from kipctl.errors import RefusedError
 from kipctl.next_step import Command
 from kipctl.own_topic_names import is_own
@@ -82,7 +83,7 @@ def require_spare(snapshot: Snapshot, off: frozenset[int], inputs: PlanInputs) -
         if least is None or left < least + inputs.spare:
             needs = "is not known" if least is None else f"is {least}"
             raise RefusedError(
-                f"{one.id} has {left} replicas in sync without broker"
+                f"{one.id} has {counted(left, 'replica')} in sync without broker"
                 f" {', '.join(map(str, sorted(off)))}, and its min.insync.replicas {needs}: not"
                 f" {inputs.spare} to spare.",
                 "Wait until all is in sync ("

@@ -3,13 +3,8 @@
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import SETTINGS, ClusterFacts
-from kipctl.cluster.inspect.findings.finding import (
-    Finding,
-    brokers,
-    capital,
-    note,
-    warning,
-)
+from kipctl.cluster.inspect.findings.finding import Finding, capital, note, warning
+from kipctl.counts import broker_list
 from kipctl.next_step import Command
 
 FOLLOWER_WAIT_MS = 250
@@ -55,7 +50,7 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
     unclean = [b for b, v in facts.values("unclean.leader.election.enable").items() if v == "true"]
     topics = sorted(t for t, reported in facts.topics.items() if reported.unclean_leader_election)
     if unclean or topics:
-        where = brokers(unclean) if unclean else f"topic {', '.join(topics[:3])}"
+        where = broker_list(unclean) if unclean else f"topic {', '.join(topics[:3])}"
         yield warning(
             "unclean-election-allowed",
             f"unclean.leader.election.enable is true ({where}).",
@@ -68,7 +63,8 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
     if tight:
         yield warning(
             "heartbeat-too-slow",
-            f"{capital(brokers(tight))}: in broker.session.timeout.ms ({session[tight[0]]}) there"
+            f"{capital(broker_list(tight))}: in broker.session.timeout.ms ({session[tight[0]]})"
+            " there"
             f" is no room for two heartbeats (broker.heartbeat.interval.ms {beats[tight[0]]}).",
             "One heartbeat that is late fences a healthy broker, and its leaders move.",
             "Set broker.heartbeat.interval.ms to a third of the session timeout or less.",
@@ -84,7 +80,7 @@ def crashes(facts: ClusterFacts) -> Iterator[Finding]:
     if abrupt:
         yield warning(
             "controlled-shutdown-off",
-            f"{capital(brokers(abrupt))}: controlled.shutdown.enable is false.",
+            f"{capital(broker_list(abrupt))}: controlled.shutdown.enable is false.",
             "Every restart is a crash to clients: leaders are not handed over first.",
             "Leave it at true, Kafka's default.",
         )
@@ -104,7 +100,7 @@ def placement(facts: ClusterFacts) -> Iterator[Finding]:
     if stay:
         yield note(
             "leader-rebalance-off",
-            f"{capital(brokers(stay))}: auto.leader.rebalance.enable is false.",
+            f"{capital(broker_list(stay))}: auto.leader.rebalance.enable is false.",
             "After a restart the broker's leaders stay with the others.",
             "After each restart: "
             + Command("elect preferred --all --until balanced")
@@ -128,8 +124,7 @@ def differences(facts: ClusterFacts) -> Iterator[Finding]:
         why = {error.what.rstrip("."): error.next_step for error in mute.values()}
         yield note(
             "settings-not-known",
-            f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not report settings:"
-            f" {', '.join(sorted(why))}.",
+            f"{capital(broker_list(mute, 'do'))} not report settings: {', '.join(sorted(why))}.",
             "Nothing is known of them here.",
             next(filter(None, why.values()), "Look into the brokers' logs."),
         )

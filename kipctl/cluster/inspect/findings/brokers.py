@@ -4,15 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import (
-    Finding,
-    brokers,
-    capital,
-    having,
-    note,
-    problem,
-    warning,
-)
+from kipctl.cluster.inspect.findings.finding import Finding, capital, note, problem, warning
+from kipctl.counts import broker_list, counted
 from kipctl.next_step import Command
 from kipctl.protocol.address import Address
 from kipctl.transport.address_map import suggested_map
@@ -37,7 +30,8 @@ def unreached_brokers(facts: ClusterFacts) -> Iterator[Finding]:
         server = facts.bootstrap or Address("127.0.0.1", at[0].port)
         yield note(
             "brokers-not-reached-from-here",
-            f"{capital(brokers(one.id for one in away))} cannot be reached from this machine where"
+            f"{capital(broker_list(one.id for one in away))} cannot be reached from this machine"
+            " where"
             f" the cluster lists them, as {at[0]}: {away[0].no_answer}",
             "What they alone can tell is not known, and no change of leaders could be watched; of"
             " the cluster it says nothing.",
@@ -53,7 +47,8 @@ def missing_brokers(facts: ClusterFacts) -> Iterator[Finding]:
     for dead in sorted(held.keys() - alive):
         yield problem(
             "broker-not-alive",
-            f"Broker {dead} is not alive, and {having(held[dead], 'partition')} a replica on it.",
+            f"Broker {dead} is not alive, and {counted(held[dead], 'partition', 'have')} a replica"
+            " on it.",
             "They have a replica less than they should; the next broker that stops may stop them.",
             f"Start broker {dead}, or give its replicas to others: "
             + Command("reassign", drain=dead),
@@ -67,7 +62,7 @@ def stale_metadata(facts: ClusterFacts) -> Iterator[Finding]:
         if broker.lists is not None and (unlisted := everyone - broker.lists):
             yield warning(
                 "metadata-behind",
-                f"Broker {broker.id} does not list {brokers(unlisted)}, which others list.",
+                f"Broker {broker.id} does not list {broker_list(unlisted)}, which others list.",
                 "Its Metadata is behind: clients that ask it go to leaders of before.",
                 f"Wait and repeat; if it stays, look into the log of broker {broker.id}.",
             )

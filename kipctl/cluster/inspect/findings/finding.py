@@ -1,11 +1,10 @@
 """A finding, its severity, and the wording that findings share."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kipctl.cluster.snapshot import Partition
-from kipctl.counts import counted
 
 
 class Severity(StrEnum):
@@ -44,25 +43,9 @@ def note(id: str, what: str, consequence: str, change: str) -> Finding:
     return Finding(id, Severity.NOTE, what, consequence, change)
 
 
-def brokers(ids: Iterable[int]) -> str:
-    """ "broker 1" or "brokers 1, 2"."""
-    listed = sorted(ids)
-    return f"broker{'' if len(listed) == 1 else 's'} {', '.join(map(str, listed))}"
-
-
 def capital(text: str) -> str:
     """The text as a sentence begins."""
     return text[:1].upper() + text[1:]
-
-
-def having(number: int, thing: str) -> str:
-    """ "1 partition has", "2 partitions have"."""
-    return f"{counted(number, thing)} {'has' if number == 1 else 'have'}"
-
-
-def have(ids: Collection[int]) -> str:
-    """ "Broker 1 has", "Brokers 1, 2 have"."""
-    return f"{capital(brokers(ids))} {'has' if len(ids) == 1 else 'have'}"
 
 
 def named_for_command(topics: Sequence[str]) -> Sequence[str] | str:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
-    brokers,
-    having,
     named_for_command,
     note,
     partition_list,
@@ -16,7 +14,7 @@ from kipctl.cluster.inspect.findings.finding import (
     warning,
 )
 from kipctl.cluster.snapshot import Partition, PartitionId
-from kipctl.counts import counted
+from kipctl.counts import broker_list, counted
 from kipctl.next_step import Command
 
 
@@ -26,11 +24,11 @@ def leaderless(facts: ClusterFacts) -> Iterator[Finding]:
         last = {broker for p in without for broker in p.isr}
         yield problem(
             "no-leader",
-            f"{having(len(without), 'partition')} no leader"
-            f"{f'; {brokers(last)} had all acknowledged records at last' if last else ''}:"
+            f"{counted(len(without), 'partition', 'have')} no leader"
+            f"{f'; {broker_list(last)} had all acknowledged records at last' if last else ''}:"
             f" {partition_list(without)}.",
             "Nobody can write there or read from there.",
-            f"Start {brokers(last) if last else 'the brokers that were in sync last'}; "
+            f"Start {broker_list(last) if last else 'the brokers that were in sync last'}; "
             "only if that cannot be think of "
             + Command("elect unclean")
             + ", which loses records.",
@@ -47,11 +45,13 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
         hold = {broker for p in can for broker in (*p.isr, *facts.eligible[p.id].replicas)}
         yield problem(
             "no-leader-one-eligible",
-            f"{having(len(can), 'partition')} no leader; {brokers(hold)} had all acknowledged"
+            f"{counted(len(can), 'partition', 'have')} no leader; {broker_list(hold)} had all"
+            " acknowledged"
             f" records at last (KIP-966): {partition_list(can)}.",
             "Nobody can write to them or read from them until one of their brokers is back. One"
             " that crashed may count no more when it comes back; the last in sync leads then.",
-            f"Start {'all of ' if len(hold) > 1 else ''}{brokers(hold)} with the data there is. No"
+            f"Start {'all of ' if len(hold) > 1 else ''}{broker_list(hold)} with the data there"
+            " is. No"
             " unclean election is needed as long as that can be.",
         )
     cannot = [p for p in leaderless if not facts.eligible[p.id].replicas]
@@ -59,11 +59,13 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
         hold = {broker for p in cannot for broker in facts.eligible[p.id].last_known}
         yield problem(
             "no-leader-none-eligible",
-            f"{having(len(cannot), 'partition')} no leader, and no replica that can lead without"
-            f" loss (KIP-966); the last one known is on {brokers(hold)}: {partition_list(cannot)}.",
+            f"{counted(len(cannot), 'partition', 'have')} no leader, and no replica that can lead"
+            " without"
+            f" loss (KIP-966); the last one known is on {broker_list(hold)}:"
+            f" {partition_list(cannot)}.",
             "Nobody can write to them or read from them, and no broker that comes back is sure to"
             " have all acknowledged records.",
-            f"Start {brokers(hold)} first, then see what would be lost: "
+            f"Start {broker_list(hold)} first, then see what would be lost: "
             + Command("elect unclean --all --dry-run"),
         )
     led = [p for p in facts.below_min_insync if p.id in facts.eligible]
@@ -72,11 +74,12 @@ def eligible_leaders(facts: ClusterFacts) -> Iterator[Finding]:
         hold = {broker for p in led for broker in facts.eligible[p.id].replicas}
         yield note(
             "eligible-leader-replicas",
-            f"{having(len(led), 'partition')} eligible leader replicas (KIP-966) out of sync, on"
-            f" {brokers(hold)}: {partition_list(led)}.",
+            f"{counted(len(led), 'partition', 'have')} eligible leader replicas (KIP-966) out of"
+            " sync, on"
+            f" {broker_list(hold)}: {partition_list(led)}.",
             "If the leader stops as well, one of these leads and nothing is lost, as long as their"
             " disks are as they are.",
-            f"Do not wipe {brokers(hold)}; start them.",
+            f"Do not wipe {broker_list(hold)}; start them.",
         )
 
 
@@ -107,11 +110,11 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     last = [p for p in behind if spare[p.id] == 0]
     rest = [p for p in behind if (spare[p.id] or 0) > 0]
     lagging = {broker for p in behind for broker in missing[p.id]}
-    follow = f"See to {brokers(lagging)}: stopped, out of disk or network, or still copying."
+    follow = f"See to {broker_list(lagging)}: stopped, out of disk or network, or still copying."
     if stopped:
         yield problem(
             "under-min-isr",
-            f"{having(len(stopped), 'partition')} fewer replicas in sync than"
+            f"{counted(len(stopped), 'partition', 'have')} fewer replicas in sync than"
             f" min.insync.replicas: {partition_list(stopped)}.",
             "Writes with acks=all are refused there (NOT_ENOUGH_REPLICAS).",
             follow,
@@ -119,7 +122,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     if not_known:
         yield warning(
             "under-replicated",
-            f"{having(len(not_known), 'partition')} replicas out of sync, and their"
+            f"{counted(len(not_known), 'partition', 'have')} replicas out of sync, and their"
             f" min.insync.replicas is not known: {partition_list(not_known)}.",
             "Writes with acks=all may be refused there.",
             follow,
@@ -127,7 +130,7 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     if last:
         yield warning(
             "at-min-isr",
-            f"{having(len(last), 'partition')} replicas out of sync, and just"
+            f"{counted(len(last), 'partition', 'have')} replicas out of sync, and just"
             f" min.insync.replicas left: {partition_list(last)}.",
             "When another broker stops, writes with acks=all are refused there.",
             follow,
@@ -135,7 +138,8 @@ def under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     if rest:
         yield warning(
             "under-replicated",
-            f"{having(len(rest), 'partition')} replicas out of sync: {partition_list(rest)}.",
+            f"{counted(len(rest), 'partition', 'have')} replicas out of sync:"
+            f" {partition_list(rest)}.",
             "A replica that is out of sync cannot take over, and no consumer is sent to it.",
             follow,
         )
@@ -148,7 +152,7 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
     if single and several:
         yield warning(
             "single-replica",
-            f"{having(len(single), 'topic')} partitions with one replica: {some(single)}.",
+            f"{counted(len(single), 'topic', 'have')} partitions with one replica: {some(single)}.",
             "Their leaders cannot move: while the broker restarts, nobody writes or reads there.",
             "Add replicas: "
             + Command("reassign --replication-factor 3", topic=named_for_command(single)),
@@ -179,7 +183,7 @@ def too_few_replicas(facts: ClusterFacts) -> Iterator[Finding]:
 def _no_more_than_min_insync(topics: Sequence[str], change: str) -> Finding:
     return warning(
         "no-spare-replica",
-        f"{having(len(topics), 'topic')} no more replicas than min.insync.replicas:"
+        f"{counted(len(topics), 'topic', 'have')} no more replicas than min.insync.replicas:"
         f" {some(topics)}.",
         "Whenever one of their brokers restarts, writes with acks=all are refused.",
         change,

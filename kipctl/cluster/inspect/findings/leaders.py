@@ -10,7 +10,7 @@ from kipctl.cluster.inspect.findings.finding import (
     some,
     warning,
 )
-from kipctl.counts import counted
+from kipctl.counts import agreeing, counted
 from kipctl.next_step import Command
 
 SKEW_LIMIT = 1.5
@@ -35,8 +35,9 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
         yield Finding(
             "not-preferred-leader",
             Severity.WARNING if percent > IMBALANCE_LIMIT else Severity.NOTE,
-            f"{len(not_preferred)} of {counted(len(snapshot.partitions), 'partition')}"
-            f" ({percent:.1f} %) are not led by their preferred replica.",
+            f"{counted(len(not_preferred), 'partition', of=len(snapshot.partitions))}"
+            f" ({percent:.1f} %) {agreeing(len(not_preferred), 'are')} not led by their preferred"
+            " replica.",
             f"Within {every} s the controller moves them back unasked, each once more a redirect"
             " for its clients."
             if unasked
@@ -51,7 +52,8 @@ def imbalance(facts: ClusterFacts) -> Iterator[Finding]:
         most = max(leader_counts, key=lambda broker: leader_counts[broker])
         yield warning(
             "leader-skew",
-            f"Broker {most} leads {leader_counts[most]} partitions, {skew:.1f} times the mean, and"
+            f"Broker {most} leads {counted(leader_counts[most], 'partition')}, {skew:.1f} times"
+            " the mean, and"
             " is the preferred leader of all of them.",
             "When it stops, that many more leaders move at once; until then it has most to do.",
             "Put other replicas first: " + Command("reassign --balance leaders"),
@@ -64,7 +66,7 @@ def diskless(facts: ClusterFacts) -> Iterator[Finding]:
     if topics:
         yield note(
             "diskless-topics",
-            f"{counted(len(topics), 'topic is', 'topics are')} diskless: {some(topics)}.",
+            f"{counted(len(topics), 'topic', 'are')} diskless: {some(topics)}.",
             "Each client is shown a broker of its own rack as their leader, at the same epoch: to"
             " look at leaders or to move them means nothing there.",
             "Leave them out of what elect, reassign and wait are given: --topic.",

@@ -4,16 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import (
-    Finding,
-    brokers,
-    capital,
-    having,
-    note,
-    problem,
-    some,
-    warning,
-)
+from kipctl.cluster.inspect.findings.finding import Finding, capital, note, problem, some, warning
+from kipctl.counts import broker_list, counted
 from kipctl.next_step import Command
 
 
@@ -25,7 +17,10 @@ def failed_directories(facts: ClusterFacts) -> Iterator[Finding]:
         if not failed and not offline[one.id]:
             continue
         where = some([f"{directory.path} ({directory.error})" for directory in failed])
-        what = f"Broker {one.id} is alive, and {having(offline[one.id], 'replica')} gone offline"
+        what = (
+            f"Broker {one.id} is alive, and {counted(offline[one.id], 'replica', 'have')} gone"
+            " offline"
+        )
         directory = "directory" if len(failed) == 1 else "directories"
         yield problem(
             "log-directory-failed",
@@ -50,7 +45,7 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
     if all_of:
         yield warning(
             "log-directory-cordoned",
-            f"All log directories of {brokers(all_of)} are cordoned (KIP-1066).",
+            f"All log directories of {broker_list(all_of)} are cordoned (KIP-1066).",
             "New topics get no replica there. A reassignment, or a topic made with a list of"
             " replicas, still brings them: Kafka does not refuse that.",
             uncordon,
@@ -59,14 +54,15 @@ def cordoned_directories(facts: ClusterFacts) -> Iterator[Finding]:
         paths = [path for broker in some_of for path in cordoned[broker]]
         yield note(
             "log-directory-cordoned",
-            f"Some log directories of {brokers(some_of)} are cordoned (KIP-1066): {some(paths)}.",
+            f"Some log directories of {broker_list(some_of)} are cordoned (KIP-1066):"
+            f" {some(paths)}.",
             "New replicas go to the other directories there, which fill up sooner.",
             uncordon,
         )
     if mute := {b.id: b.directories_error for b in facts.brokers if b.directories_error}:
         yield note(
             "log-directories-not-known",
-            f"{capital(brokers(mute))} {'does' if len(mute) == 1 else 'do'} not report log"
+            f"{capital(broker_list(mute, 'do'))} not report log"
             f" directories: {some(sorted(set(mute.values())))}.",
             "Whether one has failed or is cordoned is not known.",
             "Ask as a user who may Describe the cluster.",

@@ -6,16 +6,14 @@ from kipctl.cluster.inspect.findings.facts import ClusterFacts
 from kipctl.cluster.inspect.findings.finding import (
     Finding,
     Severity,
-    brokers,
     capital,
-    have,
-    having,
     named_for_command,
     note,
     some,
     warning,
 )
 from kipctl.cluster.snapshot import Partition
+from kipctl.counts import broker_list, counted
 from kipctl.next_step import Command
 
 _SELECTOR = "replica.selector.class"
@@ -40,7 +38,7 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
     if without:
         yield warning(
             "broker-without-rack",
-            f"{have(without)} no rack, the others do.",
+            f"{capital(broker_list(without, 'have'))} no rack, the others do.",
             "Replicas are placed as if those were in a rack of their own, and no consumer is sent"
             " to them (KIP-392).",
             "Set broker.rack there, and restart.",
@@ -56,7 +54,8 @@ def racks(facts: ClusterFacts) -> Iterator[Finding]:
         if together:
             yield warning(
                 "replicas-in-one-rack",
-                f"{having(len(together), 'topic')} partitions with all replicas in one rack:"
+                f"{counted(len(together), 'topic', 'have')} partitions with all replicas in one"
+                " rack:"
                 f" {some(together)}.",
                 "If that rack fails they are gone; consumers elsewhere read across racks.",
                 "Spread them: "
@@ -74,7 +73,7 @@ def selector(facts: ClusterFacts) -> Iterator[Finding]:
         yield Finding(
             "replica-selector-not-set",
             Severity.WARNING if chosen else Severity.NOTE,
-            f"{capital(brokers(without))}: replica.selector.class is not set.",
+            f"{capital(broker_list(without))}: replica.selector.class is not set.",
             "Of partitions led there consumers read from the leader, also those that name their"
             " rack (KIP-392): traffic crosses racks.",
             f"Set replica.selector.class={_RACK_AWARE}, and restart one after the other.",

@@ -3,13 +3,9 @@
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import (
-    Finding,
-    have,
-    note,
-    warning,
-)
+from kipctl.cluster.inspect.findings.finding import Finding, capital, note, warning
 from kipctl.cluster.kafka_release import release_of
+from kipctl.counts import broker_list
 from kipctl.next_step import Command
 from kipctl.protocol.api import ApiKey
 
@@ -62,7 +58,8 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
     if without_hints:
         yield warning(
             "no-leader-hints",
-            f"{have(without_hints)} no leader hints (Produce 10, Fetch 16; KIP-951).",
+            f"{capital(broker_list(without_hints, 'have'))} no leader hints (Produce 10, Fetch 16;"
+            " KIP-951).",
             "A client that comes too late for a leader asks for Metadata and waits out its"
             " backoff, longer still while Metadata is stale.",
             "Upgrade to Kafka 3.7 or newer; then see: " + Command("inspect hints"),
@@ -70,14 +67,16 @@ def apis(facts: ClusterFacts) -> Iterator[Finding]:
     if without_rack := older(ApiKey.FETCH, 11):
         yield note(
             "no-preferred-read-replica",
-            f"{have(without_rack)} no preferred read replica (Fetch 11; KIP-392).",
+            f"{capital(broker_list(without_rack, 'have'))} no preferred read replica (Fetch 11;"
+            " KIP-392).",
             "Consumers read from the leader, across racks.",
             "Upgrade to Kafka 2.4 or newer.",
         )
     if without_reassignment := older(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0):
         yield warning(
             "no-reassignment-api",
-            f"{have(without_reassignment)} no AlterPartitionReassignments (KIP-455).",
+            f"{capital(broker_list(without_reassignment, 'have'))} no AlterPartitionReassignments"
+            " (KIP-455).",
             "Partitions cannot be reassigned through them.",
             "Upgrade to Kafka 2.4 or newer.",
         )

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, Severity, brokers, note, some
+from kipctl.cluster.inspect.findings.finding import Finding, Severity, note, some
 from kipctl.cluster.throttle_configs import ALL_BROKERS, BROKER, TOPIC, Setting, removals
 from kipctl.cluster.throttles import HeldBack, held_back, needed
-from kipctl.counts import counted, format_bytes, format_duration
+from kipctl.counts import broker_list, counted, format_bytes, format_duration
 from kipctl.next_step import Command
 from kipctl.protocol.describe_configs import ConfigSource
 
@@ -120,5 +120,5 @@ def _rates(rates: Mapping[Setting, int]) -> Iterator[str]:
             of = [rate for one, rate in rates.items() if (one.name == ALL_BROKERS) == bool(whose)]
             lowest, highest = min(of), max(of)
             shown = f"{lowest:,} B/s" if lowest == highest else f"{lowest:,} to {highest:,} B/s"
-            where = f"{whose}, set as their default" if whose else brokers(map(int, names))
+            where = f"{whose}, set as their default" if whose else broker_list(map(int, names))
             yield f"a rate on {where} ({shown})"

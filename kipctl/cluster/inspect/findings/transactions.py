@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kipctl.cluster.inspect.findings.facts import ClusterFacts
-from kipctl.cluster.inspect.findings.finding import Finding, having, problem, some
+from kipctl.cluster.inspect.findings.finding import Finding, problem, some
 from kipctl.cluster.open_transactions import abort_command
 from kipctl.counts import counted
 
@@ -18,7 +18,8 @@ def hanging(facts: ClusterFacts) -> Iterator[Finding]:
     it = "it" if len(found) == 1 else f"each of {counted(len(found), 'transaction')}"
     yield problem(
         "hanging-transaction",
-        f"{having(len(partitions), 'partition')} transactions that no coordinator will end:"
+        f"{counted(len(partitions), 'partition', 'have')} transactions that no coordinator will"
+        " end:"
         f" {some(partitions)}. In {first.id} it is of producer {first.producer_id}, epoch"
         f" {first.producer_epoch}, and begins at offset {first.start_offset:,}.",
         "Readers with read_committed get nothing beyond it, however much is written and committed;"
