@@ -159,7 +159,7 @@ class _Adapting:
             if snapshot is None:
                 continue
             behind = catching_up(snapshot, {one.id: one.adding for one in busy})
-            is_busy = any(one.id.topic in again.topics or not again.topics for one in busy)
+            is_busy = any(one.id.topic in again.topics for one in busy)
             if waits_for and not (behind or is_busy or waits_for & {*snapshot.broker_ids}):
                 if reports.is_due(time.monotonic()):
                     progress(f"{_away(waits_for)}: waiting for it")

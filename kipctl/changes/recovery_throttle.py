@@ -1,6 +1,6 @@
 """Throttles of what brokers copy when they come back: set, and taken off."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -44,12 +44,14 @@ from kipctl.next_step import Command
 @dataclass(frozen=True, slots=True)
 class ThrottleProposal:
     """What is to be set: the cluster, what is being reassigned, what each broker still copies, and
-    the throttle of `rate` bytes per second, with what is set now."""
+    the throttle of `rate` bytes per second, with what is set now. `wanted` is all that is to be
+    set then, of which some may be so already."""
 
     snapshot: Snapshot
     busy: tuple[Reassignment, ...]
     behind: dict[int, tuple[PartitionId, ...]]
     rate: int
+    wanted: Collection[Setting]
     throttle: Throttle
 
     @property
@@ -59,9 +61,8 @@ class ThrottleProposal:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Those whose replicas are to be throttled, and are not yet."""
-        settings = (one.setting for one in self.throttle.changes)
-        return frozenset(one.name for one in settings if one.kind == TOPIC)
+        """Those whose replicas are to be throttled."""
+        return frozenset(one.name for one in self.wanted if one.kind == TOPIC)
 
     @property
     def away(self) -> frozenset[int]:
@@ -122,8 +123,9 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
         topics = self._topics(context, snapshot, busy)
         brokers = self.brokers or snapshot.broker_ids
         rate = self.first_rate(context, is_copied=bool(behind or busy))
-        throttle = self._throttle(context, wanted_for(topics, brokers, rate), busy)
-        return ThrottleProposal(snapshot, busy, behind, rate, throttle)
+        wanted = wanted_for(topics, brokers, rate)
+        throttle = self._throttle(context, wanted, busy)
+        return ThrottleProposal(snapshot, busy, behind, rate, [*wanted], throttle)
 
     def first_rate(self, context: ChangeContext, *, is_copied: bool) -> int:
         """What is set first."""
@@ -161,22 +163,19 @@ class SetThrottle(Change[ThrottleProposal, ThrottleDone]):
         context.ui.throttle(seen.throttle, "All of it is set so already.")
 
     def refuse(self, context: ChangeContext, seen: ThrottleProposal) -> None:
-        if not any(one.setting.kind == TOPIC for one in seen.throttle.changes):
-            listed = self._topics(context, seen.snapshot, seen.busy)
-            if not listed:
-                raise RefusedError(
-                    "Every replica is in sync, and nothing is being reassigned.",
-                    "To throttle what falls behind later, name its topics: "
-                    + Command("throttle set --help"),
-                )
+        if not seen.topics:
+            raise RefusedError(
+                "Every replica is in sync, and nothing is being reassigned.",
+                "To throttle what falls behind later, name its topics: "
+                + Command("throttle set --help"),
+            )
 
     def announce(self, context: ChangeContext, seen: ThrottleProposal) -> None:
-        settings = [one.setting for one in seen.throttle.changes]
-        brokers = {one.name for one in settings if one.kind == BROKER}
-        listed = f" of {counted(len(seen.topics), 'topic')}" if seen.topics else " that are listed"
+        brokers = {one.name for one in seen.wanted if one.kind == BROKER}
         context.ui.say(
             f"{format_rate(str(seen.rate))} in and out of each of"
-            f" {counted(len(brokers), 'broker')}, for replicas out of sync{listed}."
+            f" {counted(len(brokers), 'broker')}, for replicas out of sync of"
+            f" {counted(len(seen.topics), 'topic')}."
         )
 
     def question(self, seen: ThrottleProposal) -> str:

@@ -43,9 +43,9 @@ class ThrottlesSeen:
     known: KnownThrottles
     busy: Sequence[Reassignment]
 
-    def set_by(self, setting: Setting) -> str:
-        """Who has set it, as far as is known."""
-        key = setting, self.values.get(setting, "")
+    def set_by(self, setting: Setting, recorded: str | None = None) -> str:
+        """Who has set it, as far as is known; of a broker that is away, to what was `recorded`."""
+        key = setting, self.values.get(setting, recorded or "")
         return self.known.running.get(key) or self.known.left.get(key) or "not kipctl here"
 
 
@@ -164,7 +164,8 @@ def _report(
     seen: ThrottlesSeen,
 ) -> Report:
     rows = [
-        (str(c.setting), c.during or "-", seen.set_by(c.setting), c.before or "none") for c in own
+        (str(c.setting), c.during or "-", seen.set_by(c.setting, c.during), c.before or "none")
+        for c in own
     ]
     rows += [(str(one), value, seen.set_by(one), "none") for one, value in others.items()]
     first = f"{counted(len(own), 'throttle', 'are')} still set by earlier changes."
@@ -178,7 +179,7 @@ def _report(
             **c.setting._asdict(),
             "during": c.during,
             "before": c.before,
-            "set_by": seen.set_by(c.setting),
+            "set_by": seen.set_by(c.setting, c.during),
         }
         for c in own
     ]

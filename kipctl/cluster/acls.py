@@ -29,6 +29,10 @@ _NOT_DESCRIBABLE = -1
 """Of a topic that the client may not Describe: its other rights are not shown."""
 _IMPLY_DESCRIBE = ("Describe", "Read", "Write", "Delete", "Alter")
 """Who may one of these may Describe (Kafka's documentation, "Operations in Kafka")."""
+_CONFIGS = {
+    resource: (Right("DescribeConfigs", resource), Right("AlterConfigs", resource))
+    for resource in (CLUSTER, TOPIC)
+}
 _MOVES_LEADERS = (Right("Describe", CLUSTER), Right("Alter", CLUSTER))
 
 
@@ -48,8 +52,16 @@ NEEDED: dict[str, tuple[Right, ...]] = {
         Right("DescribeConfigs", CLUSTER),
     ),
     "reassign, undo, elect": _MOVES_LEADERS,
+    "throttle": (
+        Right("Describe", CLUSTER),
+        *_CONFIGS[CLUSTER],
+        *_CONFIGS[TOPIC],
+        Right("Describe", TOPIC),
+    ),
+    "throttle adapt, --guard of latencies": _on_own_topics(OWN_ONE, "Write"),
+    "wait": (Right("Describe", TOPIC), Right("Describe", CLUSTER)),
     "roll": (*_MOVES_LEADERS, Right("Describe", TOPIC), Right("DescribeConfigs", TOPIC)),
-    "request-log": (Right("DescribeConfigs", CLUSTER), Right("AlterConfigs", CLUSTER)),
+    "request-log": _CONFIGS[CLUSTER],
     "perf produce --topic": (Right("Write", TOPIC),),
     "perf consume --topic": (Right("Read", TOPIC),),
     "perf e2e --topic": (Right("Write", TOPIC), Right("Read", TOPIC)),

@@ -88,6 +88,24 @@ def test_another_rate_takes_the_place_of_the_first(fake: Reassigning) -> None:
     assert own(fake) == before
 
 
+def test_what_is_set_already_is_counted_too(fake: Reassigning) -> None:
+    fake.configs[BROKER, "2"] = dict.fromkeys(RATES, "3000000")
+    fake.configs[TOPIC, "big"] = dict(LISTED)
+    ran = fake.kipctl("throttle set 3MB/s --yes")
+    assert "in and out of each of 4 brokers, for replicas out of sync of 1 topic." in ran.err
+
+
+def test_its_own_throttle_of_a_broker_that_is_away_is_known_to_be_its_own(
+    fake: Reassigning,
+) -> None:
+    fake.kipctl("throttle set 3MB/s --yes")
+    fake.brokers = (1, 2, 4)
+    fake.partitions[BIG].isr = None
+    shown = fake.kipctl("changes clear-throttles --dry-run -o json").document["throttles"]
+    assert {one["name"] for one in shown} == {"1", "2", "3", "4", "big"}
+    assert all("throttle set 3MB/s" in one["set_by"] for one in shown)
+
+
 def test_undo_takes_it_off(fake: Reassigning) -> None:
     before = deepcopy(own(fake))
     fake.kipctl("throttle set 3MB/s --yes")

@@ -114,8 +114,12 @@ def spread(name: str, number: int, few: int) -> range:
 def await_command(one: World) -> None:
     """A command that goes on has time of its own: the clock of these tests passes too fast."""
     for record in rolls(one.fake.kept):
-        while any(step.process and is_alive(step.process) for step in record.left):
+        for _ in range(6_000):
+            if not any(step.process and is_alive(step.process) for step in record.left):
+                break
             Event().wait(0.01)
+        else:
+            pytest.fail("a restart command goes on for more than a minute")
 
 
 def require_ended(one: World, restarts: Restarts, before: object) -> None:

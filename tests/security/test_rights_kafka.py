@@ -1,15 +1,27 @@
 """What a principal with few rights is told: which is missing, whose, and what grants it."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AclOperation
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from on_secured import Way, granted, ran, topic_of
 
+from kipctl.cluster.acls import NEEDED
 from kipctl.cluster.topics import delete_topics, topics_named
 from kipctl.lab.cluster import Lab
+from kipctl.process import wait_until
+from kipctl.transport.acl_errors import CLUSTER, Right
 from kipctl.transport.request import Cluster
 
 pytestmark = pytest.mark.kafka
@@ -132,3 +144,66 @@ def test_who_sees_or_may_do_too_little_is_refused_before_anything_begins(
     assert (status in (2, 4), out) == (True, "")
     assert told in err
     assert "Grant it: kafka-acls --bootstrap-server " in err
+
+
+class Granted:
+    """Rights of alice on the cluster and on one topic, given and taken."""
+
+    def __init__(self, lab: Lab, topic: str) -> None:
+        self.topic = topic
+        self.admin = AdminClient({**lab.access.librdkafka(), "log_level": 0})
+
+    def give(self, right: Right) -> None:
+        for made in self.admin.create_acls([AclBinding(*self._acl(right))]).values():
+            made.result()
+
+    def take(self, right: Right) -> None:
+        for gone in self.admin.delete_acls([AclBindingFilter(*self._acl(right))]).values():
+            gone.result()
+
+    def _acl(self, right: Right) -> tuple[object, ...]:
+        of_cluster = right.resource == CLUSTER
+        return (
+            ResourceType.BROKER if of_cluster else ResourceType.TOPIC,
+            "kafka-cluster" if of_cluster else self.topic,
+            *(ResourcePatternType.LITERAL, "User:alice", "*"),
+            AclOperation[re.sub(r"(?<=[a-z])(?=[A-Z])", "_", right.operation).upper()],
+            AclPermissionType.ALLOW,
+        )
+
+
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    [
+        ("throttle set 5MB/s --yes", "throttle"),
+        ("wait --until in-sync,no-reassignment --timeout 5s", "wait"),
+    ],
+)
+def test_throttles_and_waits_need_what_clusters_test_says(
+    alice: Way, tmp_path: Path, command: str, needed: str
+) -> None:
+    """Each right in turn is taken, and then nothing of it is done."""
+    with topic_of(alice.lab, "limited", 1) as topic:
+        words = (*command.split(), "--topic", topic, *alice.options)
+
+        def status() -> int:
+            return ran(*words, state=tmp_path)[0]
+
+        granted, rights = Granted(alice.lab, topic), NEEDED[needed]
+        try:
+            assert status() == 4
+            for right in rights:
+                granted.give(right)
+            assert wait_until(lambda: status() == 0, 60)
+            # AlterConfigs lets its owner see configs, too.
+            for right in (one for one in rights if one.operation != "DescribeConfigs"):
+                granted.take(right)
+                assert wait_until(lambda: status() != 0, 60), right
+                granted.give(right)
+            assert wait_until(lambda: status() == 0, 60)
+            if needed == "throttle":
+                clear = ("throttle", "clear", "--yes", *alice.options)
+                assert wait_until(lambda: ran(*clear, state=tmp_path)[0] == 0, 60)
+        finally:
+            for right in rights:
+                granted.take(right)

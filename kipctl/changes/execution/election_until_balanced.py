@@ -3,7 +3,7 @@
 As after a broker's restart. A broker is given its leaders when it is whole: all its replicas, of
 all topics, are in sync. One that still copies makes who writes to it wait: with 1 GB behind, the
 writers' p99 was four times that of leaders left away until it had copied
-(`benchmarks/broker_back.py`).
+(`benchmarks/recovery.py --of leaders`).
 """
 
 import time

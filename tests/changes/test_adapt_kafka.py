@@ -1,0 +1,160 @@
+"""`kipctl throttle adapt` on real brokers: whole, and killed at random moments.
+
+What is set is looked at by another client than kipctl.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from campaigns import as_many, campaign, chance
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from on_lab import Kipctl
+
+from kipctl.cluster.throttle_configs import RATES, REPLICAS
+from kipctl.lab.cluster import Lab
+from kipctl.lab.properties import LabSpec
+from kipctl.process import wait_until
+
+pytestmark = pytest.mark.kafka
+BIG, BACK = "big", 3
+TIMEOUT_S = 240.0
+ADAPT = ("throttle", "adapt", "--topic", BIG, "--yes")
+SLOW = ("--guard", "offline > 0", "--begin-at", "500kB/s", "--at-least", "500kB/s")
+SLOW = (*SLOW, "--at-most", "1MB/s")
+
+
+@pytest.fixture(scope="module")
+def lab(guard: None) -> Iterator[Lab]:
+    """Of its own: a broker of it is long away."""
+    config = (("leader.imbalance.check.interval.seconds", "86400"),)
+    lab = Lab.up(LabSpec(name="adapt", c1_only=True, config=config), lambda text: None)
+    yield lab
+    lab.down()
+
+
+@pytest.fixture
+def admin(lab: Lab) -> AdminClient:
+    return AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+
+
+def set_now(admin: AdminClient, brokers: tuple[int, ...] = (1, 2, 3)) -> set[tuple[str, str, str]]:
+    """All throttles of these brokers, and of the topic: whose, which and what."""
+    of_brokers = [ConfigResource(ResourceType.BROKER, str(one)) for one in brokers]
+    found = set()
+    for asked in (*of_brokers, ConfigResource(ResourceType.TOPIC, BIG)):
+        for resource, answer in admin.describe_configs([asked], request_timeout=60).items():
+            found |= {
+                (resource.name, name, entry.value)
+                for name, entry in answer.result().items()
+                if name in (*RATES, *REPLICAS) and entry.value and not entry.is_default
+            }
+    return found
+
+
+def answers(admin: AdminClient, broker: int) -> bool:
+    """Whether this client has found the broker again."""
+    try:
+        set_now(admin, (broker,))
+    except KafkaException:
+        return False
+    return True
+
+
+def is_in_sync(admin: AdminClient) -> bool:
+    partitions = admin.list_topics(BIG, timeout=30).topics[BIG].partitions.values()
+    return all(len(one.isrs) == len(one.replicas) for one in partitions)
+
+
+@contextmanager
+def behind(lab: Lab, admin: AdminClient, megabytes: int) -> Iterator[None]:
+    """Inside, broker 3 is away, and lacks so much; it is whole afterwards."""
+    replicas = [[1, 3], [2, 3]]
+    admin.create_topics([NewTopic(BIG, 2, replica_assignment=replicas)])[BIG].result()
+    assert wait_until(lambda: is_in_sync(admin), TIMEOUT_S)
+    lab.stop(BACK)
+    try:
+        producer = Producer({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
+        for number in range(megabytes * 10):
+            producer.produce(BIG, os.urandom(100_000), partition=number % 2)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+        yield
+    finally:
+        lab.start(BACK)
+        assert wait_until(lambda: is_in_sync(admin), TIMEOUT_S)
+        admin.delete_topics([BIG])[BIG].result()
+
+
+def begin(lab: Lab, state: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kipctl", *ADAPT, *words],
+        env={
+            **os.environ,
+            "KIPCTL_BOOTSTRAP_SERVER": lab.bootstrap_server,
+            "XDG_STATE_HOME": str(state),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_begun_before_the_broker_is_back_it_ends_when_that_is_whole(
+    lab: Lab, admin: AdminClient, state: Path
+) -> None:
+    with behind(lab, admin, megabytes=20):
+        with begin(lab, state, "--begin-at", "5MB/s") as running:
+            assert running.stdout is not None
+            said = ""
+            while "waiting for it" not in said:
+                line = running.stdout.readline()
+                assert line, said
+                said += line
+            assert re.search(r"Undisturbed, p99 is \d+\.\d ms: the guard is crossed above \d", said)
+            rates = {value for _, name, value in set_now(admin, (1, 2)) if name in RATES}
+            assert rates == {"5000000"}
+            lab.start(BACK)
+            said += running.stdout.read()
+        assert running.returncode == 0, said
+        assert "All replicas are in sync after" in said
+        assert is_in_sync(admin)
+        assert set_now(admin) == set()
+
+
+def kill(running: subprocess.Popen[str], admin: AdminClient, rng: Random) -> None:
+    """At a random moment, from the beginning until the rate has followed the guard for a while."""
+    before = set_now(admin)
+    if rng.random() < 0.8:
+        wait_until(lambda: set_now(admin) != before, TIMEOUT_S)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(rng.uniform(0, 4))
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+
+
+@campaign
+@pytest.mark.timeout(3600)
+def test_killed_at_a_random_moment_it_leaves_nothing_silently(
+    lab: Lab, admin: AdminClient, kipctl: Kipctl, state: Path
+) -> None:
+    rng = chance("throttle adapt")
+    with behind(lab, admin, megabytes=as_many(40, 200)):
+        kipctl("throttle set 500kB/s --yes --topic", BIG)
+        lab.start(BACK)
+        assert wait_until(lambda: answers(admin, BACK), TIMEOUT_S)
+        for moment in range(as_many(3, 20)):
+            kill(begin(lab, state, *SLOW), admin, rng)
+            listed, left = kipctl("changes list").out, set_now(admin)
+            assert not left or "throttle still set" in listed, (moment, left, listed)
+        kipctl("throttle clear --yes")
+        assert wait_until(lambda: not set_now(admin), 30), set_now(admin)
+        assert "still set" not in kipctl("changes list").out
