@@ -17,18 +17,24 @@ WAIT_MEANING = (
 
 def sentence_of_moves(document: Document, client: str = "client") -> str:
     """How many moved leaders the client of a run met, of those that were moved, and how long it
-    waited for each."""
+    waited for each. Of runs of older versions, which do not say, ""."""
+    found = document["redirects"].get("moves")
+    if not found:
+        return ""
     made = sum(
         action["partitions"] for action in document.get("actions", ()) if not action["error"]
     )
-    return moves_sentence(document["redirects"]["moves"], client, made)
+    return moves_sentence(found, client, made)
 
 
 def moves_table(document: Document, client: str = "") -> Table | None:
     """From the document of a run with its `redirects`; None if no move was met. `client` says whose
-    it is if there are several."""
-    found = document["redirects"]["moves"]
-    if not found["met"]:
+    it is if there are several.
+
+    Runs of older versions have none of it.
+    """
+    found = document["redirects"].get("moves")
+    if not found or not found["met"]:
         return None
     return Table(
         sentence_of_moves(document, client or "client").removesuffix("."),

@@ -58,7 +58,9 @@ class RackThreeIsFenced:
     def any_broker(self) -> "RackThreeIsFenced":
         return self
 
-    def request(self, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    def request(
+        self, request: DescribeClusterRequest, version: int | None = None
+    ) -> DescribeClusterResponse:
         alive = DescribeClusterBroker(1, "h", 9092, "rack-1")
         fenced = DescribeClusterBroker(3, "", -1, "rack-3", is_fenced=True)
         return DescribeClusterResponse(

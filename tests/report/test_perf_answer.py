@@ -42,3 +42,7 @@ def test_what_moved_leaders_cost_stands_under_the_wait(
     [answer] = moves_answer(seen)
     assert answer.first.startswith(f"Moved leaders: {seen['redirects']['batches']} were met")
     assert answer.others == others
+
+
+def test_an_older_run_that_does_not_say_is_passed_over() -> None:
+    assert moves_answer({"redirects": {"moves": None}}) == ()
