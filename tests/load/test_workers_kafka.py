@@ -254,7 +254,7 @@ def test_a_consumer_that_dies_fails_the_run_and_what_is_known_is_kept(
     assert len(ran.error.splitlines()) <= 3
     assert "Worker 1 of 2" in ran.error
     run = Run(tmp_path / "run")
-    assert f"{written} records were read. What is known is in {run.folder}." in ran.error
+    assert f"{written:,} records were read. What is known is in {run.folder}." in ran.error
     assert run.description["failed"].startswith("Worker 1 of 2")
     assert run.description["summary"]["records"]["read"] == written
     assert sum(row["records"] for row in run.read("reads").to_pylist()) == written
