@@ -262,6 +262,11 @@ class SecurityContext:
 
 
 def _failure(error: "gssapi.exceptions.GSSError") -> KipctlError:
+    import gssapi
+
+    if isinstance(error, gssapi.exceptions.ExpiredCredentialsError):
+        # What the library saw itself, before it asked the KDC, has no number of krb5's.
+        return RefusedError("Kerberos gives no ticket: Ticket expired.", _KINIT)
     code = error.min_code - (1 << 32 if error.min_code >= 1 << 31 else 0) - _KRB5
     kind, next_step = _REASONS.get(code, (UsageError, _CONFIGURATION))
     return kind(f"Kerberos gives no ticket: {_said(error)}.", next_step)
