@@ -13,8 +13,12 @@ from kipctl.changes.execution.plan_execution import ExecutionSettings
 from kipctl.changes.execution.plan_result import LeadersMoved, Reassigned
 from kipctl.changes.execution.reassign import Failure, topic_ids
 from kipctl.changes.execution.safety_checks import require_no_reassignments
-from kipctl.changes.execution.throttled_change import kept_throttles, throttle_for, throttled
-from kipctl.changes.journal.entry import Entry, EntryState, ExecutionOptions
+from kipctl.changes.execution.throttled_change import (
+    kept_throttles,
+    throttle_for,
+    throttled_at_first,
+)
+from kipctl.changes.journal.entry import Entry, ExecutionOptions
 from kipctl.changes.journal.journal import Journal
 from kipctl.changes.plans.log_sizes import ask_log_sizes
 from kipctl.changes.plans.plan import Plan
@@ -229,15 +233,9 @@ class ReplicaChange(Change[SeenReplicas, Done]):
             )
         except KeyboardInterrupt:
             raise InterruptedRunError("Interrupted before anything was changed.") from None
-        has_begun = False
-        try:
-            with throttled(context.cluster, entry, plan.moves, context.ui.say, run.not_restored):
-                has_begun = True
-                yield entry
-        except BaseException:
-            if not has_begun:
-                entry.mark_or_note(EntryState.REFUSED)
-            raise
+        say, left = context.ui.say, run.not_restored
+        with throttled_at_first(context.cluster, entry, plan.moves, say, left):
+            yield entry
 
     @contextmanager
     def recorded(self, run: ChangeRun, again: SeenReplicas) -> Iterator[Entry | None]:

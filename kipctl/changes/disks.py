@@ -17,7 +17,7 @@ from kipctl.changes.execution.disk_moves import (
     require_room,
 )
 from kipctl.changes.execution.reassign import topic_ids
-from kipctl.changes.execution.throttled_change import kept_throttles, throttled
+from kipctl.changes.execution.throttled_change import kept_throttles, throttled_at_first
 from kipctl.changes.journal.entry import ChangeKind, Entry, EntryState, ExecutionOptions
 from kipctl.changes.plans.disks import DiskMove, by_broker
 from kipctl.changes.plans.kafka_json import LogDirs
@@ -124,15 +124,9 @@ class DiskChange(Change[DiskProposal, DiskResult]):
                 disks=again.moves,
             )
         copies = partial(is_copying, cluster, again.moves)
-        has_begun = False
-        try:
-            with throttled(cluster, entry, (), context.ui.say, run.not_restored, copies=copies):
-                has_begun = True
-                yield entry
-        except BaseException:
-            if not has_begun:
-                entry.mark_or_note(EntryState.REFUSED)
-            raise
+        say, left = context.ui.say, run.not_restored
+        with throttled_at_first(cluster, entry, (), say, left, copies):
+            yield entry
 
     def title(self, again: DiskProposal) -> str:
         return f"Moving {counted(len(again.moves), 'replica')} from disk to disk"

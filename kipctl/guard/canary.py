@@ -153,14 +153,14 @@ def canary(
         while None in probing().values() and now_us() < until:
             if probe.is_done_by(now_us() + _FIRST_US // 10):
                 break
-        probing.undisturbed = _known(probing.recent.values(to_compare))
+        probing.undisturbed = _require_known(probing.recent.values(to_compare))
         for condition in to_compare:
             message(_said(condition, probing.undisturbed[condition.text]))
         probing.recent.window_us = window_us
         yield probing
 
 
-def _known(values: Mapping[str, float | None]) -> dict[str, float]:
+def _require_known(values: Mapping[str, float | None]) -> dict[str, float]:
     """Raises RefusedError for one that is not known."""
     known = {text: seconds for text, seconds in values.items() if seconds is not None}
     if len(known) < len(values):

@@ -170,7 +170,7 @@ class EndToEndLoad(Load[ProduceOutcome]):
             failure = "The consumer ended, though nobody asked it to."
         stopped = cut.again or (outcome.stopped and not forever)
         outcome = replace(outcome, stopped=stopped, failure=failure)
-        parts = together(outcome, self._writer.results, self._reader.results)
+        parts = parts_on_one_clock(outcome, self._writer.results, self._reader.results)
         return replace(executed, outcome=outcome), parts
 
     def counted(self, outcome: ProduceOutcome) -> int:
@@ -309,7 +309,7 @@ class ProducerWithConsumer(Generic[AnyOutcome]):
         return True
 
 
-def together(
+def parts_on_one_clock(
     start: Outcome,
     written: Sequence[ProbeResult[ProduceOutcome]],
     read: Sequence[ProbeResult[ConsumeOutcome]],

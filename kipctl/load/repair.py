@@ -11,7 +11,7 @@ from kipctl.documents.runs import RunDocument
 from kipctl.errors import UsageError
 from kipctl.left_files import read_left
 from kipctl.load.actions import ActionKind, parse_action
-from kipctl.load.e2e import follow, together
+from kipctl.load.e2e import follow, parts_on_one_clock
 from kipctl.load.record import Recorder
 from kipctl.load.tap import TapSettings
 from kipctl.load.tap import repaired as repaired_tap
@@ -161,7 +161,7 @@ def _repaired(run: Run, stored: StoredRun, rows: Path) -> Mapping[str, Any]:
                     _kept_from_s(outcome, written),
                     (outcome.end_us - outcome.start_us) / 1e6,
                 )
-            record(outcome, together(outcome, written, read))
+            record(outcome, parts_on_one_clock(outcome, written, read))
             produced, consumed = (
                 measured_produce(outcome, written),
                 measured_consume(reading_outcome, read),

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from kipctl.pipeline.checkpoint import checkpointed
 from kipctl.pipeline.columns import NONE, count_if, sum_of
 from kipctl.pipeline.latency import percentiles, record_counts
-from kipctl.pipeline.partitions import broadcast_if_few, together
+from kipctl.pipeline.partitions import broadcast_if_few, coalesced
 
 AROUND_US = 2_000_000
 """How long before an action, and after the recovery from it, is looked at."""
@@ -67,7 +67,7 @@ def action_table(
     keys = [*_OF_ACTION, "window"]
     counts = (
         _settled_records(batches, reads)
-        .transform(together)
+        .transform(coalesced)
         .transform(_in_windows, windowed, "_at_us")
         .groupBy(*keys)
         .agg(*(sum_of(name).alias(name) for name in ("records", "failed", "read")))
@@ -148,7 +148,7 @@ def with_windows(
         reads.select("run", F.col("time_us").alias("_at"), F.lit(True).alias("_read"))
     )
     ends = (
-        moments.transform(together)
+        moments.transform(coalesced)
         .groupBy("run")
         .agg((F.max("_at") + 1).alias("_run_until"), F.bool_or("_read").alias("consumes"))
     )
@@ -201,7 +201,7 @@ def _with_settled(failed: DataFrame, batches: DataFrame) -> DataFrame:
     fetched = failed.filter("api = 'fetch'").withColumn(
         "settled_us", F.expr("first_error_us - until_error_us + latency_us")
     )
-    return produced.unionByName(fetched).transform(together)
+    return produced.unionByName(fetched).transform(coalesced)
 
 
 def _bounds(window: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kipctl.pipeline.files import is_uri, made_new, unquoted
 from kipctl.pipeline.jvm import of_kept_rows
-from kipctl.pipeline.partitions import together
+from kipctl.pipeline.partitions import coalesced
 from kipctl.pipeline.place import is_local
 
 _SCRATCH_SETTING = "spark.kipctl.scratch"
@@ -91,7 +91,7 @@ def checkpointed(frame: DataFrame) -> DataFrame:
         frame.write.parquet(path)
         return session.read.schema(frame.schema).parquet(path)
     if is_local(session.sparkContext.master or ""):
-        return together(frame.localCheckpoint())
+        return coalesced(frame.localCheckpoint())
     kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
     kept.count()
     return of_kept_rows(kept)

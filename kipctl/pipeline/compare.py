@@ -22,7 +22,7 @@ from kipctl.pipeline.gates import Compared
 from kipctl.pipeline.inputs import Trace
 from kipctl.pipeline.latency import percentiles, record_counts, volumes
 from kipctl.pipeline.moves import moves
-from kipctl.pipeline.partitions import together
+from kipctl.pipeline.partitions import coalesced
 from kipctl.pipeline.redirects import BATCH, with_episode
 from kipctl.protocol.api import ApiKey
 from kipctl.verdict import Scale, Verdict, adjusted, middle
@@ -263,7 +263,7 @@ def _both(a: Trace, b: Trace, of: Callable[[Trace], DataFrame]) -> DataFrame:
 def _latencies(a: Trace, b: Trace) -> Values:
     """In milliseconds, exact."""
     batches = _both(a, b, lambda trace: trace.batches)
-    counts = record_counts(batches, _OF_RUN, with_failed=True).transform(together)
+    counts = record_counts(batches, _OF_RUN, with_failed=True).transform(coalesced)
     found: Values = {name: {} for name in (*_LATENCIES, "service_p99")}
     for row in percentiles(counts, ("time", *_OF_RUN)).collect():
         run = (row["side"], row["run"])

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from kipctl.errors import PipelineError, UsageError
 from kipctl.pipeline.failures import cannot_be_read
 from kipctl.pipeline.files import Files, literally, located
-from kipctl.pipeline.partitions import together
+from kipctl.pipeline.partitions import coalesced
 from kipctl.pipeline.period import Period
 from kipctl.pipeline.preflight import no_run
 from kipctl.trace.description import wrong_field
@@ -305,7 +305,7 @@ def _local(spark: SparkSession, schema: StructType, rows: Sequence[tuple[Any, ..
     arrow = arrow_schema(schema)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, arrow, strict=True)], arrow)
     frame = spark.createDataFrame(table)
-    return together(frame) if rows else frame
+    return coalesced(frame) if rows else frame
 
 
 def _read(
@@ -324,7 +324,7 @@ def _read(
     rows = (
         spark.read.schema(schema)
         .parquet(*(f"{literally(run.path)}/{dataset}" for run in having))
-        .transform(together)
+        .transform(coalesced)
     )
     if len(having) == 1:
         values = _literals(having[0], of_run)

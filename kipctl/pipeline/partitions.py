@@ -12,7 +12,7 @@ def is_in_one_partition(spark: SparkSession) -> bool:
     return spark.conf.get("spark.sql.shuffle.partitions") == "1"
 
 
-def together(frame: DataFrame) -> DataFrame:
+def coalesced(frame: DataFrame) -> DataFrame:
     """What was read, in one partition if all is: then nothing that follows has to be exchanged."""
     return frame.coalesce(1) if is_in_one_partition(frame.sparkSession) else frame
 

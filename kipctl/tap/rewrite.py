@@ -129,7 +129,7 @@ def translated(body: Any, translate: Translate) -> Any:
             )
             return replace(body, nodes=tuple(nodes))
         case ProduceResponse() | FetchResponse():
-            tags = with_endpoints(body.unknown_tags, lambda one: _one(one, translate))
+            tags = with_endpoints(body.unknown_tags, lambda one: _translated(one, translate))
             endpoints = _all(body.node_endpoints, translate)
             return replace(body, node_endpoints=endpoints, unknown_tags=tags)
         case _:  # ShareFetch, ShareAcknowledge
@@ -140,18 +140,18 @@ def _find_coordinator(
     body: FindCoordinatorResponse, translate: Translate
 ) -> FindCoordinatorResponse:
     coordinators = tuple(
-        _one(coordinator, translate) if coordinator.host else coordinator
+        _translated(coordinator, translate) if coordinator.host else coordinator
         for coordinator in body.coordinators
     )
     body = replace(body, coordinators=coordinators)
-    return _one(body, translate) if body.host else body
+    return _translated(body, translate) if body.host else body
 
 
 def _all(endpoints: Sequence[Any], translate: Translate) -> tuple[Any, ...]:
-    return tuple(_one(endpoint, translate) for endpoint in endpoints)
+    return tuple(_translated(endpoint, translate) for endpoint in endpoints)
 
 
-def _one(endpoint: Any, translate: Translate) -> Any:
+def _translated(endpoint: Any, translate: Translate) -> Any:
     host, port = translate(endpoint.host, endpoint.port)
     return replace(endpoint, host=host, port=port)
 

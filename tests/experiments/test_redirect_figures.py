@@ -5,7 +5,7 @@ from redirect_runs import batch, figures, measured_runs
 from trace_rows import table
 
 from kipctl.experiments.arms.differ import adjusted, differing
-from kipctl.experiments.arms.figures import removable_us, service, together
+from kipctl.experiments.arms.figures import pooled, removable_us, service
 
 
 def test_service_time_counts_from_the_first_send_and_leaves_out_warm_up_and_failures() -> None:
@@ -45,7 +45,7 @@ def test_records_of_failed_batches_are_counted_by_error_and_have_no_latency() ->
 def test_runs_together_have_the_records_of_all_and_their_moves_stay_apart() -> None:
     slow, quick = measured_runs([100, 102, 104], [1, 2, 3])
     assert (slow.move_wait_ms, quick.move_wait_ms) == (102, 2)
-    both = together([slow, quick])
+    both = pooled([slow, quick])
     assert both.as_document()["redirects"]["moves"]["met"] == 6
     assert both.acknowledged == slow.acknowledged + quick.acknowledged
     assert both.latency.total == slow.latency.total + quick.latency.total

@@ -100,6 +100,28 @@ def throttled(
             )
 
 
+@contextmanager
+def throttled_at_first(
+    cluster: Cluster,
+    entry: Entry,
+    moves: Sequence[Move],
+    message: Message,
+    not_restored: list[NotRestored],
+    copies: Callable[[], bool] | None = None,
+) -> Iterator[None]:
+    """The same of a change that is only written down: its entry is REFUSED where the throttle
+    could not be set, as nothing was moved."""
+    has_begun = False
+    try:
+        with throttled(cluster, entry, moves, message, not_restored, copies=copies):
+            has_begun = True
+            yield
+    except BaseException:
+        if not has_begun:
+            entry.mark_or_note(EntryState.REFUSED)
+        raise
+
+
 def restore_throttle_of(
     cluster: Cluster, entry: Entry, message: Message
 ) -> tuple[NotRestored, ...]:

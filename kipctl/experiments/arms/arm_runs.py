@@ -7,7 +7,7 @@ from typing import Any
 
 from kipctl.experiments.arms.arm import Arm
 from kipctl.experiments.arms.differ import middle_ms
-from kipctl.experiments.arms.figures import together
+from kipctl.experiments.arms.figures import pooled
 from kipctl.experiments.arms.tapped import ArmRun
 from kipctl.measure.doubts import Observed, doubts, few_moves_doubts
 
@@ -22,7 +22,7 @@ class ArmRuns:
     @property
     def p999_ms(self) -> float:
         """Of all records of all runs together."""
-        return together([run.figures for run in self.runs]).latency.quantile(0.999) / 1000
+        return pooled([run.figures for run in self.runs]).latency.quantile(0.999) / 1000
 
     @property
     def move_waits_ms(self) -> list[float | None]:
@@ -44,7 +44,7 @@ class ArmRuns:
         """For JSON. Which records failed is what the clients say: the tap cannot tell a batch that
         was given up from one whose records were sent again in others, as librdkafka does.
         """
-        found = together([run.figures for run in self.runs])
+        found = pooled([run.figures for run in self.runs])
         document = found.as_document()
         document["records"] = {
             "acknowledged": found.acknowledged,

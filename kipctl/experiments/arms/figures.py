@@ -112,7 +112,7 @@ def figures_of(run: Run, warmup_records: int) -> Figures:
     return Figures(latencies, of["batches"], of["redirects"], of["rpcs"])
 
 
-def together(runs: Sequence[Figures]) -> Figures:
+def pooled(runs: Sequence[Figures]) -> Figures:
     """Runs of one arm as one: every record counts the same.
 
     Their moves stay apart: the same partition and epoch is another move in another run. So the

@@ -53,7 +53,7 @@ def run_batches(
         found = Experiment(
             arms=plan.sizes,
             runs=plan.runs,
-            run_one=lambda size, _, run: _one(plan, size, stand, run, message),
+            run_one=lambda size, _, run: _produce_once(plan, size, stand, run, message),
             record=record,
             message=message,
             name="batch-{}".format,
@@ -80,7 +80,7 @@ def _warm_up(plan: BatchPlan, stand: Stand, message: Callable[[str], None]) -> N
     size = min(_BATCH_OF_WARMUP, plan.partitions)
     while now_us() < until_us:
         with recorded_in(None) as run:
-            _one(plan, size, stand, run, message)
+            _produce_once(plan, size, stand, run, message)
 
 
 class _Rotations:
@@ -112,7 +112,7 @@ class _Rotations:
         return True
 
 
-def _one(
+def _produce_once(
     plan: BatchPlan, size: int, stand: Stand, run: Run, message: Callable[[str], None]
 ) -> BatchRun:
     """One run, recorded: a producer's, with rotations. Raises KipctlError."""

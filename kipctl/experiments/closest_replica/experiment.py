@@ -23,7 +23,7 @@ from kipctl.experiments.arms.end_to_end import (
     warm_up,
 )
 from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
-from kipctl.experiments.arms.figures import Figures, together
+from kipctl.experiments.arms.figures import Figures, pooled
 from kipctl.experiments.arms.halves import records
 from kipctl.experiments.arms.restarts import leaders_put_back
 from kipctl.experiments.arms.stand import Stand
@@ -133,7 +133,7 @@ def run_closest(
 
     def run_one(arm: ClosestArm, _: int, run: Run) -> ReadRun:
         with own_topic(cluster, plan.partitions, 0, lambda _: None):
-            return _one(plan, *arm, load, stand, lab, racks, rack, run)
+            return _read_once(plan, *arm, load, stand, lab, racks, rack, run)
 
     # Without a lab no leader is moved here: what others move is theirs.
     with leaders_put_back(cluster) if lab is not None else nullcontext():
@@ -190,7 +190,7 @@ def lab_if_any(stand: Stand, message: Callable[[str], None]) -> Lab | None:
         return None
 
 
-def _one(
+def _read_once(
     plan: ClosestPlan,
     client: Arm,
     reads: str,
@@ -311,7 +311,7 @@ def client_document(
         ways[reads] = {
             **traffic(np.concatenate([run.steady for run in of]), racks, rack),
             "seconds": sum(run.seconds for run in of),
-            "end_to_end_ms": together([run.delivered for run in of]).latency.as_ms(),
+            "end_to_end_ms": pooled([run.delivered for run in of]).latency.as_ms(),
             "missing": sum(run.missing for run in of),
             "runs": [run_document(run, racks, rack) for run in of],
         }

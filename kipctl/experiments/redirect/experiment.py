@@ -101,7 +101,7 @@ def measure_arms(
 
         def run_one(arm: Arm, number: int, run: Run) -> ArmRun:
             with topic():
-                return _one(arm, plan, stand, run, number, message)
+                return _run_once(arm, plan, stand, run, number, message)
 
         found = Experiment(
             arms=plan.arms,
@@ -116,7 +116,7 @@ def measure_arms(
     return tuple(ArmRuns(arm, tuple(runs)) for arm, runs in found.items())
 
 
-def _one(
+def _run_once(
     arm: Arm,
     plan: RedirectPlan,
     stand: Stand,

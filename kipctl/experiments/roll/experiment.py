@@ -18,7 +18,7 @@ from kipctl.experiments.arms.end_to_end import (
     warm_up,
 )
 from kipctl.experiments.arms.experiment import Experiment, Measures, comparisons
-from kipctl.experiments.arms.figures import Figures, together
+from kipctl.experiments.arms.figures import Figures, pooled
 from kipctl.experiments.arms.halves import Half, Records, figures_in, halves, records
 from kipctl.experiments.arms.restarts import Restart, leaders_put_back, roll
 from kipctl.experiments.arms.stand import Stand
@@ -123,7 +123,7 @@ def rolled_run(written: Written, restarts: list[Restart], run: Run) -> RolledRun
 def arm_document(runs: Sequence[RolledRun]) -> dict[str, Any]:
     """All runs of an arm in one cell, every record counting the same."""
     produce, end_to_end = (
-        together([getattr(run, side) for run in runs]) for side in ("produce", "end_to_end")
+        pooled([getattr(run, side) for run in runs]) for side in ("produce", "end_to_end")
     )
     met = met_in(produce.redirect_rows, produce.rpc_rows)
     return {
@@ -251,7 +251,7 @@ def _cells(
             arm: Arm, _: int, run: Run, load: Load = load, size: int = partitions
         ) -> RolledRun:
             with own_topic(stand.cluster, size, 0, lambda _: None):
-                return _one(plan, arm, load, stand, lab, chosen, run, message)
+                return _roll_once(plan, arm, load, stand, lab, chosen, run, message)
 
         of_arms = Experiment(
             arms=plan.arms,
@@ -272,7 +272,7 @@ def _cells(
     return cells
 
 
-def _one(
+def _roll_once(
     plan: RollPlan,
     arm: Arm,
     load: Load,
