@@ -22,10 +22,11 @@ CONTROLLER = 101
 def faulty(guard: None) -> Iterator[Lab]:
     """A lab of its own (as of make_lab), with two topics of three partitions.
 
-    A paused broker stays listed until its session is over: long enough to be looked at.
+    A paused broker stays listed and in sync, however long a busy machine looks at it.
     """
-    session = (("broker.session.timeout.ms", "600000"),)
-    lab = Lab.up(LabSpec(name="faulty", c1_only=True, config=session), lambda text: None)
+    kept = ("broker.session.timeout.ms", "replica.lag.time.max.ms")
+    config = tuple((name, "600000") for name in kept)
+    lab = Lab.up(LabSpec(name="faulty", c1_only=True, config=config), lambda text: None)
     admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     replicas = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
     topics = [NewTopic(name, len(replicas), replica_assignment=replicas) for name in ("t", "u")]
