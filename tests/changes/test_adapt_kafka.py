@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 
@@ -46,8 +46,10 @@ def admin(lab: Lab) -> AdminClient:
     return AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
 
 
-def set_now(admin: AdminClient, brokers: tuple[int, ...] = (1, 2, 3)) -> set[tuple[str, str, str]]:
-    """All throttles of these brokers, and of the topic: whose, which and what."""
+def set_now(lab: Lab, brokers: tuple[int, ...] = (1, 2, 3)) -> set[tuple[str, str, str]]:
+    """All throttles of these brokers, and of the topic: whose, which and what. Each time by a new
+    client: one that has known a broker which is away now waits for it."""
+    admin = AdminClient({"bootstrap.servers": lab.bootstrap_server, "log_level": 0})
     of_brokers = [ConfigResource(ResourceType.BROKER, str(one)) for one in brokers]
     found = set()
     for asked in (*of_brokers, ConfigResource(ResourceType.TOPIC, BIG)):
@@ -60,10 +62,10 @@ def set_now(admin: AdminClient, brokers: tuple[int, ...] = (1, 2, 3)) -> set[tup
     return found
 
 
-def answers(admin: AdminClient, broker: int) -> bool:
-    """Whether this client has found the broker again."""
+def answers(lab: Lab, broker: int) -> bool:
+    """Whether another client finds the broker again."""
     try:
-        set_now(admin, (broker,))
+        set_now(lab, (broker,))
     except KafkaException:
         return False
     return True
@@ -112,7 +114,8 @@ def test_begun_before_the_broker_is_back_it_ends_when_that_is_whole(
     lab: Lab, admin: AdminClient, state: Path
 ) -> None:
     with behind(lab, admin, megabytes=20):
-        with begin(lab, state, "--begin-at", "5MB/s") as running:
+        with begin(lab, state, "--begin-at", "5MB/s") as running, ExitStack() as failing:
+            failing.callback(running.kill)  # it would wait for the broker for ever
             assert running.stdout is not None
             said = ""
             while "waiting for it" not in said:
@@ -120,21 +123,21 @@ def test_begun_before_the_broker_is_back_it_ends_when_that_is_whole(
                 assert line, said
                 said += line
             assert re.search(r"Undisturbed, p99 is \d+\.\d ms: the guard is crossed above \d", said)
-            rates = {value for _, name, value in set_now(admin, (1, 2)) if name in RATES}
+            rates = {value for _, name, value in set_now(lab, (1, 2)) if name in RATES}
             assert rates == {"5000000"}
             lab.start(BACK)
             said += running.stdout.read()
-        assert running.returncode == 0, said
+            assert running.wait(TIMEOUT_S) == 0, said
         assert "All replicas are in sync after" in said
         assert is_in_sync(admin)
-        assert set_now(admin) == set()
+        assert set_now(lab) == set()
 
 
-def kill(running: subprocess.Popen[str], admin: AdminClient, rng: Random) -> None:
+def kill(running: subprocess.Popen[str], lab: Lab, rng: Random) -> None:
     """At a random moment, from the beginning until the rate has followed the guard for a while."""
-    before = set_now(admin)
+    before = set_now(lab)
     if rng.random() < 0.8:
-        wait_until(lambda: set_now(admin) != before, TIMEOUT_S)
+        wait_until(lambda: set_now(lab) != before, TIMEOUT_S)
     with pytest.raises(subprocess.TimeoutExpired):
         running.wait(rng.uniform(0, 4))
     running.send_signal(signal.SIGKILL)
@@ -150,11 +153,11 @@ def test_killed_at_a_random_moment_it_leaves_nothing_silently(
     with behind(lab, admin, megabytes=as_many(40, 200)):
         kipctl("throttle set 500kB/s --yes --topic", BIG)
         lab.start(BACK)
-        assert wait_until(lambda: answers(admin, BACK), TIMEOUT_S)
+        assert wait_until(lambda: answers(lab, BACK), TIMEOUT_S)
         for moment in range(as_many(3, 20)):
-            kill(begin(lab, state, *SLOW), admin, rng)
-            listed, left = kipctl("changes list").out, set_now(admin)
+            kill(begin(lab, state, *SLOW), lab, rng)
+            listed, left = kipctl("changes list").out, set_now(lab)
             assert not left or "throttle still set" in listed, (moment, left, listed)
         kipctl("throttle clear --yes")
-        assert wait_until(lambda: not set_now(admin), 30), set_now(admin)
+        assert wait_until(lambda: not set_now(lab), 30), set_now(lab)
         assert "still set" not in kipctl("changes list").out
